@@ -91,7 +91,7 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, told_of_run(run_dir, manifest)
     number = f"{manifest.n_found:,}" if told is None else text(told.headline)
     rows = {
-        "input": f"{code_cell(source.source)} ({source.format})",
+        "input": f"{code_cell(source.source)} ({code_cell(source.taken)})",
         "graph": sizes_text(manifest.graph, source),
         publication.unit[1]: f"**{number}**{publication.beside_number(manifest)}",
         "complete": "yes" if manifest.truncated is None else f"**no**: {manifest.truncated}",

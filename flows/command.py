@@ -37,7 +37,7 @@ from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.manifest import read_manifest
 from pipeline.signals import signals_are_heard
-from pipeline.stores.address import absolute_place
+from pipeline.stores.address import STANDARD_INPUT, absolute_place
 from pipeline.stores.mirror import address_of
 from pipeline.stores.places import opened_run, store_at
 from pipeline.stores.protocol import Store
@@ -146,7 +146,7 @@ def flow_command(
     try:
         parameters: dict[str, Any] = {
             "config_path": None if config is None else str(config.absolute()),
-            "input_path": None if input_path is None else absolute_place(input_path),
+            "input_path": input_path if input_path in (None, STANDARD_INPUT) else absolute_place(input_path),
             "output_directory": None if output is None else absolute_place(output),
             "overrides": list(overrides or ()),
         }

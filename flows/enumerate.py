@@ -37,12 +37,13 @@ from mbe_stage.stream import Listener, wants_outlook
 from pipeline.clean.facts import InputFacts, facts_of
 from pipeline.config import Config, load_config
 from pipeline.derived_inputs import inputs_of
-from pipeline.errors import DeviceMemoryExhausted
+from pipeline.errors import ConfigError, DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of
 from pipeline.job import edges_read, stage
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import JOURNAL_NAME, Staging
 from pipeline.steps import find_unchanged
+from pipeline.stores.address import STANDARD_INPUT
 from pipeline.stores.mirror import address_of, local_path
 from pipeline.stores.places import store_at, whole_run
 from pipeline.stores.protocol import Store
@@ -86,7 +87,11 @@ def configure(
     paths = {"input.path": input_path, "output.directory": output_directory}
     # JSON text is YAML text: a path with a colon or a leading digit stays the string it is.
     given = [f"{key}={json.dumps(path)}" for key, path in paths.items() if path is not None]
-    return load_config(config_path, [*overrides, *given], complete)
+    config = load_config(config_path, [*overrides, *given], complete)
+    path = config.input.path
+    if STANDARD_INPUT in (path if isinstance(path, tuple) else (path,)):
+        raise ConfigError("input.path: standard input, which a flow that runs again does not have; expected a file")
+    return config
 
 
 def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:

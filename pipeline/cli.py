@@ -495,8 +495,8 @@ def bench(
 
 def _inspected(options: dict[str, Any]) -> Config:
     """What `mbe inspect` is asked: a file and options, or a configuration, over which options win."""
-    source = Path(options["source"])
+    first, *others = map(Path, options["source"])
     overrides = options["override"] or ()
-    if source.suffix.lower() not in (".yaml", ".yml"):
+    if others or first.suffix.lower() not in (".yaml", ".yml"):
         return opt.configuration(opt.INSPECTING, options, None, overrides)
-    return opt.configuration(opt.INSPECTING, options | {"source": None}, source, overrides)
+    return opt.configuration(opt.INSPECTING, options | {"source": None}, first, overrides)

@@ -267,9 +267,9 @@ def _flag(name: str, annotation: Any, key: str = "", value: Any = True) -> Param
     return Parameter(name, annotation, key, default=False, value=lambda given: value if given else None)
 
 
-def _source(help_text: str) -> Parameter:
-    argument = typer.Argument(metavar="INPUT", help=help_text)
-    return Parameter("source", Annotated[str, argument], "input.path", inspect.Parameter.empty)
+def _source(help_text: str, metavar: str = "INPUT") -> Parameter:
+    argument = typer.Argument(metavar=metavar, help=help_text)
+    return Parameter("source", Annotated[list[str], argument], "input.path", inspect.Parameter.empty)
 
 
 QUERY = _settings(
@@ -373,7 +373,7 @@ def publishing(
         Whether it knows ``execution.max_cliques``.
     """
     return (
-        _source("Edge file or directory of Parquet files."),
+        _source("Edge files of one table, a directory of them, or - for standard input."),
         Parameter("out", Output.Out, "output.directory", value=str),
         *section,
         *_INPUT,
@@ -397,7 +397,7 @@ def publishing(
 
 
 INSPECTING = (
-    _source("Edge file, directory of Parquet files, or CONFIG.yaml."),
+    _source("Edge files of one table, a directory of them, - for standard input, or CONFIG.yaml."),
     Parameter(
         "trial",
         Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Try and sample so long; 0: not.")],
@@ -493,12 +493,7 @@ def _renamed(parameter: Parameter, names: Sequence[str]) -> Parameter:
 # Named otherwise there, about the bicliques, or no groups.
 _NOT_OF_GROUPS = ("source", "sort", "count_only")
 GROUPING = (
-    Parameter(
-        "source",
-        Annotated[str, typer.Argument(metavar="INPUT|RUN", help="Edges; or a published run, or its output directory.")],
-        "input.path",
-        inspect.Parameter.empty,
-    ),
+    _source("Edges, as for mbe enumerate; or a published run, or its output directory.", "INPUT|RUN"),
     *(_without_prefix(each) for each in GROUPS if each.key != "groups"),
     *(each for each in publishing(QUERY, max_bicliques=True, members=False) if each.name not in _NOT_OF_GROUPS),
     _flag("bicliques", Output.Bicliques, "output.bicliques"),

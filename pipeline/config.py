@@ -55,7 +55,7 @@ _LIMITS = ("max_bicliques", "max_cliques")
 class InputConfig(Section):
     """Where the edges come from and how to read them."""
 
-    path: str | None = None
+    path: str | tuple[str, ...] | None = None
     format: Literal[
         "auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency"
     ] = "auto"
@@ -78,7 +78,6 @@ class InputConfig(Section):
     time_until: int | float | str | None = None
     time_bucket: str | None = None
     time_offset: str = "0"
-    _of_this_machine = field_validator("path")(place_of)
     # No key of a configuration: it follows from what is asked for.
     _keeps_events: bool = PrivateAttr(False)
     _is_undirected: bool = PrivateAttr(False)
@@ -127,6 +126,16 @@ class InputConfig(Section):
     def offset_seconds(self) -> int:
         """When after 1970-01-01 00:00 UTC a bucket of time begins."""
         return parse_duration(self.time_offset)
+
+    @field_validator("path")
+    @classmethod
+    def _of_this_machine(cls, path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if not isinstance(path, tuple):
+            return place_of(path)
+        places = tuple(map(place_of, path))
+        if not places or not all(places):
+            raise ValueError("expected a path, or a list of paths that are one table")
+        return places[0] if len(places) == 1 else places
 
     @field_validator("right", mode="before")
     @classmethod

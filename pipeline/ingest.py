@@ -11,7 +11,8 @@ from pipeline.backends.arrow.backend import ARROW
 from pipeline.backends.backend import Backend, HostNeeded, Rows
 from pipeline.clean.cleaning import clean
 from pipeline.config import InputConfig
-from pipeline.stores.address import is_address, place_of
+from pipeline.io import is_object
+from pipeline.io.sources import at_hand
 
 __all__ = ["ingest"]
 
@@ -28,8 +29,8 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     ----------
     config : InputConfig
     source : object, optional
-        Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or an
-        address (docs/object-stores.md).
+        Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, an address
+        (docs/object-stores.md), or a list of these, which are one table.
     backend : Backend, optional
         Where the edges are to live: in host memory by default.
 
@@ -50,23 +51,18 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
     (['ann', 'bob'], 2, 1)
     """
-    given = config.path if source is None else source
-    place = place_of(given)
-    if not is_address(place):
-        return _ingested(config, source if place is given else place, backend)
-    from pipeline.stores.remote_input import fetched_input
-
-    with fetched_input(str(place)) as (copy, mirror):
-        return _ingested(config, copy, backend, mirror.named)
+    if is_object(source):
+        return _ingested(config, source, backend)
+    with at_hand(config.path if source is None else source) as (places, named):
+        return _ingested(config, places, backend, named)
 
 
 def _ingested(
-    config: InputConfig, source: object | None, backend: Backend, named: Callable[[object], str] | None = None
+    config: InputConfig, source: object | None, backend: Backend, named: Callable[[object], str] = str
 ) -> Any:
     """As `ingest`, of what is on this machine; `named` says what the user calls it."""
     read, read_on_host = backend.readers(config, source)
-    if named is not None:
-        read, read_on_host = _called(read, named), _called(read_on_host, named)
+    read, read_on_host = _called(read, named), _called(read_on_host, named)
     try:
         return clean(read(), config, backend)
     except HostNeeded as reason:

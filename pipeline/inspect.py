@@ -118,7 +118,7 @@ class Inspection:
 
     def as_json(self) -> dict[str, Any]:
         """Its figures as plain values."""
-        values = asdict(self)
+        values = {**asdict(self), "input": self.input.as_json()}
         del values["lines"]
         return values
 

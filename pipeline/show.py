@@ -102,7 +102,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "content_fingerprint": manifest.content_fingerprint,
         "run": result.address,
         "unchanged": result.unchanged,
-        "input": asdict(manifest.input),
+        "input": manifest.input.as_json(),
         "graph": asdict(manifest.graph),
         "warnings": manifest.warnings,
     }
@@ -129,7 +129,7 @@ def count(result: CountResult, as_json: bool) -> None:
                 "content_fingerprint": None,
                 "run": None,
                 "unchanged": False,
-                "input": asdict(result.input),
+                "input": result.input.as_json(),
                 "graph": asdict(result.graph),
                 "warnings": result.warnings,
             }
@@ -147,8 +147,8 @@ def inspection(found: Inspection, as_json: bool) -> None:
         print_json(found.as_json())
         return
     facts = found.input
-    say(f"{facts.source} ({facts.format}): {sizes_text(found.graph, facts)}; density {found.density:.3g}")
-    say(_rows_read(facts))
+    say(f"{facts.source}: {sizes_text(found.graph, facts)}; density {found.density:.3g}")
+    _reading(facts, facts.warnings)
     columns = ["side", "vertices", "mean degree", "median", "90 %", "99 %", "max", "degree 1", "two-hop pairs"]
     sides = (("vertices", found.left),) if found.right is None else (("left", found.left), ("right", found.right))
     rows: list[list[object]] = [
@@ -383,8 +383,13 @@ def _headline(results: str, of: Manifest | CountResult) -> None:
     say(f"{results} in {sizes_text(of.graph, of.input)}")
     if of.truncated is not None:
         say(f"INCOMPLETE {of.truncated}")
-    say(_rows_read(of.input))
-    for warning in of.warnings:
+    _reading(of.input, of.warnings)
+
+
+def _reading(facts: InputFacts, warnings: Sequence[str]) -> None:
+    say(f"input      {facts.taken}")
+    say(_rows_read(facts))
+    for warning in warnings:
         say(f"warning    {warning}")
 
 
@@ -423,7 +428,7 @@ def _listed_run(run: ListedRun) -> dict[str, Any]:
         return about
     return about | {
         "created_at": manifest.created_at,
-        "input": asdict(manifest.input),
+        "input": manifest.input.as_json(),
         "graph": asdict(manifest.graph),
         "asked": asked(manifest.config),
         "config_fingerprint": manifest.config_fingerprint,

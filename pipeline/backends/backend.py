@@ -132,6 +132,14 @@ class Rows(Protocol):
         """`InputFacts.columns`."""
 
     @property
+    def dialect(self) -> str:
+        """As in `InputFacts`."""
+
+    @property
+    def n_columns(self) -> int | None:
+        """As in `InputFacts`."""
+
+    @property
     def n_lone(self) -> int:
         """How many rows at the end are no edges, but stand for vertices without one; no filter applies to them."""
 

@@ -9,6 +9,7 @@ from operator import and_
 from typing import Any
 
 from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
+from pipeline.clean.doubts import with_doubts
 from pipeline.clean.events import events_of
 from pipeline.clean.facts import InputFacts
 from pipeline.clean.kept import KeptRows, with_lone
@@ -89,11 +90,14 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         warnings=(*rows.warnings, *unread),
         events_fingerprint=of_events,
         columns=rows.input_columns,
+        dialect=rows.dialect,
+        n_columns=rows.n_columns,
     )
     by = "" if rows.reader is None else f", by {rows.reader}"
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
-    log.info("read %s (%s%s): %s", facts.source, facts.format, by, size)
+    log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
     found: Any = backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
+    found = with_doubts(found, config, {"left": range(facts.n_left), "right": range(facts.n_right)})
     if events is None or not has_buckets:
         return found
     later = _number_right(numbered, columns, kept, config, backend, half_later=True)

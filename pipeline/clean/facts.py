@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
-__all__ = ["InputColumn", "InputFacts", "UndirectedFacts", "facts_of", "written_integer"]
+__all__ = ["InputColumn", "InputFacts", "UndirectedFacts", "column_text", "facts_of", "written_integer"]
+
+# Characters of the name of a column in a line.
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,15 @@ class InputFacts:
     events_fingerprint : str or None
         Names the rows with their weights and times, where an output asks for these and the input names them.
     warnings : tuple of str
-        What reading had to do otherwise than asked, or could not check; a sentence each.
+        What reading had to do otherwise than asked, could not check, or finds doubtful; a sentence each.
     columns : tuple of InputColumn
         Those that the settings meant, read or not; empty in manifests that do not say.
     undirected : UndirectedFacts or None
         None where left and right are two sets of vertices.
+    dialect : str
+        How text was understood, such as ``comma, header``; empty for other formats, and in manifests that do not say.
+    n_columns : int or None
+        How many columns the input has; None for formats without columns to choose, and in manifests that do not say.
     """
 
     source: str
@@ -92,6 +99,29 @@ class InputFacts:
     events_fingerprint: str | None = None
     columns: tuple[InputColumn, ...] = ()
     undirected: UndirectedFacts | None = None
+    dialect: str = ""
+    n_columns: int | None = None
+
+    @property
+    def taken(self) -> str:
+        """How the input was read, in one line.
+
+        Examples
+        --------
+        >>> columns = InputColumn("left", 0, "account"), InputColumn("right", 1, "day")
+        >>> of = {"columns": columns, "dialect": "comma, header", "n_columns": 3}
+        >>> InputFacts("e.csv", "csv", 1, 0, 0, 0, 0, 1, 1, 1, "0-0", **of).taken
+        "csv, comma, header; left = 0 'account', right = 1 'day' of 3 columns"
+        """
+        how = f"{self.format}, {self.dialect}" if self.dialect else self.format
+        if not self.columns:
+            return how
+        total = "" if self.n_columns is None else f" of {self.n_columns} columns"
+        return f"{how}; {', '.join(map(column_text, self.columns))}{total}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The facts as plain values, with `taken`."""
+        return {**asdict(self), "taken": self.taken}
 
     @property
     def vertices_text(self) -> str:
@@ -99,6 +129,13 @@ class InputFacts:
         if self.undirected is not None:
             return f"{self.n_left:,} {'vertex' if self.n_left == 1 else 'vertices'}"
         return f"{self.n_left:,} left x {self.n_right:,} right"
+
+
+def column_text(column: InputColumn) -> str:
+    """What a setting meant: ``right = 1 'day'``."""
+    name = column.name or ""
+    shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+    return f"{column.setting} = {column.position}" + ("" if column.name is None else f" {shown!r}")
 
 
 def facts_of(values: Mapping[str, Any]) -> InputFacts:

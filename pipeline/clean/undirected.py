@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
+from pipeline.clean.doubts import with_doubts
 from pipeline.clean.facts import InputFacts, UndirectedFacts
 from pipeline.clean.kept import KeptRows
 from pipeline.clean.keys import number_keys
@@ -45,6 +46,7 @@ def clean_undirected(
     """
     sources, targets, keys = _numbered(rows, columns, kept, config, backend)
     n_vertices, n_rows = len(keys), int(sources.size)
+    of_columns = {side: _distinct(ids, n_vertices, backend) for side, ids in (("left", sources), ("right", targets))}
     is_edge = sources != targets
     sources, targets = sources[is_edge], targets[is_edge]
     directed, _ = distinct_pairs(sources, targets, n_vertices, backend)
@@ -73,6 +75,8 @@ def clean_undirected(
         fingerprint=_fingerprint(ends, hashes, backend),
         warnings=rows.warnings,
         columns=rows.input_columns,
+        dialect=rows.dialect,
+        n_columns=rows.n_columns,
         undirected=UndirectedFacts(
             loops=n_rows - int(sources.size) - rows.n_lone,
             reversed_edges=int(directed.size) - n_edges,
@@ -80,8 +84,8 @@ def clean_undirected(
         ),
     )
     by = "" if rows.reader is None else f", by {rows.reader}"
-    log.info("read %s (%s%s): %s, %s edges", facts.source, facts.format, by, facts.vertices_text, f"{n_edges:,}")
-    return backend.edges(ends, (keys, keys), hashes, facts)
+    log.info("read %s (%s%s): %s, %s edges", facts.source, facts.taken, by, facts.vertices_text, f"{n_edges:,}")
+    return with_doubts(backend.edges(ends, (keys, keys), hashes, facts), config, of_columns)
 
 
 def _numbered(
@@ -98,6 +102,13 @@ def _numbered(
 
     ids, keys = number_keys(both, config.key_type, rows.keys, refuse, backend)
     return ids[: kept.n], ids[kept.n :], keys
+
+
+def _distinct(ids: Any, n_vertices: int, backend: Backend) -> Any:
+    """Each id once, ascending."""
+    is_there = backend.xp.zeros(n_vertices, bool)
+    is_there[ids] = True
+    return backend.xp.flatnonzero(is_there)
 
 
 def _fingerprint(ends: tuple[Any, Any], hashes: tuple[Any, Any], backend: Backend) -> str:

@@ -13,6 +13,7 @@ from pipeline.cli_publishing import UNCHANGED, set_up_logging
 from pipeline.console import ProgressDisplay
 from pipeline.groups import show
 from pipeline.groups.of_run import regroup
+from pipeline.io.sources import joined_names
 from pipeline.job import RunResult
 from pipeline.stores.places import holds_runs
 
@@ -33,11 +34,11 @@ def make_groups(options: Mapping[str, Any]) -> None:
         What the command was called with, by the names of `pipeline.cli_options.GROUPING`.
     """
     source, stderr = options["source"], set_up_logging(options["quiet"], options["verbose"])
-    of_run = holds_runs(source)
+    of_run = len(source) == 1 and holds_runs(source[0])
     _check(options, of_run)
     with ProgressDisplay(stderr, options["quiet"], "reading the input") as progress:
         if of_run:
-            result = _of_run(source, options, progress)
+            result = _of_run(source[0], options, progress)
         else:
             result = pipeline.run(
                 configuration(GROUPING, options, given=_GROUPS_ALONE),
@@ -69,7 +70,8 @@ def _check(options: Mapping[str, Any], of_run: bool) -> None:
     if not of_run:
         if options["run_input"] is not None:
             raise typer.BadParameter(
-                f"says where the input of a published run is now; {options['source']} is no run: leave it out",
+                f"says where the input of a published run is now; {joined_names(options['source'])} is no run: "
+                "leave it out",
                 param_hint="--input",
             )
         return
@@ -81,7 +83,7 @@ def _check(options: Mapping[str, Any], of_run: bool) -> None:
             [],
         ):
             raise typer.BadParameter(
-                f"is for an INPUT; the bicliques of the run {options['source']} are read back as they are: leave it "
+                f"is for an INPUT; the bicliques of the run {options['source'][0]} are read back as they are: leave it "
                 "out",
                 param_hint=options_of(parameter)[0],
             )

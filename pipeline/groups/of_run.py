@@ -25,6 +25,7 @@ from pipeline.edges import EdgeData
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.ingest import ingest
 from pipeline.installed_publications import derived_of, publication_of, reading_of
+from pipeline.io.sources import joined_names
 from pipeline.job import RunResult
 from pipeline.loading import load_host_modules
 from pipeline.manifest import Manifest, lost_file, read_manifest
@@ -224,7 +225,9 @@ def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | N
         path = config.input.path
         in_memory = was_in_memory(stated.source) and path == manifest.config.input.path
         if path is None or in_memory or not is_there(path):
-            found = "edges in memory" if in_memory or path is None else f"{path}, which is not there any more"
+            found = (
+                "edges in memory" if in_memory or path is None else f"{joined_names(path)}, which is not there any more"
+            )
             raise InputError.at(
                 run_dir, found=f"a run of {found}", expected="its input, for the degrees", remedy=remedy
             )

@@ -20,6 +20,7 @@ from pipeline.errors import InputError
 from pipeline.io.compression import check_path
 from pipeline.io.measures import with_measures
 from pipeline.io.raw import Place, RawEdges
+from pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
 from pipeline.naming import setting
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
@@ -50,10 +51,15 @@ _APPLIES_TO = {
 
 @dataclass(frozen=True, slots=True)
 class FoundInput:
-    """A path that leads to something, and the format it is in."""
+    """A path that leads to something, and the format it is in.
+
+    Several files that are one table are in `files`, and the user calls them `name`; `path` is then the first.
+    """
 
     path: Path
     format: str
+    files: tuple[Path, ...] = ()
+    name: str = ""
 
 
 def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
@@ -63,7 +69,8 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     ----------
     config : InputConfig
     source : object, optional
-        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), or a path.
+        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
+        paths.
 
     Raises
     ------
@@ -76,8 +83,13 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         return with_measures(read_object(source, config), config)
     found = find_input(config, source)
     reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(READERS[found.format]).read)
-    with reading(found.path):
-        return with_measures(reader(found.path, config), config)
+
+    def read(path: Path) -> RawEdges:
+        with reading(path):
+            return reader(path, config)
+
+    raw = one_table(found.name, found.files, read) if found.files else read(found.path)
+    return with_measures(raw, config)
 
 
 def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
@@ -86,9 +98,9 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     Raises
     ------
     InputError
-        Nothing is there, or nothing tells the format.
+        Nothing is there, nothing tells the format, or several files are not in one.
     """
-    given = config.path if source is None else os.fspath(cast(Any, source))
+    given = config.path if source is None else cast(Any, source)
     if not given:
         raise InputError.at(
             setting("input.path"),
@@ -96,17 +108,22 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
             expected="a file or directory of edges",
             remedy=f"set {setting('input.path')}",
         )
-    # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
-    path = Path(os.path.expanduser(given))
-    with reading(path):
-        found = FoundInput(path, _format(path, config))
-    _refuse_what_does_not_apply(found, config)
-    return found
+    found = []
+    for place in given if isinstance(given, list | tuple) else [given]:
+        # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
+        path = Path(os.path.expanduser(place))
+        with reading(path):
+            found += [(each, _format(each, config)) for each in files_of(path, config.format)]
+    files = tuple(path for path, _ in found)
+    several = len(found) > 1
+    chosen = FoundInput(files[0], one_format(found), files, joined_names(given)) if several else FoundInput(*found[0])
+    _refuse_what_does_not_apply(chosen, config)
+    return chosen
 
 
 def is_object(source: object | None) -> bool:
-    """Whether a source is an object in memory, not a path."""
-    return source is not None and not isinstance(source, str | os.PathLike)
+    """Whether a source is an object in memory, not a path or a list of paths."""
+    return source is not None and not isinstance(source, str | os.PathLike) and not are_places(source)
 
 
 @contextmanager

@@ -40,7 +40,10 @@ def check_path(path: Path) -> None:
         raise _unreadable(path, error) from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise InputError.at(
-            path, found="a pipe, socket or device", expected="a file or directory", remedy="save the data to a file"
+            path,
+            found="a pipe, socket or device",
+            expected="a file or directory",
+            remedy="save the data to a file, or send it to standard input (-)",
         )
 
 

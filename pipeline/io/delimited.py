@@ -56,6 +56,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         input_columns=meant,
         dialect=dialect.text,
         n_columns=dialect.n_columns,
+        header=tuple(dialect.names) if dialect.has_header else (),
     )
     if choose is None:
         refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)

@@ -74,6 +74,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         input_columns=columns_meant(names, config, str(path), are_named=kind is dict),
         dialect="objects" if kind is dict else "lists of items",
         n_columns=n_column,
+        header=tuple(names) if kind is dict else (),
     )
 
 

@@ -21,6 +21,8 @@ from pipeline.io.sparse import matrix_edges
 __all__ = ["read_object"]
 
 _PAIR_NAMES = ("left", "right", "weight", "timestamp")
+# Of which the place says what a column is.
+_OWN_ORDER = ("numpy", "networkx", "cugraph")
 
 
 def read_object(source: Any, config: InputConfig) -> RawEdges:
@@ -106,6 +108,7 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         locate=lambda row: Place(f"{source}, row {row + 1}"),
         # Arrays have none of their own.
         input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
+        n_columns=None if kind in _OWN_ORDER else table.num_columns,
     )
 
 

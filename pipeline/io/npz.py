@@ -143,4 +143,6 @@ def _pair(path: Path, archive: np.lib.npyio.NpzFile, config: InputConfig) -> Raw
         names={role: names[position] for role, position in chosen.items()},
         locate=lambda row: Place(f"{path}, row {row + 1}"),
         input_columns=columns_meant(names, config, str(path)),
+        n_columns=len(names),
+        header=tuple(names),
     )

@@ -22,6 +22,7 @@ from pipeline.clean.facts import written_integer
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import read_all
+from pipeline.io.layout import refuse_matrix_table
 from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant
 from pipeline.naming import setting
 
@@ -105,6 +106,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         names=plan.names,
         locate=locate,
         input_columns=() if choose else columns_meant(plan.schema.names, config, str(path)),
+        n_columns=len(plan.schema.names),
+        header=tuple(plan.schema.names),
     )
 
 
@@ -116,12 +119,26 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
     InputError
         A file is no Parquet, the files have no common type of a column, or a column is not in all of them.
     """
+    of_edges = choose is None
     choose = choose or partial(_of_edges, config)
     if path.is_dir():
-        return _plan_directory(path, choose)
-    content = read_all(path)
-    schema, n_rows = _footer(path, content)
-    return ParquetPlan(path, content, [path], schema, n_rows, choose(schema.names, str(path)))
+        plan = _plan_directory(path, choose)
+    else:
+        content = read_all(path)
+        schema, n_rows = _footer(path, content)
+        plan = ParquetPlan(path, content, [path], schema, n_rows, choose(schema.names, str(path)))
+    if of_edges and len(plan.schema) > 2 and not config.names_columns and plan.n_rows:
+        refuse_matrix_table(_first_rows(plan), path, config)
+    return plan
+
+
+def _first_rows(plan: ParquetPlan) -> pa.Table:
+    try:
+        file = pq.ParquetFile(plan.files[0] if plan.content is None else pa.BufferReader(plan.content))
+        batches = [next(file.iter_batches(batch_size=1000))] if file.metadata.num_rows else []
+        return pa.Table.from_batches(batches, file.schema_arrow)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(plan.path, error) from None
 
 
 def data_files(directory: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "refuse_several"]
+__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "listing", "refuse_several"]
 __all__ += ["refuse_two_sets", "shortened"]
 
 _LONGEST_QUOTE = 80
@@ -57,6 +57,8 @@ class RawEdges:
         How the text was understood, such as ``comma, header``; empty for formats that leave no choice.
     n_columns : int or None
         Columns that the input has; None where columns are not chosen (matrices, transactions, graphs).
+    header : tuple of str
+        The names of all columns, if they stand in the input.
     """
 
     table: pa.Table
@@ -69,6 +71,7 @@ class RawEdges:
     n_lone: int = 0
     dialect: str = ""
     n_columns: int | None = None
+    header: tuple[str, ...] = ()
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         """An error about one row (or, with `row=None`, about a whole column)."""
@@ -184,7 +187,7 @@ def _refuse_one_twice(
         source,
         found=f"{found} column {again!r}",
         expected=expected,
-        remedy=f"choose {'two' if len(right) == 1 else 'others'} of {_listing(available)}",
+        remedy=f"choose {'two' if len(right) == 1 else 'others'} of {listing(available)}",
     )
 
 
@@ -209,13 +212,14 @@ def _position(available: Sequence[str], key: int | str, full_role: str, source: 
     raise InputError.at(
         source,
         found=f"no {kind} {key!r} for {setting(f'input.{role}')}",
-        expected=f"one of {_listing(available)}",
+        expected=f"one of {listing(available)}",
         remedy=f"for a key of several columns give {setting('input.right')} once for each, or a list in YAML"
         if together
         else f"set {setting(f'input.{role}')} to one of these names or positions (from 0)",
     )
 
 
-def _listing(available: Sequence[str]) -> str:
+def listing(available: Sequence[str]) -> str:
+    """Positions and names of columns, the first 20 of them."""
     shown = ", ".join(f"{position} {name!r}" for position, name in enumerate(available[:20]))
     return shown + (f" and {len(available) - 20} more" if len(available) > 20 else "") if available else "no columns"

@@ -77,6 +77,7 @@ def read_fields(open_source: Open, source: str, format_name: str, comment: bytes
         locate=lambda row: _nth(open_source, source, comment, row),
         keys="integers",
         input_columns=columns_meant(available, config, source, are_named=False),
+        n_columns=n_fields,
     )
 
 

@@ -76,7 +76,7 @@ def input_facts(facts: InputFacts) -> list[tuple[str, str]]:
     """What was read and what became of it; dropped rows are named only where there are some."""
     items = [
         ("source", key(facts.source)),
-        ("format", key(facts.format)),
+        ("read as", key(facts.taken)),
         ("rows read", count(facts.rows_read)),
         ("duplicates merged", count(facts.duplicate_edges)),
         ("graph", sizes_text(graph_of_input(facts), facts)),

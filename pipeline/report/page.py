@@ -121,8 +121,8 @@ def _first_tile(manifest: Manifest, publication: Publication, page: Page) -> tup
 
 
 def _title(source: str) -> str:
-    """The file's name without folders; an in-memory source is named by its kind."""
-    return source.rstrip("/").rsplit("/", 1)[-1] or source
+    """The file's name without folders, or those of several; an in-memory source is named by its kind."""
+    return ", ".join(each.rstrip("/").rsplit("/", 1)[-1] for each in source.split(", ")) or source
 
 
 def _rendered(shown: Iterable[PageSection]) -> Iterable[str]:

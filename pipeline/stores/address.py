@@ -11,10 +11,12 @@ from urllib.parse import unquote
 
 from pipeline.errors import ConfigError
 
-__all__ = ["SCHEMES", "Address", "absolute_place", "is_address", "parse_address", "place_of"]
+__all__ = ["SCHEMES", "STANDARD_INPUT", "Address", "absolute_place", "is_address", "parse_address", "place_of"]
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """Of object stores, which write on a condition; all others are asked of fsspec."""
+STANDARD_INPUT = "-"
+"""The place that means it, where something is read."""
 Place = TypeVar("Place")
 _SAME = {"gcs": "gs"}
 # What names the container within the authority: container@account.

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import glob
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from mbe_stage.errors import StageError
-from pipeline.stores.address import is_address, place_of
+from pipeline.stores.address import STANDARD_INPUT, is_address, place_of
 
 __all__ = ["is_there", "was_in_memory"]
 
 log = logging.getLogger(__name__)
 
 
-def is_there(place: str) -> bool:
-    """Whether there is anything; what cannot be asked for is not there, and a warning says why."""
+def is_there(place: str | Sequence[str]) -> bool:
+    """Whether there is anything; what cannot be asked for is not there, and a warning says why.
+
+    Of several places all have to be there. Standard input never is: it was read once.
+    """
+    if not isinstance(place, str):
+        return all(map(is_there, place))
     try:
         place = place_of(place)
         if not is_address(place):
-            return Path(place).exists()
+            return place != STANDARD_INPUT and (Path(place).exists() or bool(glob.glob(place, recursive=True)))
         from pipeline.stores.remote_input import something_is_at
 
         return something_is_at(place)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mbe_stage.errors import StageError
 from pipeline.errors import InputError
+from pipeline.io.compression import plain_name
 from pipeline.io.parquet import SUFFIXES
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import as_input_errors
@@ -123,7 +124,7 @@ def _data(objects: ObjectsBelow, address: Address) -> list[StoredObject]:
     below = objects.listed()
     tables = [each for each in below if each.name.lower().endswith(SUFFIXES) and not _is_hidden(each.name)]
     lists = [each for each in below if each.name.startswith("out.") and "/" not in each.name]
-    if found := tables or lists:
+    if found := tables or lists or _texts(below):
         return found
     if not below:
         raise InputError.at(
@@ -135,9 +136,16 @@ def _data(objects: ObjectsBelow, address: Address) -> list[StoredObject]:
     raise InputError.at(
         address,
         found=f"a prefix of {', '.join(repr(each.name) for each in below[:10])}",
-        expected="a prefix of .parquet files, or with one KONECT file out.*",
+        expected="a prefix of .parquet files, of text files with one suffix, or with one KONECT file out.*",
         remedy="give one of the objects in it",
     )
+
+
+def _texts(below: list[StoredObject]) -> list[StoredObject]:
+    """Objects that may be the text files of one table; none if there are others."""
+    shown = [each for each in below if not _is_hidden(each.name)]
+    suffixes = {Path(plain_name(Path(each.name))).suffix for each in shown}
+    return shown if len(suffixes) == 1 and not any("/" in each.name for each in shown) else []
 
 
 def _is_hidden(name: str) -> bool:

@@ -57,6 +57,12 @@ UNTOLD = {
         "timestamp",
         "delimiter",
         "header",
+        "encoding",
+        "skip_lines",
+        "comment",
+        "trim",
+        "decimal",
+        "date_format",
         "nulls",
         "min_weight",
         "time_from",
@@ -111,7 +117,10 @@ READING = (
     "n_edges",
     "columns",
     "undirected",
+    "dialect",
+    "n_columns",
 )
+_ADDED = ("columns", "dialect", "n_columns")
 # By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
 _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
@@ -249,10 +258,11 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
     """
     if read is None:
         return None, [f"input: source, {', '.join(READING)}, fingerprint, events_fingerprint: the input is not given"]
-    unsaid = [] if stated.columns or not read.columns else ["input: columns: the manifest does not say them"]
     differs = [name for name in READING if getattr(stated, name) != getattr(read, name)]
-    if unsaid:
-        differs.remove("columns")
+    # Manifests of earlier versions lack them.
+    older = [name for name in differs if name in _ADDED and not getattr(stated, name)]
+    unsaid = [f"input: {name}: the manifest does not say them" for name in older]
+    differs = [name for name in differs if name not in older]
     if read.source != stated.source:
         what = f"{', '.join(('source', *differs))}: read again was {read.source}, not {stated.source}"
         return f"of {read.source}" if not differs else None, [f"input: {what}", *unsaid]

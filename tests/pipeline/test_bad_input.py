@@ -311,10 +311,14 @@ def test_an_address_that_lost_a_slash_names_the_one_that_is_meant(address: str) 
 def test_directories(tmp_path: Path) -> None:
     assert "a directory of nothing" in refusal(tmp_path)
     written(tmp_path, "a.csv", "1,2\n")
+    written(tmp_path, "out.a", "1 2\n")
+    written(tmp_path, "out.b", "1 2\n")
     message = refusal(tmp_path)
     assert "a directory of 'a.csv'" in message
     assert "give one of the files in it" in message
     assert "expected a file in the format csv" in refusal(tmp_path, format="csv")
+    for name in ("out.a", "out.b"):
+        (tmp_path / name).unlink()
     assert "without .parquet files" in refusal(tmp_path, format="parquet")
     assert "0 files out.*" in refusal(tmp_path, format="konect")
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import html
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -326,3 +331,134 @@ def test_unquoted_yaml_dates_are_bounds() -> None:
     config = Config.from_mapping({"input": {"timestamp": 2, "time_from": datetime.date(2024, 1, 1)}})
     assert config.input.time_from == "2024-01-01"
     assert pairs(ingest(config.input, source=([1, 2, 3], [1, 1, 1], DAYS))) == [(2, 1), (3, 1)]
+
+
+# What was taken
+
+
+def test_how_an_input_was_read_is_one_line(tmp_path: Path) -> None:
+    three = "account,day,amount\na1,x,5\na2,y,6\na1,y,7\n"
+    taken = read_csv(tmp_path, three, left="account", weight="amount").facts.taken
+    assert re.fullmatch(r"csv.*; left = 0 'account', right = 1 'day', weight = 2 'amount' of 3 columns", taken)
+    named = replace(read_csv(tmp_path, three).facts, dialect="comma, header")
+    assert named.taken == "csv, comma, header; left = 0 'account', right = 1 'day' of 3 columns"
+    assert named.as_json() == {**asdict(named), "taken": named.taken}
+    several = read_csv(tmp_path, three, right=["day", "amount"], left=0).facts.taken
+    assert several.endswith("; left = 0 'account', right = 1 'day', right = 2 'amount' of 3 columns")
+    assert read_csv(tmp_path, "7,1\n8,1\n8,2\n").facts.taken.endswith("; left = 0, right = 1 of 2 columns")
+    long = read_csv(tmp_path, f"{'user' * 100},item\nann,1\nbob,2\n", header=True).facts.taken
+    assert len(long) < 150
+    frame = pd.DataFrame({"u": ["a", "b"], "v": [1, 2]})
+    assert ingest(InputConfig(), frame).facts.taken == "memory; left = 0 'u', right = 1 'v' of 2 columns"
+    assert ingest(InputConfig(), (["a"], [1])).facts.taken == "memory; left = 0, right = 1"
+    undirected = ingest(InputConfig().of_one_set(), pa.table({"u": ["a", "b"], "v": ["b", "c"]})).facts
+    assert undirected.taken == "memory; left = 0 'u', right = 1 'v' of 2 columns"
+
+
+def test_every_place_says_how_an_input_was_read(tmp_path: Path) -> None:
+    from tests.pipeline.test_cli import answer, mbe
+
+    edges, out = tmp_path / "e.csv", tmp_path / "out"
+    edges.write_text("account,day,amount\na1,2024-01-01,5\na2,2024-01-02,6\na1,2024-01-02,7\n")
+    taken = ingest(InputConfig(path=str(edges))).facts.taken
+    for command in ("enumerate", "cliques", "groups", "count-pq", "inspect"):
+        more = ("--engine", "reference", "--trial", 0) if command == "inspect" else ("--out", out)
+        shown = mbe(command, edges, *more)
+        assert f"input      {taken}\n" in shown.stdout, command
+        # Once on stdout, and once where the log is.
+        assert shown.stdout.count("no column was named, and there are 3") == 1
+        assert shown.stderr.count("no column was named, and there are 3") == 1
+        assert f"read {edges} ({taken})" in shown.stderr
+        facts = answer(mbe(command, edges, *more, "--json"))["input"]
+        assert (facts["taken"], facts["n_columns"], len(facts["warnings"])) == (taken, 3, 1)
+    manifest = json.loads((out / "latest" / "manifest.json").read_text())
+    assert (manifest["input"]["n_columns"], manifest["input"]["columns"][1]["name"]) == (3, "day")
+    assert manifest["warnings"] == manifest["input"]["warnings"] == facts["warnings"]
+    assert html.escape("of 3 columns") in (out / "latest" / "report.html").read_text()
+
+
+def doubts(rows: Iterable[Sequence[object]], config: InputConfig | None = None, **columns: str) -> str:
+    """The warning about a frame with these rows; nothing without one."""
+    names = list(columns.values()) or ["u", "v", "w", "x"]
+    frame = pd.DataFrame(list(rows))
+    frame.columns = names[: frame.shape[1]]
+    return "".join(ingest(config or InputConfig(), frame).facts.warnings)
+
+
+MANY = [(f"user{i}", i % 37 + 100) for i in range(2000)]
+
+
+def test_more_columns_than_were_asked_for_are_doubtful(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    three = [(*row, "w") for row in MANY]
+    found = doubts(three)
+    assert found == (
+        "memory:pandas: no column was named, and there are 3; taken: memory; left = 0 'u', right = 1 'v' of 3 columns; "
+        "name the ones that are meant: input.left and input.right"
+    )
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [found]
+    assert "no column was named" in doubts(three, InputConfig().of_one_set())
+    for named in ({"left": "u"}, {"right": 1}, {"left": 0}, {"timestamp": "w"}, {"weight": "w"}):
+        assert not doubts(three, InputConfig(**named)), named
+    assert not doubts(MANY)
+    assert not doubts(MANY, InputConfig().of_one_set())
+    # Where the place says what a column is, there is nothing to choose.
+    left, right, weight = map(list, zip(*((1, i, 2) for i in range(5)), (2, 1, 2), strict=True))
+    assert ingest(InputConfig(), (left, right, weight)).facts.warnings == ()
+    konect = tmp_path / "out.x"
+    konect.write_text("% bip\n" + "".join(f"{u} {v} {w}\n" for u, v, w in zip(left, right, weight, strict=True)))
+    assert ingest(InputConfig(path=str(konect))).facts.warnings == ()
+    snap = tmp_path / "x.txt"
+    snap.write_text(konect.read_text().replace("% bip", "# snap"))
+    assert "there are 3" in ingest(InputConfig(path=str(snap))).facts.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (["0", "1"], "right = 1 'v' holds flags (0, 1)"),
+        (["true", "false"], "right = 1 'v' holds flags (false, true)"),
+        (["X"], "the right side has one vertex; right = 1 'v' holds flags (X)"),
+        ([f"2024-01-{day:02}" for day in range(1, 29)], "right = 1 'v' holds dates (2024-01-01 to 2024-01-28)"),
+        ([20240131, 20240229, 20231130], "right = 1 'v' holds dates (20231130 to 20240229)"),
+        (["2024-01-31T10:00", "2024-01-31 11:00:00"], "right = 1 'v' holds dates"),
+        (["T", "A", "C"], "right = 1 'v' holds 3 distinct values in 2,000 rows, like types of records"),
+    ],
+    ids=["digits", "words", "X", "days", "YYYYMMDD", "times", "types"],
+)
+def test_what_is_no_name_of_a_vertex_is_doubtful(values: list[object], says: str) -> None:
+    rows = [(f"user{i}", values[i % len(values)]) for i in range(2000)]
+    assert says in doubts(rows)
+    assert says.replace("right = 1 'v'", "left = 0 'u'").replace("right", "left") in doubts(row[::-1] for row in rows)
+    of_one_set = doubts(rows, InputConfig().of_one_set())
+    assert says.removeprefix("the right side has one vertex; ") in of_one_set
+    # Who names the column means it.
+    assert "holds" not in doubts(rows, InputConfig(right="v"))
+    assert not doubts((user, f"item{i % 50}") for i, (user, _) in enumerate(rows))
+
+
+def test_few_rows_tell_flags_where_each_vertex_has_one() -> None:
+    assert "holds flags (0, 1)" in doubts([("a", 0), ("b", 1), ("c", 1)])
+    assert not doubts([("a", 0), ("b", 1), ("b", 0), ("c", 1)])
+    assert not doubts([(0, 0), (1, 1)])
+    # Numbers that are no days.
+    assert not doubts([("a", 20240131), ("b", 20240132), ("c", 20240133)])
+
+
+def test_one_vertex_on_a_side_is_doubtful_in_every_format() -> None:
+    assert "the left side has one vertex" in doubts([("a", "x"), ("a", "y")], InputConfig(left="u"))
+    assert not doubts([("a", "x")])
+    (found,) = ingest(InputConfig(), (["a", "a"], ["x", "y"])).facts.warnings
+    assert found.endswith("check the input and input.format")
+    # Of a star without direction the hub is no side.
+    assert not doubts([("a", "x"), ("a", "y")], InputConfig().of_one_set())
+
+
+def test_real_graphs_raise_no_doubts(data_dir: Path) -> None:
+    # Larger ones only take longer.
+    paths = [path for path in data_dir.rglob("*.npz") if path.stat().st_size < 400_000]
+    assert paths
+    for path in paths:
+        config = InputConfig().of_one_set() if path.name.startswith("uni_") else InputConfig()
+        edges = ingest(config, path)
+        left, right = edges.left_keys.take(pa.array(edges.left_ids)), edges.right_keys.take(pa.array(edges.right_ids))
+        assert edges.facts.warnings == ingest(config, pa.table({"u": left, "v": right})).facts.warnings == (), path

@@ -118,6 +118,7 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
     # without their columns; nothing that is published; the limit of another problem. Of what is no setting: counts that
     # are none; facts of a graph without sides.
     never = {"config.problem", "config.input.min_weight", "config.output.bicliques", "config.execution.max_cliques"}
+    never.add("config.input.decimal")
     never |= {f"config.input.time_{name}" for name in ("from", "until", "bucket", "offset")}
     # Who did the search: what does not fit together is refused by every reader, and the rest is of one string.
     never |= {f"config.execution.{name}" for name in ("runner", "cluster", "workers", "devices")}

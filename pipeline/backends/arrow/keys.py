@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.backends.backend import KeyType, Refusal
+from pipeline.errors import with_settings
 from pipeline.io.raw import shortened
 from pipeline.naming import setting
 
@@ -37,6 +38,7 @@ _EXACT_FLOATS = 2.0**53
 # Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
+_AS_STRING = {"input.key_type": "string"}
 # What JSON escapes within quotes, the backslash first: the others bring backslashes of their own.
 _ESCAPED = {character: json.dumps(character)[1:-1] for character in ("\\", '"', *map(chr, range(32)))}
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
@@ -117,12 +119,13 @@ def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None
     if odd is not None and not must:
         return None
     if odd is not None:
-        raise refuse(odd, found=f"the key {shortened(texts[odd].as_py())}", expected="an integer", remedy=_as_string())
+        found = f"the key {shortened(texts[odd].as_py())}"
+        raise with_settings(refuse(odd, found=found, expected="an integer", remedy=_as_string()), _AS_STRING)
     try:
         return texts.cast(pa.int64())
     except pa.ArrowInvalid:
         code = next(i for i, text in enumerate(texts.to_pylist()) if not -(2**63) <= int(text) < 2**63)
-        raise refuse(code, **_beyond(texts[code].as_py())) from None
+        raise with_settings(refuse(code, **_beyond(texts[code].as_py())), _AS_STRING) from None
 
 
 def as_json(keys: pa.Array) -> pa.Array:
@@ -231,7 +234,7 @@ def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:
     except pa.ArrowInvalid:
         # Rare, and never fast enough to matter: look at the values one by one.
         row = next(i for i, value in enumerate(values.to_pylist()) if value is not None and abs(value) >= 2**63)
-        raise refuse(row, **_beyond(values[row].as_py())) from None
+        raise with_settings(refuse(row, **_beyond(values[row].as_py())), _AS_STRING) from None
 
 
 def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:

@@ -51,6 +51,14 @@ class HostRows:
         return self.raw.input_columns
 
     @property
+    def dialect(self) -> str:
+        return self.raw.dialect
+
+    @property
+    def n_columns(self) -> int | None:
+        return self.raw.n_columns
+
+    @property
     def n_lone(self) -> int:
         return self.raw.n_lone
 

@@ -64,7 +64,7 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
         return partial(_of_frame, source, config), partial(read_edges, config, source)
     found = None if is_object(source) else find_input(config, source)
     reads_as_written = config.decimal == "." and config.date_format is None
-    if found is not None and found.format in _DEVICE_READERS and reads_as_written:
+    if found is not None and not found.files and found.format in _DEVICE_READERS and reads_as_written:
         return partial(_of_path, found.path, found.format, config), partial(read_edges, config, source)
     raw = read_edges(config, source)
     return partial(_copied, raw), lambda: raw
@@ -84,7 +84,7 @@ def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
     meant = columns_meant(names, config, source)
-    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant)
+    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant, n_columns=len(names))
 
 
 def _copied(raw: RawEdges) -> DeviceRows:
@@ -102,6 +102,8 @@ def _copied(raw: RawEdges) -> DeviceRows:
         keys=raw.keys,
         input_columns=raw.input_columns,
         n_lone=raw.n_lone,
+        dialect=raw.dialect,
+        n_columns=raw.n_columns,
     )
 
 
@@ -133,6 +135,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
         reader="cudf.read_parquet",
         warnings=_unverified(plan),
         input_columns=columns_meant(plan.schema.names, config, str(path)),
+        n_columns=len(plan.schema.names),
     )
 
 
@@ -236,6 +239,8 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         reader="cudf.read_csv",
         keys="inferred",
         input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.has_header),
+        n_columns=dialect.n_columns,
+        dialect=dialect.text,
     )
 
 

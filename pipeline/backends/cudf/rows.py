@@ -38,6 +38,8 @@ class DeviceRows:
         As `InputFacts.columns`.
     n_lone : int
         As in `Rows`.
+    dialect, n_columns
+        As in `InputFacts`.
     """
 
     columns: dict[str, cudf.Series]
@@ -49,6 +51,8 @@ class DeviceRows:
     warnings: tuple[str, ...] = ()
     input_columns: tuple[InputColumn, ...] = ()
     n_lone: int = 0
+    dialect: str = ""
+    n_columns: int | None = None
 
     @property
     def roles(self) -> list[str]:

@@ -60,6 +60,21 @@ def test_a_prefix_of_parquet_files_is_a_directory(bucket: Bucket, tmp_path: Path
     assert ingest(InputConfig(path=bucket.url, left="left", right="right")).facts.n_edges == 7
 
 
+def test_a_prefix_of_text_files_is_one_table(bucket: Bucket) -> None:
+    first, second = bucket.put("parts/a.csv", b"left,right\nann,1\n"), bucket.put("parts/b.csv", b"left,right\nbob,1\n")
+    bucket.put("parts/_SUCCESS", b"")
+    edges = ingest(InputConfig(path=f"{bucket.url}/parts/"))
+    assert (edges.facts.n_edges, edges.facts.source) == (2, f"{bucket.url}/parts")
+    several = ingest(InputConfig(path=(first, second)))
+    assert (several.facts.n_edges, several.facts.source) == (2, f"{first}, {second}")
+    bucket.put("parts/b.csv", b"left,right\nbob,\n")
+    with pytest.raises(InputError, match=rf"^{second}, line 2, column 'right'"):
+        ingest(InputConfig(path=f"{bucket.url}/parts"))
+    bucket.put("parts/deeper/c.csv", b"left,right\nbob,1\n")
+    with pytest.raises(InputError, match=r"a prefix of .*'deeper/c.csv'"):
+        ingest(InputConfig(path=f"{bucket.url}/parts"))
+
+
 def test_konect_below_a_prefix(bucket: Bucket) -> None:
     bucket.put("graph/out.graph", b"% bip unweighted\n1 1\n1 2\n2 2\n")
     bucket.put("graph/README", b"what it is")
@@ -103,7 +118,8 @@ def test_what_is_not_there_is_one_line(bucket: Bucket) -> None:
     with pytest.raises(InputError, match=r"^s3://no-bucket/edges.csv: no such bucket; .*make the bucket$"):
         ingest(InputConfig(path="s3://no-bucket/edges.csv"))
     bucket.put("notes/a.txt", b"a")
-    with pytest.raises(InputError, match=r"a prefix of 'a.txt'; expected a prefix of .parquet files"):
+    bucket.put("notes/b.csv", b"a")
+    with pytest.raises(InputError, match=r"a prefix of 'a.txt', 'b.csv'; expected a prefix of .parquet files"):
         ingest(InputConfig(path=f"{bucket.url}/notes"))
 
 

@@ -1,0 +1,194 @@
+"""Several sources that are one table: files, a pattern such as `dir/*.csv`, a directory of text files; standard input.
+
+They have one format and the same columns, or are refused. Their rows stand one file behind the other.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import glob
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mbe_stage.errors import StageError
+from pipeline import lack_of_memory
+from pipeline.errors import InputError
+from pipeline.io.raw import Place, RawEdges, listing
+from pipeline.naming import setting
+from pipeline.stores.address import STANDARD_INPUT, is_address, place_of
+
+__all__ = ["are_places", "at_hand", "files_of", "joined_names", "one_format", "one_table"]
+
+log = logging.getLogger(__name__)
+
+_CALLED = "standard input"
+# Their keys are numbers of rows, unless columns have names; with the way out.
+_STACK = "stack the matrices with scipy.sparse.vstack, and save one"
+_NUMBERED = {
+    "fimi": "read them as one: cat FILES | mbe enumerate --format fimi -",
+    "json": "write the lists into one file",
+    "biadjacency": "name the rows, or read the files one at a time",
+    "matrix_market": _STACK,
+    "npz": _STACK,
+}
+# Names in a list of sources.
+_SHOWN = 3
+
+
+def are_places(source: object) -> bool:
+    """Whether a source is a list of paths and addresses, or a tuple of paths; a tuple of texts could be two columns."""
+    kinds = str | os.PathLike if isinstance(source, list) else os.PathLike
+    return isinstance(source, list | tuple) and bool(source) and all(isinstance(each, kinds) for each in source)
+
+
+def joined_names(places: Any) -> str:
+    """What messages call a place, or several together."""
+    of_each = places if isinstance(places, list | tuple) else [places]
+    names = [_CALLED if place == STANDARD_INPUT else str(place) for place in of_each]
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+@contextmanager
+def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
+    """Copy standard input and what lies at addresses to this machine's disk while the context lasts.
+
+    Yields the places as given, with paths of the copies, and a function that gives texts the user's names in their
+    place; errors within the context have them.
+    """
+    copies: dict[str, str] = {}
+
+    def named(text: object) -> str:
+        return functools.reduce(lambda told, copy: told.replace(*copy), copies.items(), str(text))
+
+    with ExitStack() as stack:
+
+        def copied(place: Any) -> Any:
+            meant = place_of(place)
+            if meant == STANDARD_INPUT:
+                copy, name = _copy_of(sys.stdin), _CALLED
+            elif is_address(meant):
+                from pipeline.stores.remote_input import fetched_input
+
+                copy, mirror = stack.enter_context(fetched_input(str(meant)))
+                name = mirror.named(copy)
+            else:
+                return meant
+            copies[str(copy)] = name
+            return copy
+
+        places = [copied(each) for each in given] if isinstance(given, list | tuple) else copied(given)
+        try:
+            yield places, named
+        except StageError as error:
+            error.args = tuple(named(each) if isinstance(each, str) else each for each in error.args)
+            raise
+
+
+@functools.lru_cache(1)
+def _copy_of(stream: Any) -> Path:
+    """A file with all of standard input, until the process ends: another tier that takes over reads it again."""
+    if stream is None:
+        raise InputError.at(_CALLED, found="closed", expected="edges", remedy=f"correct {setting('input.path')}")
+    log.info("reading %s", _CALLED)
+    folder = tempfile.mkdtemp(prefix="mbe-input-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        with (Path(folder) / "stdin").open("wb") as file:
+            shutil.copyfileobj(stream.buffer, file, 1 << 20)
+    except OSError as error:
+        raise InputError.at(
+            _CALLED,
+            found=f"cannot be copied to {folder} ({error.strerror or error})",
+            expected="room for it there",
+            remedy="free some space, or set TMPDIR to a larger disk",
+        ) from None
+    return Path(folder) / "stdin"
+
+
+def files_of(path: Path, format_name: str) -> list[Path]:
+    """What a path stands for: itself, the files that match it as a pattern, or the text files of a directory."""
+    text = str(path)
+    if os.path.lexists(path) or not set("*?[") & set(text) or "\0" in text:
+        return _inside(path, format_name)
+    found = [file for each in sorted(glob.glob(text, recursive=True)) for file in _inside(Path(each), format_name)]
+    if found:
+        return found
+    remedy = f"correct {setting('input.path')}"
+    raise InputError.at(text, found="no file that matches this pattern", expected="at least one", remedy=remedy)
+
+
+def _inside(path: Path, format_name: str) -> list[Path]:
+    """The files of a directory of text files; of all else the path itself."""
+    from pipeline.io.parquet import data_files
+
+    if format_name in ("parquet", "konect") or not path.is_dir() or data_files(path):
+        return [path]
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith(("_", ".")))
+    has_others = any(entry.is_dir() or entry.name.startswith("out.") for entry in entries)
+    return [path] if has_others or not entries else entries
+
+
+def one_format(files: Sequence[tuple[Path, str]]) -> str:
+    """The format of all files; refuses the first that is in another."""
+    first, common = files[0]
+    for path, found in files:
+        if found != common:
+            raise InputError.at(
+                path,
+                found=f"the format {found}, while {first} is {common}",
+                expected="one format in all files",
+                remedy=f"read them one at a time, or set {setting('input.format')}",
+            )
+    return common
+
+
+def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]) -> RawEdges:
+    """Read files as one table of that name, in their order; refuses the first that has other columns."""
+    parts: list[RawEdges] = []
+    table, ends = pa.table({}), list[int]()
+    for path in files:
+        part = read(path)
+        if part.format in _NUMBERED and all(column.name is None for column in part.input_columns):
+            found = f"one of several files of the format {part.format}, whose keys are numbers of rows"
+            raise InputError.at(path, found=found, expected="one file", remedy=_NUMBERED[part.format])
+        parts.append(replace(part, table=part.table.slice(0, 0)))
+        if _columns(part) != _columns(parts[0]):
+            raise _other(path, _listing_of(part), f"{_listing_of(parts[0])}, as in {files[0]}")
+        try:
+            tables = [table, part.table] if ends else [part.table]
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            lack_of_memory.pass_on(error)
+            raise _other(path, f"columns of other types ({error})", f"those of {files[0]}") from None
+        ends.append(table.num_rows)
+
+    def locate(row: int) -> Place:
+        of_file = bisect_right(ends, row)
+        return parts[of_file].locate(row - (ends[of_file - 1] if of_file else 0))
+
+    dialect = " / ".join(dict.fromkeys(part.dialect for part in parts))
+    return replace(parts[0], table=table, source=name, locate=locate, dialect=dialect)
+
+
+def _columns(part: RawEdges) -> object:
+    return part.n_columns, part.header, part.input_columns
+
+
+def _listing_of(part: RawEdges) -> str:
+    return f"columns {listing(part.header)}" if part.header else f"{part.n_columns} columns without names"
+
+
+def _other(path: Path, found: str, expected: str) -> InputError:
+    return InputError.at(path, found=found, expected=expected, remedy="correct the file, or leave it out")
