@@ -58,7 +58,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         n_columns=dialect.n_columns,
         header=tuple(dialect.names) if dialect.has_header else (),
     )
-    if choose is None:
+    if choose is None and not dialect.has_header:
         refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
     return without_padding(raw, config) if dialect.may_pad or config.trim else raw
 

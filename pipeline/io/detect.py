@@ -105,7 +105,7 @@ def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
     marks = ("#", "%") if config.comment is None else ()
     body = [line for line in lines if not (marks and line.lstrip().startswith(marks))]
     if not body:
-        return "konect" if lines and lines[0].startswith("%") else by_name or "csv"
+        return "konect" if lines and all(line.startswith("%") for line in lines) else by_name or "csv"
     if config.delimiter is not None or SEPARATOR_LINE.fullmatch(lines[0]):
         return "csv"
     rows = [line.split() for line in body]
