@@ -8,7 +8,7 @@ from pipeline.io import READERS
 
 __all__ = ["load_host_modules"]
 
-_OTHERS = ("pipeline.io.detect", "pipeline.io.memory", "scipy.sparse")
+_OTHERS = ("pipeline.io.detect", "pipeline.io.foreign", "pipeline.io.memory", "pyarrow.dataset", "scipy.sparse")
 
 
 def load_host_modules() -> None:

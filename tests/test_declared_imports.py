@@ -40,7 +40,7 @@ BROUGHT_BY = {
     "markdown_it": "markdown-it-py",
 }
 # Of whoever hands an object of theirs over, imported where that came in.
-HANDED_OVER = {"pipeline": {"networkx"}}
+HANDED_OVER = {"pipeline": {"networkx", "polars"}}
 # What tests write themselves.
 WRITTEN = {"module_that_is_interrupted"}
 

@@ -18,6 +18,8 @@ from pipeline.naming import setting
 
 __all__ = ["in_window"]
 
+_MOMENTS = "moments"
+
 
 def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> Any:
     """Which of the times, none of them missing, lie in the window of the configuration, ``(n,) bool``.
@@ -30,11 +32,11 @@ def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, b
     given = {name: getattr(config, name) for name in ("time_from", "time_until")}
     bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
     most = backend.largest(times) if bounds and not moments else 0
-    unit = None if moments else unit_of(times, most)
+    unit = _MOMENTS if moments else unit_of(times, most)
     for name, bound in bounds.items():
-        if not (isinstance(bound, datetime) if moments else _is_comparable(times, most, unit, bound, backend)):
-            column = "moments" if moments else f"numbers up to {most}{_looks_like(unit)}"
-            raise _refused(refuse, column, name, bounds, moments, unit)
+        if not _is_comparable(times, most, unit, bound, backend):
+            column = unit if moments else f"numbers up to {most}{_looks_like(unit)}"
+            raise _refused(refuse, str(column), name, bounds, unit)
     inside = backend.xp.ones(len(times), bool)
     if "time_from" in bounds:
         inside &= backend.at_least(times, _scaled(bounds["time_from"], moments))
@@ -60,39 +62,38 @@ def _read(given: int | float | str, name: str, refuse: Refusal) -> int | float |
 
 
 def _is_comparable(times: Any, most: float, unit: str | None, bound: int | float | datetime, backend: Backend) -> bool:
-    """Whether a bound is on the scale of a column of numbers: an unknown unit is not held against a number."""
+    """Whether a bound is on the scale of the column: a number is compared with numbers whose unit nothing tells."""
     if isinstance(bound, datetime):
-        return unit == "seconds" or (unit is None and max(most, abs(_scaled(bound, False))) < range_of("seconds")[0])
+        is_early = unit is None and max(most, abs(_scaled(bound, False))) < range_of("seconds")[0]
+        return unit in (_MOMENTS, "seconds") or is_early
     of_bound = unit_of_one(bound)
-    if unit is None or of_bound in (None, unit):
-        return True
+    if unit == _MOMENTS or unit is None or of_bound in (None, unit):
+        return unit != _MOMENTS
     least, end = range_of(of_bound)
     # One number of a larger unit, such as a time that never comes, does not make all others of it.
     return unit not in AS_DATES.values() and bool((backend.at_least(times, least) & backend.below(times, end)).any())
 
 
 def _refused(
-    refuse: Refusal, column: str, name: str, bounds: dict[str, Any], moments: bool, unit: str | None
+    refuse: Refusal, column: str, name: str, bounds: dict[str, Any], unit: str | None
 ) -> InputError | HostNeeded:
     """The refusal; its settings have every bound on the scale of the column, if that is known."""
     settings: dict[str, object] = {}
     for each, bound in bounds.items():
         of_bound = None if isinstance(bound, datetime) else unit_of_one(bound)
         moment = bound if isinstance(bound, datetime) else of_bound and moment_in(bound, of_bound)
-        if moment and (moments or unit):
-            settings[f"input.{each}"] = moment.isoformat() if moments else in_unit(moment, str(unit))
-    bound = bounds[name]
+        if moment and unit:
+            settings[f"input.{each}"] = moment.isoformat() if unit == _MOMENTS else in_unit(moment, unit)
+    bound, expected = bounds[name], "a bound in the column's own unit"
     if isinstance(bound, datetime):
-        column, expected = f"{column} and no seconds since 1970", "seconds where a bound is ISO-8601"
-        given = bound.isoformat()
+        found = f"{column} and no seconds since 1970, while {setting(f'input.{name}')} is {bound.isoformat()}"
+        expected = "seconds where a bound is ISO-8601"
     else:
-        given = f"the number {bound}{_looks_like(unit_of_one(bound))}"
-        expected = "a moment as the bound, in ISO-8601" if moments else "a bound in the column's own unit"
+        looks = _looks_like(unit_of_one(bound))
+        found = f"{column}, while {setting(f'input.{name}')} is the number {bound}{looks}"
     instead = ", ".join(f"{setting(key)} as {value}" for key, value in settings.items())
     remedy = f"write {instead or setting(f'input.{name}') + ' in the unit of the column'}"
-    error = refuse(
-        None, found=f"{column}, while {setting(f'input.{name}')} is {given}", expected=expected, remedy=remedy
-    )
+    error = refuse(None, found=found, expected=expected, remedy=remedy)
     if isinstance(error, InputError) and len(settings) == len(bounds):
         error.settings = (settings,)
     return error

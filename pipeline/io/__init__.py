@@ -149,7 +149,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _format(path: Path, config: InputConfig) -> str:
+    from pipeline.io.foreign import refuse_foreign
+
     check_path(path)
+    refuse_foreign(path, config)
     if config.format == "auto":
         from pipeline.io.detect import detect_format
 

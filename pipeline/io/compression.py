@@ -16,7 +16,7 @@ import pyarrow as pa
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["check_path", "open_bytes", "open_konect", "plain_name", "read_all"]
+__all__ = ["check_path", "kind_of", "open_bytes", "open_konect", "plain_name", "read_all"]
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 
@@ -76,12 +76,18 @@ def open_bytes(path: Path) -> io.BufferedReader:
         plain.seek(0)
     except OSError as error:
         raise _unreadable(path, error) from None
-    kind = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+    kind = _kind(head)
     if kind is None:
         return plain
     # pyarrow reads all but xz, several members or frames included, and notices when one is cut short.
     inner = _xz_stream(plain) if kind == "xz" else _arrow_stream(plain, kind)
     return io.BufferedReader(_Checked(inner, (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20)
+
+
+def kind_of(path: Path) -> str | None:
+    """How a file is compressed, by its bytes; None if it is not."""
+    with path.open("rb") as file:
+        return _kind(file.read(8))
 
 
 def open_konect(path: Path) -> io.BufferedReader:
@@ -129,6 +135,10 @@ def read_all(path: Path) -> pa.Buffer | None:
         if isinstance(stream.raw, _Checked):
             return pa.py_buffer(stream.read())
     return None
+
+
+def _kind(head: bytes) -> str | None:
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def _arrow_stream(plain: io.BufferedReader, kind: str) -> Any:

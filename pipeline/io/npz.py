@@ -12,6 +12,7 @@ import io
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -59,7 +60,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         with np.load(opened(), allow_pickle=False) as archive:
             if "format" in archive.files and "shape" in archive.files:
                 return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config, first=0)
-            return _pair(path, archive, config)
+            with zipfile.ZipFile(opened()) as members:
+                arrays = _shapes(members)
+            return _pair(path, arrays, archive, config)
     except InputError:
         raise
     except _DAMAGED as error:
@@ -75,11 +78,11 @@ def _damaged(path: Path, cause: str) -> InputError:
     )
 
 
-def _shapes(archive: np.lib.npyio.NpzFile) -> dict[str, tuple[int, ...]]:
+def _shapes(archive: zipfile.ZipFile) -> dict[str, tuple[int, ...]]:
     """The shape of each array by its name; no array is read, and members that are none are passed over."""
     shapes = {}
-    for member in archive.zip.namelist():
-        with archive.zip.open(member) as stream, contextlib.suppress(ValueError):
+    for member in archive.namelist():
+        with archive.open(member) as stream, contextlib.suppress(ValueError):
             layout = np.lib.format
             version = layout.read_magic(stream)
             read_header = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
@@ -93,8 +96,9 @@ def _default_pair(arrays: dict[str, tuple[int, ...]], config: InputConfig) -> tu
     return ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
 
 
-def _pair(path: Path, archive: np.lib.npyio.NpzFile, config: InputConfig) -> RawEdges:
-    arrays = _shapes(archive)
+def _pair(
+    path: Path, arrays: dict[str, tuple[int, ...]], archive: Mapping[str, np.ndarray], config: InputConfig
+) -> RawEdges:
     pair = _default_pair(arrays, config)
     if not set(pair) <= arrays.keys() and not all(
         isinstance(name, str) for name in (config.left, *config.right_columns)
