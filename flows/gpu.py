@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +20,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.server import has_lasting_server
 from pipeline.locks import locked
+from pipeline.publish import as_publish_errors
 from pipeline.tiers import Tier
 
 __all__ = ["device_limit_name", "device_slot"]
@@ -80,11 +83,18 @@ def _machine_lock(name: str, log: _Log) -> Iterator[None]:
 
 def _opened(path: Path) -> IO[bytes]:
     # Reading is enough for a lock on this machine; a file of another user in a shared directory may not even be opened
-    # with O_CREAT.
-    try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        return os.fdopen(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644), "rb")
+    # with O_CREAT. Anybody may have made a link or a pipe of that name.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with as_publish_errors(path):
+        try:
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o644)
+        file = os.fdopen(descriptor, "rb")
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            file.close()
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        return file
 
 
 def _make_limit(name: str) -> None:
