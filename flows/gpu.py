@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import socket
@@ -19,8 +18,8 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.server import has_lasting_server
+from pipeline.errors import PublishError
 from pipeline.locks import locked
-from pipeline.publish import as_publish_errors
 from pipeline.tiers import Tier
 
 __all__ = ["device_limit_name", "device_slot"]
@@ -85,16 +84,21 @@ def _opened(path: Path) -> IO[bytes]:
     # Reading is enough for a lock on this machine; a file of another user in a shared directory may not even be opened
     # with O_CREAT. Anybody may have made a link or a pipe of that name.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with as_publish_errors(path):
+    try:
         try:
             descriptor = os.open(path, flags)
         except FileNotFoundError:
             descriptor = os.open(path, flags | os.O_CREAT, 0o644)
-        file = os.fdopen(descriptor, "rb")
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            file.close()
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        return file
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+        reason = "no regular file"
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+    raise PublishError(
+        f"{path}: cannot be locked ({reason}); expected a file that mbe has made; remove it, or set TMPDIR to a "
+        "directory of your own"
+    )
 
 
 def _make_limit(name: str) -> None:

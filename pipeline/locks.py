@@ -50,21 +50,25 @@ def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -
     return file
 
 
-def opened_lock(path: str | Path, above: int | None = None) -> IO[bytes]:
+def opened_lock(path: Path, above: int | None = None) -> IO[bytes]:
     """Open a lock file, made if there is none.
 
     Parameters
     ----------
-    path : str or Path
+    path : Path
     above : int, optional
-        The descriptor of the directory that the path is relative to.
+        The descriptor of its directory, in which it is opened.
 
     Raises
     ------
     OSError
         It cannot be opened, or is a symbolic link or no regular file.
     """
-    return _opened(path, os.O_CREAT, above)
+    try:
+        return _opened(path if above is None else path.name, os.O_CREAT, above)
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def is_locked(path: str | Path, above: int | None = None) -> bool:
@@ -90,5 +94,5 @@ def _opened(path: str | Path, flags: int, above: int | None) -> IO[bytes]:
     file = os.fdopen(os.open(path, _FLAGS | flags, 0o666, dir_fd=above), "rb+", buffering=0)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise FileExistsError(errno.EEXIST, "is no regular file", str(path))
+        raise FileExistsError(errno.EEXIST, "is no regular file")
     return file

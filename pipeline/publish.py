@@ -47,6 +47,7 @@ from pipeline.safe_paths import (
     is_path_within,
     odd_entry,
     opened_directory,
+    remove_tree,
     what_is_at,
 )
 from pipeline.stores.address import is_address, place_of
@@ -232,7 +233,7 @@ class RunStore:
         with (
             as_publish_errors(staging, "not all was removed"),
             opened_directory(staging) as above,
-            locked(opened_lock(_LOCK, above)),
+            locked(opened_lock(staging / _LOCK, above)),
         ):
             return [str(room) for room in _remove_leftovers(staging, above, 0.0)]
 
@@ -423,7 +424,7 @@ class Staging:
             with opened_directory(self._room) as room:
                 for name in set(os.listdir(room)) - {_LOCK, self.scratch.name}:
                     if is_directory(name, room):
-                        shutil.rmtree(name, dir_fd=room)
+                        remove_tree(self._room / name, room)
                     else:
                         # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
                         os.unlink(name, dir_fd=room)
@@ -433,7 +434,7 @@ class Staging:
         staging = self._room.parent
         _refuse_other_than_directory(staging)
         staging.mkdir(parents=True, exist_ok=True)
-        with opened_directory(staging) as above, locked(opened_lock(_LOCK, above)):
+        with opened_directory(staging) as above, locked(opened_lock(staging / _LOCK, above)):
             _remove_leftovers(staging, above, self._kept_days, self._room)
             _make_directory(self._room)
             lock = self._room / _LOCK
@@ -458,8 +459,9 @@ class Staging:
                 )
         elif self._room.exists() and not (self._is_given and self._lock is None):
             # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
-            with opened_directory(self._room.parent) as above, locked(opened_lock(_LOCK, above)):
-                shutil.rmtree(self._room.name, dir_fd=above)
+            staging = self._room.parent
+            with opened_directory(staging) as above, locked(opened_lock(staging / _LOCK, above)):
+                remove_tree(self._room, above)
         forget_stored(self.path)
         if self._lock is not None:
             self._lock.close()
@@ -680,7 +682,7 @@ def _remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | N
         if is_unfinished(room) and time.time() - written_at(room) < kept_days * 86_400:
             continue
         log.info("removing what an unfinished run left: %s", room)
-        shutil.rmtree(room.name, dir_fd=above)
+        remove_tree(room, above)
         removed.append(room)
     return removed
 
@@ -694,7 +696,7 @@ def _remove_oldest(store: Store, keep_runs: int) -> None:
         doomed = store.directory / _STAGING / f"{name}{_EXPIRED}"
         os.rename(run, doomed)
         with opened_directory(doomed.parent) as above:
-            shutil.rmtree(doomed.name, dir_fd=above)
+            remove_tree(doomed, above)
 
 
 def _is_room(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ __all__ = [
     "is_path_within",
     "odd_entry",
     "opened_directory",
+    "remove_tree",
     "what_is_at",
 ]
 
@@ -83,6 +85,28 @@ def is_file_within(directory: Path, name: str) -> bool:
     """Return whether a name is that of a regular file below a directory, without symbolic links on the way."""
     path = directory / name
     return is_path_within(name) and path.is_file() and path.resolve() == directory.resolve() / name
+
+
+def remove_tree(path: Path, above: int) -> None:
+    """Remove a real directory with all in it.
+
+    Parameters
+    ----------
+    path : Path
+        Its last name counts; the rest is for messages.
+    above : int
+        The descriptor of the directory that it is in.
+
+    Raises
+    ------
+    OSError
+        It is a symbolic link or a file, or something of it cannot be removed.
+    """
+    try:
+        shutil.rmtree(path.name, dir_fd=above)
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ from mbe_stage.errors import StageError
 from pipeline.errors import RunIsBeingWritten
 from pipeline.locks import is_locked, locked, opened_lock
 from pipeline.publish import KEPT_DAYS, as_publish_errors, rooms_in, written_at
-from pipeline.safe_paths import is_directory, opened_directory
+from pipeline.safe_paths import is_directory, opened_directory, remove_tree
 from pipeline.stores.address import Address
 from pipeline.stores.layout import STAGING
 
@@ -193,7 +193,7 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
                 is_old = time.time() - written_at(room) >= kept_days * 86_400
                 with suppress(FileNotFoundError), opened_directory(STAGING, within) as staging:
                     if room != but and is_old and not is_locked(f"{room.name}/{_LOCK}", staging):
-                        shutil.rmtree(room.name, dir_fd=staging)
+                        remove_tree(room, staging)
                         removed.append(room)
             if not is_locked(_LOCK, within):
                 _remove_all_but_rooms(root, within, kept_days)
