@@ -18,7 +18,6 @@ import hashlib
 import inspect
 import logging
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Callable
@@ -34,7 +33,6 @@ _PACKAGE = Path(__file__).resolve().parent
 _FOLDER = "mbe-stage"
 # Directories of other sources that stay: those that were used last.
 _OTHERS = 3
-_DIGEST = re.compile("[0-9a-f]{20}")
 # What the constants of compiled code depend on beside the sources.
 _VARIABLES = ("MBE_CLIQUES_WITHOUT", "MBE_CPU_WITHOUT")
 # In front of a file's bytes: what a crash cut short is compiled anew.
@@ -153,9 +151,7 @@ def _begin(directory: Path) -> None:
     if directory.is_dir():
         return
     directory.mkdir(parents=True, exist_ok=True)
-    # Of this name and kind: anything else there is not ours.
-    others = [path for path in directory.parent.iterdir() if _DIGEST.fullmatch(path.name) and not path.is_symlink()]
-    others = [path for path in others if path != directory and path.is_dir()]
+    others = [path for path in directory.parent.iterdir() if path != directory]
     # One that another process has removed meanwhile is as good as old.
     used = {path: path.stat().st_mtime if path.exists() else 0.0 for path in others}
     for path in sorted(others, key=lambda path: used[path], reverse=True)[_OTHERS:]:
