@@ -17,7 +17,7 @@ from pipeline.journal import read_journal
 from pipeline.manifest import sha256_of
 from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
-from tests.pipeline.output_support import assert_nothing_staged, published_rows
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import config_for, edges, ended_after, values, whatever_they_cost
 
 __all__ = ["edges", "whatever_they_cost"]
@@ -76,6 +76,25 @@ def test_a_part_from_outside_is_not_published(tmp_path, edges, depth) -> None:
     assert not any(path.is_symlink() for path in (tmp_path / "out/runs").rglob("*"))
     assert len(published_rows(result.run_dir)) == len(published_rows(undisturbed.run_dir))
     assert result.manifest.content_fingerprint == undisturbed.manifest.content_fingerprint
+
+
+def test_a_part_that_is_named_outside_is_not_taken(tmp_path, edges) -> None:
+    config = config_for(tmp_path / "out", edges)
+    undisturbed = run(config_for(tmp_path / "undisturbed", edges))
+    room = ended_after(1, config)
+    outside = tmp_path / "bicliques/part-00000.parquet"
+    outside.parent.mkdir()
+
+    def change(record: dict[str, Any]) -> None:
+        if not outside.exists():
+            shutil.move(room / record["files"][0]["path"], outside)
+            record["files"][0]["path"] = os.path.relpath(outside, room)
+
+    rewritten(room, change)
+    result = run(config, resume=True)
+    assert_sound(result.run_dir)
+    assert len(published_rows(result.run_dir)) == len(published_rows(undisturbed.run_dir))
+    assert outside.exists()
 
 
 @pytest.mark.parametrize("name", ["sort", "scratch", "sums", f"{JOURNAL_NAME}.new", "kept"])
