@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.server import has_lasting_server
+from pipeline.errors import PublishError
 from pipeline.locks import locked
 from pipeline.tiers import Tier
 
@@ -80,11 +82,23 @@ def _machine_lock(name: str, log: _Log) -> Iterator[None]:
 
 def _opened(path: Path) -> IO[bytes]:
     # Reading is enough for a lock on this machine; a file of another user in a shared directory may not even be opened
-    # with O_CREAT.
+    # with O_CREAT. Anybody may have made a link or a pipe of that name.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        return os.fdopen(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644), "rb")
+        try:
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o644)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+        reason = "no regular file"
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+    raise PublishError(
+        f"{path}: cannot be locked ({reason}); expected a file that mbe has made; remove it, or set TMPDIR to a "
+        "directory of your own"
+    )
 
 
 def _make_limit(name: str) -> None:

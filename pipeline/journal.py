@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +29,7 @@ from pipeline.errors import PublishError
 from pipeline.listing import asked
 from pipeline.manifest import FileEntry, file_entry, question, software_versions
 from pipeline.publish import JOURNAL_NAME, sync
+from pipeline.safe_paths import is_file_within
 from pipeline.stored_parts import StoredEntry, as_file, stored_entries
 
 __all__ = [
@@ -94,8 +94,7 @@ class Record(_Line):
 
     Attributes
     ----------
-    roots : dict
-        The fields of `mbe_stage.tasks.Roots`.
+    roots : Roots
     done : tuple of (int, int)
         Ranges of these roots: below them nothing is left.
     files : tuple of FileEntry
@@ -107,7 +106,7 @@ class Record(_Line):
         When (UTC).
     """
 
-    roots: dict[str, Any]
+    roots: Roots
     done: tuple[tuple[int, int], ...]
     files: tuple[StoredEntry | FileEntry, ...]
     n_found: int
@@ -154,7 +153,7 @@ class Journal:
         """What is left to be searched; None is all, before the first record."""
         if not self.records:
             return None
-        roots = Roots(**self.records[0].roots)
+        roots = self.records[0].roots
         done = [part for record in self.records for part in record.done]
         return tuple(Task(roots, first, end, 0.0) for first, end in without([(0, roots.n)], done))
 
@@ -194,7 +193,7 @@ class Journal:
         for directory in {path.parent for path in files} | {self.room / self.room.name}:
             sync(directory)
         record = Record(
-            roots=asdict(roots),
+            roots=roots,
             done=tuple(without(before, [(task.first, task.end) for task in remaining])),
             files=entries,
             n_found=n_found,
@@ -311,8 +310,14 @@ def begun_journal(room: Path, header: Header) -> Journal:
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
+        from pipeline.stores.mirror import address_of
         from pipeline.stores.part_objects import fetch_kept, remove_fetched
 
+        if {entry.store for entry in stored} != {address_of(room.parents[1])}:
+            raise PublishError(
+                f"{room}: cannot be resumed: its journal names parts in another store; expected parts of this output "
+                "directory; begin anew, without --resume"
+            )
         fetch_kept(stored, room)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     with ThreadPoolExecutor(4) as pool:
@@ -375,8 +380,9 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _damage(room: Path, entry: FileEntry) -> str | None:
     """What is not as it was of a file; None where it is."""
     path = room / entry.path
-    if not path.is_file():
-        return f"{path}: is missing"
+    # Beside the directories of parts are the lock and the journal itself.
+    if "/" not in entry.path or not is_file_within(room, entry.path):
+        return f"{path}: is missing, or no file of this run"
     if path.stat().st_size != entry.bytes:
         return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
     try:
@@ -426,7 +432,7 @@ def _parsed(kind: type[_Kind], line: bytes) -> _Kind | None:
         if int(checksum, 16) != zlib.crc32(text):
             return None
         return kind.model_validate(json.loads(text))
-    except (ValueError, ValidationError):
+    except (ValueError, ValidationError, RecursionError):
         return None
 
 

@@ -6,12 +6,18 @@ statement of Python's in which a signal could come up: a lock that stays would h
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-__all__ = ["is_locked", "locked"]
+__all__ = ["is_locked", "locked", "opened_lock"]
+
+# Neither through a link, nor waiting for the other end of a pipe.
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -> IO[bytes]:
@@ -44,15 +50,49 @@ def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -
     return file
 
 
-def is_locked(path: Path) -> bool:
-    """Whether somebody has a file locked, this process included; nobody has one that is not there, or no more."""
+def opened_lock(path: Path, above: int | None = None) -> IO[bytes]:
+    """Open a lock file, made if there is none.
+
+    Parameters
+    ----------
+    path : Path
+    above : int, optional
+        The descriptor of its directory, in which it is opened.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened, or is a symbolic link or no regular file.
+    """
     try:
-        file = path.open("rb+")
+        return _opened(path if above is None else path.name, os.O_CREAT, above)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def is_locked(path: str | Path, above: int | None = None) -> bool:
+    """Return whether somebody has a file locked, this process included; False if there is no such file."""
+    try:
+        file = _opened(path, 0, above)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        # A link, a directory or a pipe is no lock of ours.
+        if error.errno in (errno.ELOOP, errno.EEXIST, errno.EISDIR, errno.ENXIO):
+            return False
+        raise
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         return False
+
+
+def _opened(path: str | Path, flags: int, above: int | None) -> IO[bytes]:
+    file = os.fdopen(os.open(path, _FLAGS | flags, 0o666, dir_fd=above), "rb+", buffering=0)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise FileExistsError(errno.EEXIST, "is no regular file")
+    return file

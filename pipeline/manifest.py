@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import platform
@@ -10,10 +11,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, StrictInt, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StrictInt,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from pipeline.compared import Comparison
 from pipeline.config import Config, PublishedConfig
@@ -24,6 +34,7 @@ from pipeline.installed_publications import derived_of, publication_of
 from pipeline.plugin_sections import OURS, is_here
 from pipeline.publish import MANIFEST_NAME, RunStore
 from pipeline.ranks import Ranks
+from pipeline.safe_paths import is_path_within, odd_entry
 from pipeline.schemas import SCHEMA_VERSION
 from pipeline.searched import SearchedGraph, graph_of_input
 from pipeline.section import message_of
@@ -36,6 +47,7 @@ __all__ = [
     "Counts",  # noqa: F822 - given by `__getattr__`
     "FileEntry",
     "Manifest",
+    "PathWithin",
     "config_fingerprint",
     "file_entries",
     "file_entry",
@@ -63,10 +75,26 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _within(name: str) -> str:
+    if not is_path_within(name):
+        raise ValueError(f"is {name[:80]!r}; expected a relative path that stays within its directory")
+    return name
+
+
+def _within_beside(name: str | None) -> str | None:
+    if name is not None and "/" in _within(name):
+        raise ValueError(f"is {name[:80]!r}; expected the name of a run")
+    return name
+
+
+PathWithin = Annotated[str, AfterValidator(_within)]
+"""A field of a model that is read from a file which others may have written."""
+
+
 class FileEntry(_Frozen):
     """One published file; `path` is relative to the run directory, `rows` is None for what is no table."""
 
-    path: str
+    path: PathWithin
     bytes: int
     sha256: str
     rows: int | None = None
@@ -124,7 +152,7 @@ class Manifest(_Frozen):
     peak_device_memory_bytes: int | None
     ranks: Ranks | None = None
     truncated: str | None
-    made_of: str | None = None
+    made_of: Annotated[str | None, AfterValidator(_within_beside)] = None
     comparison: Comparison | None = None
     warnings: tuple[str, ...] = ()
     files: tuple[FileEntry, ...]
@@ -254,7 +282,7 @@ def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileE
 
 
 def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> str | None:
-    """The first file of a run that is missing or of another size than its manifest says; contents are not read.
+    """The first file of a run that is missing, a link, or of another size than its manifest says; nothing is read.
 
     Parameters
     ----------
@@ -263,6 +291,9 @@ def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> 
     store : Store, optional
         Of which it is a run, where not all of it may be on this machine.
     """
+    # Of a run at an address only what was fetched is here, and nothing of it is odd.
+    if run_dir.exists() and (odd := odd_entry(run_dir)) is not None:
+        return odd
     size_of = (store or RunStore(run_dir)).sizes(run_dir)
     for entry in manifest.files:
         size = size_of(entry.path)
@@ -288,10 +319,13 @@ def read_manifest(run_dir: str | Path) -> Manifest:
     """
     path = Path(run_dir) / MANIFEST_NAME
     try:
+        if path.exists() and not path.is_file():
+            # A pipe would have the reader wait for ever.
+            raise OSError(errno.EINVAL, "no regular file")
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PublishError(f"{path}: cannot be read ({error.strerror}); expected a published run directory") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise PublishError(f"{path}: is not JSON; expected a manifest; the run is damaged: publish it again") from None
     found = values.get("schema_version") if isinstance(values, dict) else None
     if found != SCHEMA_VERSION:

@@ -38,8 +38,18 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from pipeline.errors import PublishError, RunIsBeingWritten
-from pipeline.locks import is_locked, locked
-from pipeline.run_ids import next_run_id, provisional_id, renamed
+from pipeline.locks import is_locked, locked, opened_lock
+from pipeline.run_ids import is_run_id, next_run_id, provisional_id, renamed
+from pipeline.safe_paths import (
+    LINK,
+    is_directory,
+    is_file_within,
+    is_path_within,
+    odd_entry,
+    opened_directory,
+    remove_tree,
+    what_is_at,
+)
 from pipeline.stores.address import is_address, place_of
 
 if TYPE_CHECKING:
@@ -55,6 +65,7 @@ __all__ = [
     "is_unfinished",
     "refuse_among_published",
     "resolve_run",
+    "rooms_in",
     "sync",
     "synced_beside",
     "written_at",
@@ -68,7 +79,7 @@ KEPT_DAYS = 7.0
 """For so long what can be gone on with is kept."""
 _SYNCED_AT_ONCE = 8
 _LATEST, _LOCK, _RUNS, _STAGING = "latest", ".lock", "runs", ".staging"
-_KEPT = "kept"
+_KEPT, _EXPIRED = "kept", "-expired"
 # Files that state the run's name.
 _NAMED = ("report.html", MANIFEST_NAME)
 
@@ -82,6 +93,7 @@ _REMEDIES = {
     errno.ENOTDIR: "a file is in the way: choose another output directory",
     errno.EEXIST: "a file is in the way: choose another output directory",
     errno.EISDIR: "a directory is in the way: remove it, or choose another output directory",
+    errno.ELOOP: "a symbolic link is in the way: remove it, or choose another output directory",
     errno.ENOLCK: "the file system has no locks: choose a directory on a local disk",
     errno.EOPNOTSUPP: "the file system has no locks or symbolic links: choose a directory on a local disk",
 }
@@ -108,7 +120,7 @@ def refuse_among_published(path: Path) -> None:
     """
     place = path.resolve()
     for above in (place, *place.parents):
-        if above.name == _RUNS and RunStore(above.parent).latest() is not None:
+        if above.name == _RUNS and _latest_in(above.parent)[0] is not None:
             raise PublishError(
                 f"{path}: lies in {above}, where published runs are; expected a place outside it; choose "
                 f"{above.parent}, or another"
@@ -149,12 +161,19 @@ class RunStore:
                 read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
                 code = errno.EROFS if read_only else errno.EACCES
                 raise OSError(code, os.strerror(code), str(nearest))
+        self._check_places()
         latest = self.directory / _LATEST
         if latest.exists() and not latest.is_symlink():
             raise PublishError(
                 f"{latest}: is no symbolic link; expected the pointer to the latest run; "
                 "move it away, or choose another output directory"
             )
+        self.latest()
+
+    def _check_places(self) -> None:
+        """Refuse what is no directory where this store has one."""
+        for name in (_STAGING, _RUNS):
+            _refuse_other_than_directory(self.directory / name)
 
     def check_listed(self) -> None:
         """Refuse what is no output directory.
@@ -191,8 +210,7 @@ class RunStore:
 
     def unfinished(self) -> list[Path]:
         """The rooms of runs that can be gone on with, or are being written and could then; the newest is the last."""
-        rooms = (self.directory / _STAGING).glob("*")
-        return sorted((room for room in rooms if is_unfinished(room)), key=lambda room: written_at(room))
+        return sorted(rooms_in(self.directory / _STAGING), key=written_at)
 
     def clean(self) -> list[str]:
         """Remove what runs that were ended early have left, whether or not it could be gone on with; gives its paths.
@@ -202,19 +220,45 @@ class RunStore:
         PublishError
             It cannot be removed.
         """
+        self.check_listed()
+        self._check_places()
         staging = self.directory / _STAGING
-        if not staging.is_dir():
+        if not self._holds_output():
+            raise PublishError(
+                f"{self.directory}: no run was ever written there; expected an output directory, as after "
+                "mbe enumerate --out DIR; name that"
+            )
+        if not is_directory(staging):
             return []
-        with as_publish_errors(staging, "not all was removed"), locked((staging / _LOCK).open("ab")):
-            return [str(room) for room in _remove_leftovers(staging, 0.0)]
+        with (
+            as_publish_errors(staging, "not all was removed"),
+            opened_directory(staging) as above,
+            locked(opened_lock(staging / _LOCK, above)),
+        ):
+            return [str(room) for room in _remove_leftovers(staging, above, 0.0)]
+
+    def _holds_output(self) -> bool:
+        """Whether a run was written here, or nothing at all."""
+        names = set(os.listdir(self.directory))
+        staged = set(os.listdir(self.directory / _STAGING)) if _STAGING in names else set()
+        has_rooms = _LOCK in staged or any(map(_is_room, staged))
+        return not names or has_rooms or self.latest() is not None or any(is_run_id(run.name) for run in self.runs())
 
     def latest(self) -> Path | None:
-        """The run published last, or None."""
-        pointer = self.directory / _LATEST
-        if not pointer.is_symlink():
-            return None
-        run = self.directory / os.readlink(pointer)
-        return run if (run / MANIFEST_NAME).is_file() else None
+        """The run published last, or None.
+
+        Raises
+        ------
+        PublishError
+            The pointer leads somewhere else than to a run of this directory.
+        """
+        run, target = _latest_in(self.directory)
+        if run is None and target is not None and not _is_of_a_run(target):
+            raise PublishError(
+                f"{self.directory / _LATEST}: is no pointer to a run, it leads to {target}; expected {_RUNS}/RUN; "
+                "remove it, or choose another output directory"
+            )
+        return run
 
     def runs(self) -> list[Path]:
         """Every published run in the order of publication, which is that of their names: the newest is the last.
@@ -225,7 +269,8 @@ class RunStore:
 
     def directories(self) -> list[Path]:
         """Every directory where published runs are, in the same order; one may have lost its manifest."""
-        return sorted(path for path in (self.directory / _RUNS).glob("*") if path.is_dir())
+        _refuse_other_than_directory(self.directory / _RUNS)
+        return sorted(path for path in (self.directory / _RUNS).glob("*") if is_directory(path))
 
     def close(self) -> None:
         """Nothing here is a copy."""
@@ -246,8 +291,7 @@ class RunStore:
         """What says how many bytes a file of a run has, by its path within; None where it is not there."""
 
         def size_of(name: str) -> int | None:
-            path = run / name
-            return path.stat().st_size if path.is_file() else None
+            return (run / name).stat().st_size if is_file_within(run, name) else None
 
         return size_of
 
@@ -347,7 +391,7 @@ class Staging:
             sync(directory)
         with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
             if keep_runs is not None:
-                with locked(lock.open("ab")):
+                with locked(opened_lock(lock)):
                     _remove_oldest(self.store, keep_runs)
             self._remove()
         return run
@@ -377,31 +421,31 @@ class Staging:
         with as_publish_errors(self._room):
             # First: without it the rest is nothing to go on with.
             (self._room / JOURNAL_NAME).unlink(missing_ok=True)
-            for path in self._room.iterdir():
-                if path.name in (_LOCK, self.scratch.name):
-                    continue
-                if path.is_symlink() or not path.is_dir():
-                    # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
-                    path.unlink()
-                else:
-                    shutil.rmtree(path)
+            with opened_directory(self._room) as room:
+                for name in set(os.listdir(room)) - {_LOCK, self.scratch.name}:
+                    if is_directory(name, room):
+                        remove_tree(self._room / name, room)
+                    else:
+                        # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
+                        os.unlink(name, dir_fd=room)
             self.path.mkdir()
 
     def _make(self) -> None:
         staging = self._room.parent
+        _refuse_other_than_directory(staging)
         staging.mkdir(parents=True, exist_ok=True)
-        with locked((staging / _LOCK).open("ab")):
-            _remove_leftovers(staging, self._kept_days, self._room)
-            self._room.mkdir(exist_ok=True)
+        with opened_directory(staging) as above, locked(opened_lock(staging / _LOCK, above)):
+            _remove_leftovers(staging, above, self._kept_days, self._room)
+            _make_directory(self._room)
             lock = self._room / _LOCK
             if is_locked(lock):
                 raise RunIsBeingWritten(self._room)
-            self._lock = locked(lock.open("ab"))
+            self._lock = locked(opened_lock(lock))
             if is_unfinished(self._room):
                 # Before anything is written: it may be what has filled the disk.
                 self._remove_unbooked()
-            self.path.mkdir(exist_ok=True)
-            self.scratch.mkdir(exist_ok=True)
+            _make_directory(self.path)
+            _make_directory(self.scratch)
 
     def _remove(self) -> None:
         from pipeline.stored_parts import forget_stored
@@ -415,8 +459,9 @@ class Staging:
                 )
         elif self._room.exists() and not (self._is_given and self._lock is None):
             # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
-            with locked((self._room.parent / _LOCK).open("ab")):
-                shutil.rmtree(self._room)
+            staging = self._room.parent
+            with opened_directory(staging) as above, locked(opened_lock(staging / _LOCK, above)):
+                remove_tree(self._room, above)
         forget_stored(self.path)
         if self._lock is not None:
             self._lock.close()
@@ -443,7 +488,7 @@ class Staging:
         with as_publish_errors(self.store.directory):
             _sync_tree(self.path)
             kept = self._linked()
-            with locked(lock.open("ab")):
+            with locked(opened_lock(lock)):
                 run = self._move_into_place()
         self._keep(kept)
         return run
@@ -487,14 +532,14 @@ class Staging:
     def _take_second_names(self) -> None:
         """Where the run was moved away: also of a process that was killed before it came to that."""
         kept = self._room / _KEPT
-        if kept.is_dir() and not self.path.exists():
+        if is_directory(kept) and not self.path.exists():
             os.rename(kept, self.path)
             sync(self._room)
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory
         runs, pointer = directory / _RUNS, self._room / _LATEST
-        runs.mkdir(exist_ok=True)
+        _make_directory(runs)
         self._take_name(next_run_id(os.listdir(runs), datetime.now(UTC)))
         run = runs / self.run_id
         # A publication that failed may be tried again: its pointer may be there already.
@@ -545,8 +590,14 @@ def synced_beside(directory: Path) -> Iterator[None]:
             each.result()
 
 
-def resolve_run(path: str | Path) -> Path:
+def resolve_run(path: str | Path, *, may_be_odd: bool = False) -> Path:
     """The run directory meant by `path`: itself, or the latest run of an output directory.
+
+    Parameters
+    ----------
+    path : path
+    may_be_odd : bool
+        Accept a run that holds symbolic links or special files, for a check that names them.
 
     Raises
     ------
@@ -558,7 +609,14 @@ def resolve_run(path: str | Path) -> Path:
         raise PublishError(
             f"{path}: is an address; expected a path of this machine; copy it: with pipeline.opened_run(...)"
         )
-    path = Path(path)
+    run = _run_at(Path(path))
+    odd = None if may_be_odd else odd_entry(run)
+    if odd is not None:
+        raise PublishError(f"{run}/{odd}; expected the files of a run and no others; mbe verify says more")
+    return run
+
+
+def _run_at(path: Path) -> Path:
     if (path / MANIFEST_NAME).is_file():
         return path.resolve() if path.is_symlink() else path
     if not path.exists():
@@ -577,7 +635,15 @@ def resolve_run(path: str | Path) -> Path:
 
 def is_unfinished(room: Path) -> bool:
     """Whether a room can be gone on with: it has a journal, and the run or, where that was moved away, second names."""
-    return (room / JOURNAL_NAME).is_file() and any((room / name).is_dir() for name in (room.name, _KEPT))
+    has_journal = is_directory(room) and is_file_within(room, JOURNAL_NAME)
+    return has_journal and any(is_directory(room / name) for name in (room.name, _KEPT))
+
+
+def rooms_in(staging: Path) -> list[Path]:
+    """The rooms below a directory that can be gone on with, in no order."""
+    if not is_directory(staging):
+        return []
+    return [room for room in staging.glob("*") if is_run_id(room.name) and is_unfinished(room)]
 
 
 def written_at(room: Path) -> float:
@@ -589,20 +655,34 @@ def written_at(room: Path) -> float:
         return 0.0
 
 
-def _remove_leftovers(staging: Path, kept_days: float, but: Path | None = None) -> list[Path]:
+def _remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
     """Remove the rooms of dead writers; the store's lock is held, so none is just being made.
 
-    What can be gone on with stays for so many days.
+    What can be gone on with stays for so many days, and what is no room stays.
+
+    Parameters
+    ----------
+    staging : Path
+    above : int
+        The descriptor of the same directory: all that is removed is removed below it.
+    kept_days : float
+    but : Path, optional
+        A room that stays.
     """
     removed = []
-    for room in sorted(path for path in staging.iterdir() if path.name != _LOCK and path != but):
-        lock = room / _LOCK
-        if is_locked(lock):
+    for room in sorted(staging / name for name in os.listdir(above) if _is_room(name)):
+        what = what_is_at(room.name, above)
+        if what == LINK:
+            _refuse_other_than_directory(room)
+        if room == but or what != "":
             continue
+        with opened_directory(room.name, above) as within:
+            if is_locked(_LOCK, within):
+                continue
         if is_unfinished(room) and time.time() - written_at(room) < kept_days * 86_400:
             continue
         log.info("removing what an unfinished run left: %s", room)
-        shutil.rmtree(room)
+        remove_tree(room, above)
         removed.append(room)
     return removed
 
@@ -612,9 +692,46 @@ def _remove_oldest(store: Store, keep_runs: int) -> None:
     others = [run for run in store.runs() if run != latest]
     for run in others[: max(0, len(others) + 1 - keep_runs)]:
         # Renamed first: a reader sees the whole run or none, and a removal cut short is a leftover like any other.
-        doomed = store.directory / _STAGING / f"{run.name}-expired"
+        name = run.name if is_run_id(run.name) else provisional_id(datetime.now(UTC))
+        doomed = store.directory / _STAGING / f"{name}{_EXPIRED}"
         os.rename(run, doomed)
-        shutil.rmtree(doomed)
+        with opened_directory(doomed.parent) as above:
+            remove_tree(doomed, above)
+
+
+def _is_room(name: str) -> bool:
+    """Whether something among `.staging` has a name of ours: that of a run, or of one that is being removed."""
+    return is_run_id(name.removesuffix(_EXPIRED))
+
+
+def _is_of_a_run(target: str) -> bool:
+    above, _, name = target.partition("/")
+    return above == _RUNS and "/" not in name and is_path_within(name)
+
+
+def _latest_in(directory: Path) -> tuple[Path | None, str | None]:
+    """The run that the pointer of a directory leads to, or None; and the text of that link, or None."""
+    pointer = directory / _LATEST
+    if not pointer.is_symlink():
+        return None, None
+    target = os.readlink(pointer)
+    run = directory / target
+    is_run = _is_of_a_run(target) and is_directory(run.parent) and is_directory(run)
+    return run if is_run and is_file_within(run, MANIFEST_NAME) else None, target
+
+
+def _refuse_other_than_directory(path: Path) -> None:
+    """Refuse a symbolic link or a file in the place of a directory of ours; nothing there is fine."""
+    if what := what_is_at(path):
+        raise PublishError(
+            f"{path}: {what}; expected a directory that mbe has made; move it away, or choose another output directory"
+        )
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory if there is none; refuse a symbolic link in its place."""
+    path.mkdir(exist_ok=True)
+    _refuse_other_than_directory(path)
 
 
 def _sync_tree(directory: Path) -> None:

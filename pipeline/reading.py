@@ -15,6 +15,7 @@ from pipeline import lack_of_memory
 from pipeline.errors import PublishError
 from pipeline.manifest import lost_file, read_manifest
 from pipeline.publish import MANIFEST_NAME
+from pipeline.safe_paths import is_directory
 from pipeline.schemas import BICLIQUES
 
 __all__ = [
@@ -123,7 +124,7 @@ def run_with_bicliques(run_path: str | Path) -> Path | None:
     if manifest.made_of is None:
         return None
     source = run_path.resolve().parent / manifest.made_of
-    if not (source / MANIFEST_NAME).is_file():
+    if not is_directory(source) or not (source / MANIFEST_NAME).is_file():
         return None
     found = read_manifest(source)
     is_same = found.content_fingerprint == manifest.content_fingerprint and has_bicliques(source)

@@ -8,13 +8,40 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["next_run_id", "provisional_id", "renamed"]
+__all__ = ["RUN_ID", "is_run_id", "next_run_id", "provisional_id", "renamed"]
 
-_SHAPE = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{6})")
+_TIME, _SUFFIX = "[0-9]{8}T[0-9]{6}Z", "[0-9a-f]{6}"
+RUN_ID = f"{_TIME}-{_SUFFIX}"
+"""The one form of a name, as a regular expression."""
+_SHAPE = re.compile(f"({_TIME})-({_SUFFIX})")
+# No name follows the last second that there is.
+_TOO_LATE = "9999"
 _SECOND = "%Y%m%dT%H%M%SZ"
 _SUFFIXES = 1 << 24
 # Within a second suffixes grow by a random step: 65,000 runs fit, and two directories hardly give the same name.
 _STEP = 1 << 8
+
+
+def is_run_id(name: str) -> bool:
+    """Return whether a name has the one form that names of runs have.
+
+    Examples
+    --------
+    >>> is_run_id("20261120T060001Z-0a1b2c"), is_run_id("../20261120T060001Z-0a1b2c")
+    (True, False)
+    """
+    return _parsed(name) is not None
+
+
+def _parsed(name: str) -> re.Match[str] | None:
+    found = _SHAPE.fullmatch(name)
+    if found is None or name >= _TOO_LATE:
+        return None
+    try:
+        datetime.strptime(found[1], _SECOND).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return found
 
 
 def provisional_id(now: datetime) -> str:
@@ -40,9 +67,7 @@ def next_run_id(published: Iterable[str], now: datetime) -> str:
     >>> next_run_id(["20261120T070000Z-ffffff"], now)[:17]
     '20261120T070001Z-'
     """
-    newest = max(
-        (match for match in map(_SHAPE.fullmatch, published) if match), key=lambda match: match[0], default=None
-    )
+    newest = max((found for found in map(_parsed, published) if found), key=lambda found: found[0], default=None)
     fresh = provisional_id(now)
     if newest is None or newest[1] < fresh[: len(newest[1])]:
         return fresh

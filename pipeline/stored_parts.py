@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.manifest import FileEntry
+from pipeline.manifest import FileEntry, PathWithin
 
 __all__ = ["StoredEntry", "add_stored", "as_file", "forget_stored", "stored_bytes", "stored_entries", "with_stored"]
 
@@ -32,7 +32,7 @@ class StoredEntry(FileEntry):
     """
 
     store: str
-    name: str
+    name: PathWithin
 
 
 @dataclass(slots=True)

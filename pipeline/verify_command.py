@@ -52,7 +52,7 @@ def check(
     VerificationError
         Something is not as it should be.
     """
-    with opened_run(run_path) as run_dir:
+    with opened_run(run_path, may_be_odd=True) as run_dir:
         manifest = read_manifest(run_dir)
         publications_of_run(run_dir, manifest)
         config = reading_of(manifest.config, **given)

@@ -32,6 +32,9 @@ def files_below(driver: Any, address: Address, path: str) -> Mapping[str, Mappin
         directory = directories.pop()
         for about in _listed(driver, directory):
             name = about["name"].rstrip("/")
+            if not {".", ".."}.isdisjoint(name.split("/")):
+                # Of no file system: a server that wants to be left.
+                continue
             if about["type"] != "directory":
                 found[name] = about
             elif name != directory.rstrip("/"):

@@ -13,6 +13,8 @@ __all__ = ["NoSuchObject", "StoreConflict", "StoreFailure", "as_input_errors", "
 
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
+# Of an object whose key has an empty part, `.` or `..`, as Rust writes it.
+_KEY = re.compile(r'Error parsing Path ("(?:[^"\\\n]|\\.){1,1100}")')
 _HOST = re.compile(r"https?://(?:[^/\s@]*@)?([\w.:\[\]-]+)")
 # Where object stores look for credentials that nobody gave: the metadata services of their machines.
 _METADATA = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request", "Account must be")
@@ -92,6 +94,10 @@ def _failure(error: Exception, place: str) -> StoreFailure:
     kind = type(error).__name__
     status = found[1] if (found := _STATUS.search(text)) else ""
     code = found[1] if (found := _CODE.search(text)) else ""
+    if kind == "InvalidPathError":
+        key = f" {found[1]}" if (found := _KEY.search(text)) else ""
+        reason = f"the key{key} is no path, and nothing beside it can be listed"
+        return StoreFailure(errno.EINVAL, reason, place, "remove that object, or copy it to another key")
     said = f" ({' '.join(filter(None, (status, code)))})" if status or code else ""
     if code in ("NoSuchBucket", "ContainerNotFound") or "bucket does not exist" in text:
         return StoreFailure(errno.ENOENT, "no such bucket", place, "correct the address, or make the bucket")

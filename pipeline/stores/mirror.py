@@ -1,26 +1,30 @@
 """Directories of this machine that hold what lies in a store, under the same names, for as long as somebody needs it.
 
-They stand where temporary files do (`TMPDIR`). Each is held by a lock, so that what a killed process left is removed by
-the next one that makes such a directory. What stays for some days are the rooms of runs that can be gone on with
-(`pipeline.publish`), with the address that they were meant for.
+They stand where temporary files do (`TMPDIR`), where others may write too: only real directories of this user, in which
+nobody else may write, are looked at, and all that is removed is removed below their descriptors. Each is held by a
+lock, so that what a killed process left is removed by the next one that makes such a directory. What stays for some
+days are the rooms of runs that can be gone on with (`pipeline.publish`), with the address that they were meant for.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from mbe_stage.errors import StageError
 from pipeline.errors import RunIsBeingWritten
-from pipeline.locks import is_locked, locked
-from pipeline.publish import KEPT_DAYS, as_publish_errors, is_unfinished, written_at
+from pipeline.locks import is_locked, locked, opened_lock
+from pipeline.publish import KEPT_DAYS, as_publish_errors, rooms_in, written_at
+from pipeline.safe_paths import is_directory, opened_directory, remove_tree
 from pipeline.stores.address import Address
 from pipeline.stores.layout import STAGING
 
@@ -54,7 +58,7 @@ class Mirror:
         with as_publish_errors(Path(tempfile.gettempdir())):
             _remove_leftovers(Path(tempfile.gettempdir()))
             self.root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-            lock = locked((self.root / _LOCK).open("ab"))
+            lock = locked(opened_lock(self.root / _LOCK))
             (self.root / _ADDRESS).write_text(str(address), encoding="utf-8")
         self._end = weakref.finalize(self, _remove, self.root, lock, os.getpid())
         _mirrors.add(self)
@@ -107,26 +111,41 @@ def local_path(place: str) -> Path:
 def _remove(root: Path, lock: IO[bytes], process: int) -> None:
     # A forked process has the object too, and ends earlier.
     if os.getpid() == process:
-        _remove_all_but_rooms(root, KEPT_DAYS)
+        with suppress(OSError), _opened(root) as within:
+            _remove_all_but_rooms(root, within, KEPT_DAYS)
     lock.close()
 
 
+@contextmanager
+def _opened(root: Path) -> Iterator[int]:
+    """The descriptor of one of these directories.
+
+    Raises
+    ------
+    OSError
+        It is none, or another user's, or others may write there.
+    """
+    with opened_directory(root) as within:
+        about = os.fstat(within)
+        if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(root))
+        yield within
+
+
 def _remove_leftovers(directory: Path) -> None:
-    for left in directory.glob(f"{_PREFIX}*"):
-        lock = left / _LOCK
-        try:
-            about = lock.stat()
-            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _YOUNG or is_locked(lock):
-                continue
-        except OSError:
-            # Another process has removed it just now, or made it; or it is not ours at all.
-            continue
-        _remove_all_but_rooms(left, KEPT_DAYS)
+    for root in directory.glob(f"{_PREFIX}*"):
+        # What is not ours, or was removed by another process just now, is left alone.
+        with suppress(OSError), _opened(root) as within:
+            # Of a process that was killed before it had made its lock, the directory itself says when.
+            lock = _LOCK if _LOCK in os.listdir(within) else "."
+            made_at = os.stat(lock, dir_fd=within, follow_symlinks=False).st_mtime
+            if time.time() - made_at >= _YOUNG and not is_locked(_LOCK, within):
+                _remove_all_but_rooms(root, within, KEPT_DAYS)
 
 
 def unfinished_rooms(address: Address) -> list[Path]:
     """The rooms of runs that were meant for an address and can be gone on with on this machine, the newest last."""
-    return sorted((room for root in _roots_of(address) for room in _rooms_in(root)), key=written_at)
+    return sorted((room for root in _roots_of(address) for room in rooms_in(root / STAGING)), key=written_at)
 
 
 def adopt(room: Path, place: Path) -> None:
@@ -137,14 +156,22 @@ def adopt(room: Path, place: Path) -> None:
     RunIsBeingWritten
         Somebody is writing it, or has taken it.
     """
-    lock = room / _LOCK
-    if not room.is_dir() or is_locked(lock):
-        raise RunIsBeingWritten(room)
-    place.parent.mkdir(exist_ok=True)
-    os.rename(room, place)
     root = room.parents[1]
-    if not is_locked(root / _LOCK):
-        _remove_all_but_rooms(root, KEPT_DAYS)
+    with _or_taken(room), _opened(root) as within, opened_directory(STAGING, within) as staging:
+        if not is_directory(room.name, staging) or is_locked(f"{room.name}/{_LOCK}", staging):
+            raise RunIsBeingWritten(room)
+        place.parent.mkdir(exist_ok=True)
+        os.rename(room.name, place, src_dir_fd=staging)
+        if not is_locked(_LOCK, within):
+            _remove_all_but_rooms(root, within, KEPT_DAYS)
+
+
+@contextmanager
+def _or_taken(room: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise RunIsBeingWritten(room) from None
 
 
 def remove_rooms(address: Address, kept_days: float, but: Path | None = None) -> list[Path]:
@@ -160,16 +187,16 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
     """
     removed = []
     for root in _roots_of(address):
-        for room in _rooms_in(root):
-            lock = room / _LOCK
-            is_old = time.time() - written_at(room) >= kept_days * 86_400
-            if room == but or not is_old or is_locked(lock):
-                continue
-            with suppress(FileNotFoundError):
-                shutil.rmtree(room)
-            removed.append(room)
-        if not is_locked(root / _LOCK):
-            _remove_all_but_rooms(root, kept_days)
+        # Another writer of the address may remove any of it meanwhile.
+        with suppress(FileNotFoundError), _opened(root) as within:
+            for room in rooms_in(root / STAGING):
+                is_old = time.time() - written_at(room) >= kept_days * 86_400
+                with suppress(FileNotFoundError), opened_directory(STAGING, within) as staging:
+                    if room != but and is_old and not is_locked(f"{room.name}/{_LOCK}", staging):
+                        remove_tree(room, staging)
+                        removed.append(room)
+            if not is_locked(_LOCK, within):
+                _remove_all_but_rooms(root, within, kept_days)
     return removed
 
 
@@ -177,27 +204,39 @@ def _roots_of(address: Address) -> list[Path]:
     """The directories of this user that were made for an address."""
     found = []
     for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            is_ours = root.stat().st_uid == os.getuid()
-            if is_ours and (root / _ADDRESS).read_text(encoding="utf-8") == str(address):
+        # What is not ours, removed just now, or not complete yet, is none.
+        with suppress(OSError, UnicodeError), _opened(root):
+            if (root / _ADDRESS).read_text(encoding="utf-8") == str(address):
                 found.append(root.resolve())
-        except OSError:
-            # Removed just now, or not complete yet.
-            continue
     return found
 
 
-def _rooms_in(root: Path) -> list[Path]:
-    return sorted(room for room in (root / STAGING).glob("*") if is_unfinished(room))
+def _remove_all_but_rooms(root: Path, within: int, kept_days: float) -> None:
+    """Remove a directory that nobody holds; with a room that can be gone on with, and is not old, all else of it.
 
-
-def _remove_all_but_rooms(root: Path, kept_days: float) -> None:
-    """Remove a directory that nobody holds; with a room that can be gone on with, and is not old, all else of it."""
+    Parameters
+    ----------
+    root : Path
+    within : int
+        Its descriptor.
+    kept_days : float
+    """
     now = time.time()
-    kept = [room for room in _rooms_in(root) if now - written_at(room) < kept_days * 86_400]
+    kept = {room.name for room in rooms_in(root / STAGING) if now - written_at(room) < kept_days * 86_400}
+    if kept:
+        with opened_directory(STAGING, within) as staging:
+            _remove_directories(staging, kept)
+    _remove_directories(within, {STAGING} if kept else set())
     if not kept:
-        shutil.rmtree(root, ignore_errors=True)
-        return
-    for path in (*root.iterdir(), *(root / STAGING).iterdir()):
-        if path.is_dir() and path not in (root / STAGING, *kept):
-            shutil.rmtree(path, ignore_errors=True)
+        # The lock comes last: without it nobody knows that this was held.
+        for name in sorted(os.listdir(within), key=_LOCK.__eq__):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=within)
+        with suppress(OSError):
+            os.rmdir(root)
+
+
+def _remove_directories(above: int, kept: set[str]) -> None:
+    for name in set(os.listdir(above)) - kept:
+        if is_directory(name, above):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=above)

@@ -34,7 +34,7 @@ from pipeline.stores.failures import StoreFailure, as_store_publish_errors
 from pipeline.stores.layout import STAGING
 from pipeline.stores.opening import objects_at
 from pipeline.stores.remote_input import MovedBytes
-from pipeline.stores.transfers import Stopped, StoredObject, side_by_side
+from pipeline.stores.transfers import Stopped, StoredObject, check_names, side_by_side
 from pipeline.wording import bytes_text, found_bytes_text
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def _arriving(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: 
     moved = MovedBytes("fetching parts", sum(entry.bytes for entry in entries))
     try:
         with as_publish_errors(directory), as_store_publish_errors():
+            check_names(objects.address, [entry.path for entry in entries])
             objects.download({entry.name: arriving / entry.path for entry in entries}, moved)
             yield arriving
     finally:

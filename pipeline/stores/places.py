@@ -38,7 +38,7 @@ def store_at(directory: str | Path) -> Store:
 
 
 @contextmanager
-def opened_run(place: str | Path) -> Iterator[Path]:
+def opened_run(place: str | Path, *, may_be_odd: bool = False) -> Iterator[Path]:
     """A published run to read while the context lasts; one at an address is copied to this machine, whole.
 
     What is refused within it says the address.
@@ -47,6 +47,8 @@ def opened_run(place: str | Path) -> Iterator[Path]:
     ----------
     place : path or str
         A run, or an output directory, whose latest run is meant; or an address of either.
+    may_be_odd : bool
+        As of `pipeline.publish.resolve_run`.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def opened_run(place: str | Path) -> Iterator[Path]:
     """
     place = place_of(place)
     if not is_address(place):
-        yield publish.resolve_run(place)
+        yield publish.resolve_run(place, may_be_odd=may_be_odd)
         return
     from pipeline.stores.remote_store import RemoteStore, found_run
 
@@ -136,7 +138,11 @@ def holds_runs(place: str) -> bool:
     if not path.is_dir():
         return False
     store_here = publish.RunStore(path)
-    return (path / publish.MANIFEST_NAME).is_file() or store_here.latest() is not None or bool(store_here.runs())
+    try:
+        return (path / publish.MANIFEST_NAME).is_file() or store_here.latest() is not None or bool(store_here.runs())
+    except PublishError:
+        # Links of these names in a directory of anything else.
+        return False
 
 
 def _beside(name: str | Path, other: str | Path) -> str | Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import PublishError
+from pipeline.run_ids import is_run_id
 
 __all__ = ["Pointer", "pointer_behind"]
 
@@ -50,8 +51,11 @@ class Pointer:
             values = json.loads(content)
             run_id, sequence, sha256 = (values[name] for name in ("run_id", "sequence", "manifest_sha256"))
             # Pointers of earlier versions name no others.
-            return cls(str(run_id), int(sequence), str(sha256), tuple(map(str, values.get("previous", ()))), version)
-        except (ValueError, KeyError, TypeError, AttributeError):
+            previous = tuple(values.get("previous", ()))
+            if not all(map(is_run_id, (run_id, *previous))) or type(sequence) is not int or sequence < 1:
+                raise ValueError
+            return cls(run_id, sequence, str(sha256), previous, version)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise PublishError(
                 f"{place}: is no pointer to a run; expected JSON with run_id, sequence and manifest_sha256; move it "
                 "away, or choose another output directory"

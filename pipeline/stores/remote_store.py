@@ -19,6 +19,7 @@ import errno
 import hashlib
 import json
 import logging
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,13 +28,14 @@ from pathlib import Path
 
 from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
-from pipeline.run_ids import provisional_id
+from pipeline.run_ids import RUN_ID, is_run_id, provisional_id
+from pipeline.safe_paths import is_path_within
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import StoreFailure, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
 from pipeline.stores.opening import objects_at
-from pipeline.stores.part_objects import group_of, remove_parts
+from pipeline.stores.part_objects import PARTS, group_of, remove_parts
 from pipeline.stores.pointer import Pointer
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import StoredObject
@@ -44,6 +46,9 @@ __all__ = ["RemoteStore", "found_run", "without_latest"]
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
+# Claims, probes, clocks and parts of runs, and files that have not taken their name yet.
+_OF_RUNS = rf"{RUN_ID}(-probe|-[0-9a-f]{{8}}-clock|{re.escape(PARTS)}/.+)?"
+_OURS = re.compile(rf"{re.escape(STAGING)}/({_OF_RUNS}|[0-9a-f]{{16}}\.part)")
 
 
 class RemoteStore:
@@ -289,7 +294,10 @@ class RemoteStore:
         """Every object of every run, as it was first listed, or is now."""
         if self._listed is None or again:
             with as_store_publish_errors("nothing was changed"):
-                self._listed = [each for each in self.objects.listed(RUNS) if each.name.count("/") > 1]
+                found = [each for each in self.objects.listed(RUNS) if each.name.count("/") > 1]
+            self._listed = [each for each in found if is_path_within(each.name)]
+            if odd := next((each.name for each in found if not is_path_within(each.name)), None):
+                log.warning("%s: %r is no name of a file of a run, and is left out", self.address, odd)
         return self._listed
 
     def run_called(self, name: str) -> Path:
@@ -325,13 +333,13 @@ class RemoteStore:
             return each.modified is not None and each.modified < before
 
         staged: dict[str, list[StoredObject]] = {}
-        for each in self.objects.listed(STAGING):
+        for each in filter(lambda each: _OURS.fullmatch(each.name), self.objects.listed(STAGING)):
             staged.setdefault(group_of(each.name), []).append(each)
         # Parts of a run stay for as long as some are added.
         left = [each.name for together in staged.values() if all(map(is_old, together)) for each in together]
         published = set(self.names())
         for name, files in self.uploads().items():
-            if name not in published and all(map(is_old, files)):
+            if is_run_id(name) and name not in published and all(map(is_old, files)):
                 left += [each.name for each in files]
         return left
 

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 
+from pipeline.safe_paths import is_path_within
 from pipeline.stores.address import Address
 from pipeline.stores.failures import StoreFailure
 
@@ -54,7 +55,7 @@ def check_names(address: Address, names: Iterable[str]) -> None:
     StoreFailure
     """
     for name in names:
-        if name.startswith("/") or {".", ".."} & set(name.split("/")):
+        if name and not is_path_within(name):
             reason = "a name that leads out of its directory"
             raise StoreFailure(errno.EINVAL, reason, str(address / name), "copy it under another name")
 

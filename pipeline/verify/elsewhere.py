@@ -21,6 +21,7 @@ from pipeline.edges import EdgeData
 from pipeline.errors import PublishError
 from pipeline.manifest import lost_file, read_manifest
 from pipeline.publish import as_publish_errors
+from pipeline.safe_paths import is_directory
 from pipeline.schemas import BICLIQUES
 from pipeline.verify.job import Job
 from pipeline.verify.recipe import biclique_keys
@@ -68,6 +69,8 @@ def _source(job: Job) -> Path | None:
     if made_of is None:
         return None
     source = job.run.resolve().parent / made_of
+    if not is_directory(source):
+        return None
     try:
         manifest = read_manifest(source)
     except PublishError:

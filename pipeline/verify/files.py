@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
+from pipeline.safe_paths import entries_below
 
 __all__ = ["REPORT", "check_asked", "check_codecs", "check_files", "check_schemas", "table_parts"]
 
@@ -24,9 +25,12 @@ _KEY_TYPES = [(left, right) for left in _TYPES for right in _TYPES]
 
 
 def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], None]) -> str:
-    """Names, sizes, checksums and rows against the manifest; `on_progress` gets the share of the bytes."""
+    """Check names, kinds, sizes, checksums and rows against the manifest; `on_progress` gets the share of the bytes."""
     listed = {entry.path: entry for entry in manifest.files}
-    present = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()} - {_MANIFEST}
+    entries = dict(entries_below(run))
+    if (odd := next((name for name, what in entries.items() if what), None)) is not None:
+        raise VerificationError(f"{run / odd}: {entries[odd]}; expected the files of the manifest and nothing else")
+    present = set(entries) - {_MANIFEST}
     for name in sorted(present ^ set(listed)):
         raise VerificationError(
             f"{run / name}: {'is not in the manifest' if name in present else 'is missing, but the manifest lists it'}"

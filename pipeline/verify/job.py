@@ -119,7 +119,7 @@ def verify_run(
     """
     started = time.perf_counter()
     told = on_progress or (lambda _: None)
-    run = resolve_run(run_dir)
+    run = resolve_run(run_dir, may_be_odd=True)
     manifest = read_manifest(run)
     publication, derived = publications_of_run(run, manifest)
     job = Job(run, manifest, edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads, told)

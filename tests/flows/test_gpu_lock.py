@@ -2,6 +2,7 @@
 
 import fcntl
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from flows import enumerate as flow_module
 from flows import gpu
 from flows.enumerate import configure, enumerate_task, read_edges
 from flows.gpu import device_limit_name, device_slot
-from pipeline import RunStore, read_manifest, tiers
+from pipeline import PublishError, RunStore, read_manifest, tiers
 from pipeline.tiers import Tier
 from tests.mbe_stage import small_gpu
 from tests.patience import PATIENCE, begun, output_of
@@ -104,6 +105,22 @@ def test_where_the_cpu_takes_over_the_gpu_is_let_go(edges_file, tmp_path, monkey
     # From the moment on when the CPU begins, not only once it has found something.
     assert len(seen) > (engine == "cpu")
     assert is_free(tmp_path)
+
+
+@pytest.mark.parametrize("oddity", ["link", "dangling link", "pipe", "directory"])
+def test_a_lock_that_somebody_else_has_made_is_no_lock(tmp_path, oddity):
+    place, victim = tmp_path / f"mbe-{device_limit_name()}.lock", tmp_path / "victim"
+    if oddity == "link":
+        victim.write_text("theirs")
+    if "link" in oddity:
+        place.symlink_to(victim)
+    elif oddity == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    with pytest.raises(PublishError, match=rf"{place}: cannot be locked .*; remove it, or set TMPDIR"):
+        take(ON_GPU, threading.Event())
+    assert victim.exists() == (oddity == "link")
 
 
 def test_the_gpu_is_let_go_once():

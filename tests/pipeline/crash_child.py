@@ -2,7 +2,8 @@
 
 ``python crash_child.py CONFIG.json EDGES.csv [OPTION]...`` prints ``ready``, waits for a line, and prints ``running``
 after the first block, ``publishing``, and ``done RUN_DIR``, ``refused CODE MESSAGE`` or, where a signal has ended the
-run, ``interrupted N_FOUND``. Options are ``slow-sync``, ``slow-blocks``, ``file-limit=BYTES``, and ``resume``.
+run, ``interrupted N_FOUND``. Options are ``slow-sync``, ``slow-blocks``, ``file-limit=BYTES``, ``resume``, and
+``killed-before-lock`` and ``killed-before-removal``, with which it kills itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from typing import Any
@@ -72,6 +74,18 @@ def prepare(options: list[str]) -> None:
     publish_module.Staging.publish = publish
     if "slow-sync" in options:
         os.fsync = slow_fsync
+    if "killed-before-lock" in options:
+        make = publish_module._make_directory
+        publish_module._make_directory = lambda path: (make(path), os.kill(os.getpid(), signal.SIGKILL))
+    if "killed-before-removal" in options:
+        remove = publish_module.remove_tree
+
+        def remove_or_die(path, above):
+            if path.name.endswith("-expired"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            remove(path, above)
+
+        publish_module.remove_tree = remove_or_die
     for option in options:
         if option.startswith("file-limit="):
             limit = int(option.partition("=")[2])

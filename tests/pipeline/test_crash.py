@@ -155,6 +155,30 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
     assert_nothing_staged(out)
 
 
+@pytest.mark.parametrize("option", ["killed-before-lock", "killed-before-removal"])
+@pytest.mark.parametrize("remedy", ["clean", "run"])
+def test_killed_between_two_calls_to_the_system(tmp_path, edges, option, remedy):
+    """Between the making of a room and its lock, and between the renaming of an old run and its removal."""
+    out = tmp_path / "out"
+    first = run(config_for(out, edges)).run_dir
+    writer = Writer(out, edges, option, output={"keep_runs": 1})
+    writer.go()
+    assert writer.process.wait(PATIENCE) == -signal.SIGKILL
+    left = [path for path in (out / ".staging").iterdir() if path.name != ".lock"]
+    if option == "killed-before-lock":
+        assert [list(path.iterdir()) for path in left] == [[]]
+        assert RunStore(out).runs() == [first]
+    else:
+        assert out / f".staging/{first.name}-expired" in left
+    if remedy == "clean":
+        assert sorted(RunStore(out).clean()) == sorted(map(str, left))
+    else:
+        run(config_for(out, edges))
+    assert_nothing_staged(out)
+    for each in RunStore(out).runs():
+        assert_published(each)
+
+
 def test_two_runs_at_once_into_one_directory(tmp_path, edges):
     out = tmp_path / "out"
     writers = [Writer(out, edges, "slow-blocks", "slow-sync") for _ in range(2)]

@@ -308,6 +308,26 @@ def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
             assert "here: is another directory there" in parts.what_is_sent(proof)
 
 
+@pytest.mark.parametrize("how", ["elsewhere", "up", "link"])
+def test_a_part_that_lies_elsewhere_is_not_taken_over(tmp_path: Path, found: Found, sort: bool, how: str) -> None:
+    run_path, outside = tmp_path / "run", tmp_path / "outside"
+    run_path.mkdir()
+    parts = made_by(tmp_path / "run.parts", found.sink, sort=sort)
+    with found.sink(run_path, sort=sort, parts=parts) as sink:
+        made = (part := written(parts, "lease", found.leases[0])).made
+        path = made.spills[0].path if sort else next(iter(made.files.values()))[0][0]
+        path.rename(outside)
+        if how == "link":
+            path.symlink_to(outside)
+        named = {"elsewhere": outside, "up": parts.directory / "../outside", "link": path}[how]
+        files = {name: ((named, size),) for name, ((_, size), *_) in made.files.items()}
+        spills = tuple(replace(spill, path=named) for spill in made.spills)
+        with pytest.raises(PublishError, match="expected"):
+            sink.take_part(replace(part, made=replace(made, files=files, spills=spills)))
+        assert not files_of(run_path)
+    assert outside.exists()
+
+
 @pytest.mark.parametrize(("change", "said"), [("cut", "has 4 bytes"), ("removed", "is missing")])
 def test_a_part_that_has_not_arrived_is_refused(
     tmp_path: Path, found: Found, sort: bool, change: str, said: str

@@ -168,7 +168,8 @@ class RowSink(Generic[_S]):
         if written.stored and (self._rows.derived or self._order is not None):
             assert isinstance(self.parts, WorkerParts)
             written = self.parts.fetched(written)
-        written.check_arrived()
+        if isinstance(self.parts, WorkerParts):
+            written.check_arrived(self.parts.directory)
         for name, files in written.files.items():
             for path, n_bytes in files:
                 adopted = self._writer.adopt(name, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.backends.arrow.order import Spill
 from pipeline.errors import PublishError
 from pipeline.publish import as_publish_errors
+from pipeline.safe_paths import is_file_within
 from pipeline.stored_parts import StoredEntry
 from pipeline.wording import found_bytes_text
 
@@ -85,27 +87,32 @@ class Written:
                 files[name] = (*files.get(name, ()), (room / entry.path, entry.bytes))
         return replace(self, files=files, spills=spills, stored=())
 
-    def check_arrived(self) -> None:
+    def check_arrived(self, directory: Path | None = None) -> None:
         """Refuse what is not here yet, or not whole, of what is to be here.
+
+        Parameters
+        ----------
+        directory : Path, optional
+            Below which all of it is to be.
 
         Raises
         ------
         PublishError
             With the file.
         """
-        for each in self.files.values():
-            for path, n_bytes in each:
-                _check_arrived(path, n_bytes)
-        for spill in self._spills_here:
-            _check_arrived(spill.path, spill.n_bytes)
+        here = [each for parts in self.files.values() for each in parts]
+        here += [(spill.path, spill.n_bytes) for spill in self._spills_here]
+        for path, n_bytes in here:
+            _check_arrived(directory or path.parent, path, n_bytes)
 
     @property
     def _spills_here(self) -> tuple[Spill, ...]:
         return () if self.stored else self.spills
 
 
-def _check_arrived(path: Path, n_bytes: int) -> None:
-    found = path.stat().st_size if path.is_file() else None
+def _check_arrived(directory: Path, path: Path, n_bytes: int) -> None:
+    is_within = is_file_within(directory, os.path.relpath(path, directory))
+    found = path.stat().st_size if is_within else None
     if found != n_bytes:
         raise PublishError(
             f"{path}: {found_bytes_text(found)}; expected {n_bytes:,} bytes, which a worker has written; "

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.errors import RunIsBeingWritten
 from pipeline.stores import mirror as mirrors
 from pipeline.stores.address import Address
-from pipeline.stores.mirror import Mirror, address_of, local_path, remove_rooms
+from pipeline.stores.mirror import Mirror, address_of, adopt, local_path, remove_rooms, unfinished_rooms
 from tests.patience import completed
 
 PLACE = Address("s3://bucket", "a/out")
@@ -83,3 +84,138 @@ def test_what_another_writer_of_the_address_removes_meanwhile_is_no_error(
         other = Mirror(PLACE)
         assert remove_rooms(PLACE, 0.0) == []
         assert list(temporary.iterdir()) == [mirror.root]
+
+
+# --- what others have put there -----------------------------------------------------------------------------------
+
+ROOM = "20200101T000000Z-aaaaaa"
+
+
+def made(root: Path) -> Path:
+    """What a killed process would have left, an hour ago, with a room that is old."""
+    (root / f".staging/{ROOM}/{ROOM}").mkdir(parents=True)
+    (root / "runs").mkdir()
+    (root / "thesis.tex").write_text("years of work")
+    (root / ".address").write_text(str(PLACE))
+    root.chmod(0o700)
+    old = time.time() - 30 * 86_400
+    for name in (".lock", f".staging/{ROOM}/journal"):
+        (root / name).touch()
+        os.utime(root / name, (old, old))
+    return root
+
+
+def everything(place: Path) -> list[Path]:
+    return sorted(place.rglob("*"))
+
+
+def used() -> None:
+    """All that looks at such directories."""
+    with Mirror(PLACE):
+        assert unfinished_rooms(PLACE) == []
+        assert remove_rooms(PLACE, 0.0) == []
+
+
+def test_what_is_ours_is_removed(temporary: Path) -> None:
+    """Without which the tests below would say nothing."""
+    made(temporary / "mbe-store-ours")
+    with Mirror(PLACE) as mirror:
+        assert everything(temporary) == [mirror.root, *everything(mirror.root)]
+
+
+def test_a_link_is_not_followed(temporary: Path) -> None:
+    victim = made(temporary / "home")
+    (temporary / "mbe-store-link").symlink_to(victim)
+    before = everything(temporary)
+    used()
+    assert everything(temporary) == before
+
+
+def test_the_directory_of_another_user_is_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(temporary / "mbe-store-theirs")
+    before = everything(temporary)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert unfinished_rooms(PLACE) == []
+        assert remove_rooms(PLACE, 0.0) == []
+        mirrors._remove_leftovers(temporary)
+    assert everything(temporary) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives directories away")
+def test_root_leaves_the_directory_of_another_user_alone(temporary: Path) -> None:
+    """With the lock and the room links to what is root's."""
+    victim, theirs = made(temporary / "home"), temporary / "mbe-store-theirs"
+    theirs.mkdir(mode=0o700)
+    (theirs / ".lock").symlink_to(victim / ".lock")
+    (theirs / ".staging").symlink_to(victim / ".staging")
+    (theirs / ".address").symlink_to(victim / ".address")
+    (theirs / "theirs").mkdir()
+    os.chown(theirs, 65534, 65534)
+    before = everything(temporary)
+    used()
+    assert everything(temporary) == before
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o1777])
+def test_a_directory_in_which_others_may_write_is_left_alone(temporary: Path, mode: int) -> None:
+    made(temporary / "mbe-store-open").chmod(mode)
+    before = everything(temporary)
+    used()
+    assert everything(temporary) == before
+
+
+@pytest.mark.parametrize("name", [".staging", "runs", f".staging/{ROOM}", ".lock"])
+def test_links_in_a_directory_of_ours_are_not_followed(temporary: Path, name: str) -> None:
+    victim, ours = made(temporary / "home"), made(temporary / "mbe-store-ours")
+    if (ours / name).is_dir():
+        shutil.rmtree(ours / name)
+    else:
+        (ours / name).unlink()
+    target = victim if name != ".lock" else victim / ".lock"
+    (ours / name).symlink_to(target)
+    before = everything(victim)
+    old = time.time() - 3600
+    os.utime(ours / name, (old, old), follow_symlinks=False)
+    used()
+    assert everything(victim) == before
+    assert not ours.exists()
+
+
+def test_a_directory_that_is_swapped_meanwhile(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at its lock and the removal, as where `TMPDIR` is not sticky."""
+    victim, ours = made(temporary / "home"), made(temporary / "mbe-store-ours")
+    before, real = everything(victim), mirrors.is_locked
+
+    def swap(*given: object) -> bool:
+        found = real(*given)  # type: ignore[arg-type]  # as it was called
+        if not ours.is_symlink():
+            ours.rename(temporary / "aside")
+            ours.symlink_to(victim)
+        return found
+
+    monkeypatch.setattr(mirrors, "is_locked", swap)
+    with Mirror(PLACE):
+        pass
+    assert everything(victim) == before
+    assert not (temporary / "aside/thesis.tex").exists()
+
+
+def test_what_was_killed_before_its_lock_was_made_is_removed(temporary: Path) -> None:
+    young, old = temporary / "mbe-store-young", temporary / "mbe-store-old"
+    for root in (young, old):
+        root.mkdir(mode=0o700)
+    os.utime(old, (time.time() - 3600,) * 2)
+    with Mirror(PLACE):
+        assert young.exists()
+        assert not old.exists()
+
+
+def test_a_room_that_somebody_else_has_taken_meanwhile(temporary: Path) -> None:
+    room = temporary / f"mbe-store-gone/.staging/{ROOM}"
+    with pytest.raises(RunIsBeingWritten):
+        adopt(room, temporary / "place")
+    made(room.parents[1])
+    adopt(room, temporary / "new/place")
+    assert (temporary / "new/place/journal").exists()
+    assert not room.parents[1].exists()

@@ -1,0 +1,137 @@
+"""Safe paths: names that others wrote are checked before use, and directories are opened without following links."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = [
+    "EMPTY",
+    "LINK",
+    "entries_below",
+    "is_directory",
+    "is_file_within",
+    "is_path_within",
+    "odd_entry",
+    "opened_directory",
+    "remove_tree",
+    "what_is_at",
+]
+
+EMPTY = "is an empty directory"
+LINK, _SPECIAL = "is a symbolic link", "is no regular file"
+# Control characters, backslashes, and what has no UTF-8.
+_UNFIT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
+_MOST_BYTES, _MOST_PART_BYTES = 1024, 255
+
+
+def is_path_within(name: str) -> bool:
+    """Return whether a name is a relative POSIX path that stays below its directory.
+
+    Examples
+    --------
+    >>> [is_path_within(name) for name in ("bicliques/part-0.parquet", "../x", "/x", "a//b", "a/./b", "")]
+    [True, False, False, False, False, False]
+    """
+    if _UNFIT.search(name) or len(name.encode()) > _MOST_BYTES:
+        return False
+    return all(part not in ("", ".", "..") and len(part.encode()) <= _MOST_PART_BYTES for part in name.split("/"))
+
+
+@contextmanager
+def opened_directory(name: str | Path, above: int | None = None) -> Iterator[int]:
+    """A descriptor of a real directory.
+
+    Parameters
+    ----------
+    name : str or Path
+    above : int, optional
+        The descriptor that the name is relative to.
+
+    Raises
+    ------
+    OSError
+        There is none, or a symbolic link or a file has its name.
+    """
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def what_is_at(path: str | Path, above: int | None = None) -> str | None:
+    """Say why a path is no real directory; the empty text for a directory, None if nothing is there."""
+    try:
+        mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISDIR(mode):
+        return ""
+    return LINK if stat.S_ISLNK(mode) else "is a file" if stat.S_ISREG(mode) else _SPECIAL
+
+
+def is_directory(path: str | Path, above: int | None = None) -> bool:
+    """Return whether a path is a directory, and no symbolic link to one."""
+    return what_is_at(path, above) == ""
+
+
+def is_file_within(directory: Path, name: str) -> bool:
+    """Return whether a name is that of a regular file below a directory, without symbolic links on the way."""
+    path = directory / name
+    return is_path_within(name) and path.is_file() and path.resolve() == directory.resolve() / name
+
+
+def remove_tree(path: Path, above: int) -> None:
+    """Remove a real directory with all in it.
+
+    Parameters
+    ----------
+    path : Path
+        Its last name counts; the rest is for messages.
+    above : int
+        The descriptor of the directory that it is in.
+
+    Raises
+    ------
+    OSError
+        It is a symbolic link or a file, or something of it cannot be removed.
+    """
+    try:
+        shutil.rmtree(path.name, dir_fd=above)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every entry below a directory that holds no others, in order, without following links.
+
+    Yields
+    ------
+    str
+        Its path relative to the directory.
+    str
+        The empty text for a regular file, or what else it is.
+    """
+    with os.scandir(directory) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    if not entries and prefix:
+        yield prefix.rstrip("/"), EMPTY
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from entries_below(directory / entry.name, f"{prefix}{entry.name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield f"{prefix}{entry.name}", ""
+        else:
+            yield f"{prefix}{entry.name}", LINK if entry.is_symlink() else _SPECIAL
+
+
+def odd_entry(directory: Path) -> str | None:
+    """Name the first entry below a directory that is a symbolic link or no regular file; None if there is none."""
+    return next((f"{name} {what}" for name, what in entries_below(directory) if what not in ("", EMPTY)), None)

@@ -1,0 +1,159 @@
+"""A journal in a directory that others may write: `--resume` reads, moves and removes nothing outside its room."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import Config, PublishError, RunStore, run
+from pipeline.journal import read_journal
+from pipeline.manifest import sha256_of
+from pipeline.publish import JOURNAL_NAME
+from pipeline.unfinished import list_unfinished
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
+from tests.pipeline.resume_support import config_for, edges, ended_after, values, whatever_they_cost
+
+__all__ = ["edges", "whatever_they_cost"]
+
+
+def rewritten(room: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """With right checksums, as whoever knows the format writes it."""
+    header, *lines = (room / JOURNAL_NAME).read_bytes().splitlines()
+    records = [json.loads(line.partition(b" ")[2]) for line in lines]
+    for record in records:
+        change(record)
+    texts = [json.dumps(record).encode() for record in records]
+    (room / JOURNAL_NAME).write_bytes(
+        b"\n".join([header, *(b"%08x %s" % (zlib.crc32(text), text) for text in texts), b""])
+    )
+
+
+def entry_of(path: Path, called: str) -> dict[str, Any]:
+    return {"path": called, "bytes": path.stat().st_size, "sha256": sha256_of(path), "rows": None}
+
+
+@pytest.mark.parametrize("called", ["{up}/victim.npz", "{absolute}", "sums/../{up}/victim.npz", ".lock", "journal"])
+@pytest.mark.parametrize("sections", [{}, {"output": {"bicliques": False}, "groups": {}}], ids=["rows", "sums"])
+def test_a_path_that_leads_out_is_not_followed(tmp_path, edges, called, sections) -> None:
+    config = Config.from_mapping({**sections, **values(tmp_path / "out", edges, **sections)})
+    room = ended_after(1, config)
+    victim = tmp_path / "victim.npz"
+    victim.write_bytes(b"of somebody else")
+    name = called.format(up=os.path.relpath(tmp_path, room), absolute=victim)
+    target = room / name if name in (".lock", JOURNAL_NAME) else victim
+    rewritten(room, lambda record: record.update(files=[*record["files"], entry_of(target, name)]))
+    result = run(config, resume=True)
+    assert victim.read_bytes() == b"of somebody else"
+    assert not any("victim" in str(path) for path in result.run_dir.rglob("*"))
+    assert_nothing_staged(tmp_path / "out")
+
+
+@pytest.mark.parametrize("depth", ["file", "directory", "run"])
+def test_a_part_from_outside_is_not_published(tmp_path, edges, depth) -> None:
+    """What a link leads to is neither read nor removed: the tasks are done again."""
+    undisturbed = run(config_for(tmp_path / "undisturbed", edges))
+    config = config_for(tmp_path / "out", edges)
+    room = ended_after(1, config)
+    (record,) = (each for each in read_journal(room)[1][:1])
+    part = room / record.files[0].path
+    path = {"file": part, "directory": part.parent, "run": room / room.name}[depth]
+    outside = tmp_path / "outside"
+    shutil.move(path, outside)
+    path.symlink_to(outside)
+    before = sorted(outside.rglob("*"))
+    if depth == "run":
+        assert RunStore(tmp_path / "out").unfinished() == []
+    result = run(config, resume=True)
+    assert sorted(outside.rglob("*")) == before
+    assert outside.exists()
+    assert not any(path.is_symlink() for path in (tmp_path / "out/runs").rglob("*"))
+    assert len(published_rows(result.run_dir)) == len(published_rows(undisturbed.run_dir))
+    assert result.manifest.content_fingerprint == undisturbed.manifest.content_fingerprint
+
+
+def test_a_part_that_is_named_outside_is_not_taken(tmp_path, edges) -> None:
+    config = config_for(tmp_path / "out", edges)
+    undisturbed = run(config_for(tmp_path / "undisturbed", edges))
+    room = ended_after(1, config)
+    outside = tmp_path / "bicliques/part-00000.parquet"
+    outside.parent.mkdir()
+
+    def change(record: dict[str, Any]) -> None:
+        if not outside.exists():
+            shutil.move(room / record["files"][0]["path"], outside)
+            record["files"][0]["path"] = os.path.relpath(outside, room)
+
+    rewritten(room, change)
+    result = run(config, resume=True)
+    assert_sound(result.run_dir)
+    assert len(published_rows(result.run_dir)) == len(published_rows(undisturbed.run_dir))
+    assert outside.exists()
+
+
+@pytest.mark.parametrize("name", ["sort", "scratch", "sums", f"{JOURNAL_NAME}.new", "kept"])
+def test_nothing_is_written_through_a_link_in_a_room(tmp_path, edges, name) -> None:
+    config = config_for(tmp_path / "out", edges, output={"sort": name == "sort"})
+    room = ended_after(1, config)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "theirs").write_text("theirs")
+    shutil.rmtree(room / name, ignore_errors=True)
+    (room / name).symlink_to(outside / "new" if name.endswith(".new") else outside)
+    run(config, resume=True)
+    assert [path.name for path in outside.iterdir()] == ["theirs"]
+    assert_nothing_staged(tmp_path / "out")
+
+
+@pytest.mark.parametrize("as_what", ["link", "pipe"])
+def test_a_journal_that_is_no_file_is_none(tmp_path, edges, as_what) -> None:
+    config = config_for(tmp_path / "out", edges)
+    room = ended_after(1, config)
+    (room / JOURNAL_NAME).rename(tmp_path / "journal")
+    if as_what == "link":
+        (room / JOURNAL_NAME).symlink_to(tmp_path / "journal")
+    else:
+        os.mkfifo(room / JOURNAL_NAME)
+    assert list_unfinished(tmp_path / "out") == []
+    run(config, resume=True)
+    assert (tmp_path / "journal").exists()
+    assert_nothing_staged(tmp_path / "out")
+
+
+@pytest.mark.parametrize("store", ["s3://another-bucket/out", "http://127.0.0.1:9/out", "memory://out"])
+def test_parts_of_another_store_are_not_asked_for(tmp_path, edges, store) -> None:
+    config = config_for(tmp_path / "out", edges)
+    room = ended_after(1, config)
+
+    def change(record: dict[str, Any]) -> None:
+        entry = record["files"][0]
+        record["files"] = [{**entry, "store": store, "name": f".staging/{room.name}.parts/a/{entry['path']}"}]
+
+    rewritten(room, change)
+    with pytest.raises(PublishError, match="its journal names parts in another store"):
+        run(config, resume=True)
+
+
+@pytest.mark.parametrize("roots", [{}, {"problem": "bicliques"}, {"problem": 1, "n": "many", "checksum": None}, []])
+def test_records_of_another_shape_are_none(tmp_path, edges, roots) -> None:
+    config = config_for(tmp_path / "out", edges)
+    room = ended_after(1, config)
+    rewritten(room, lambda record: record.update(roots=roots))
+    assert read_journal(room)[1] == []
+    run(config, resume=True)
+    assert_nothing_staged(tmp_path / "out")
+
+
+def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path / "out", edges))
+    n_records = len(read_journal(room)[1])
+    text = b"[" * 200_000
+    with (room / JOURNAL_NAME).open("ab") as file:
+        file.write(b"%08x %s\n" % (zlib.crc32(text), text))
+    assert len(read_journal(room)[1]) == n_records
