@@ -281,7 +281,9 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
     if found:
         marks = [mark for mark in ("\t", ",", ";", "|") if mark in body]
         if '"' in body or not marks or marks == ["\t"]:
-            return " " if '"' in body and agreeing(body, " ")[1] == 1.0 else WHITESPACE
+            # Runs of blanks, unless single ones alone split all rows: before quoted or empty fields.
+            is_run = found[0] == WHITESPACE or ('"' not in body and agreeing(body, WHITESPACE)[1] == 1.0)
+            return WHITESPACE if is_run else " "
         ways: list[dict[str, object]] = [{"input.format": "fimi", "input.delimiter": mark} for mark in marks]
         raise InputError.at(
             path,
