@@ -198,8 +198,17 @@ class Groups:
         list[str] | None,
         _option(
             _GROUPS,
-            "A class of labels that are no known case, in small or capital letters (repeatable).",
+            "A class of labels that are no known cases; given alone, all other classes are (repeatable).",
             "--groups-negative",
+            metavar="CLASS",
+        ),
+    ]
+    Positive = Annotated[
+        list[str] | None,
+        _option(
+            _GROUPS,
+            "A class of labels that are known cases; given alone, no other class is (repeatable).",
+            "--groups-positive",
             metavar="CLASS",
         ),
     ]
@@ -286,6 +295,7 @@ GROUPS = (
             "max_overlap": Groups.MaxOverlap,
             "labels": Groups.Labels,
             "negative": Groups.Negative,
+            "positive": Groups.Positive,
             "allow": Groups.Allow,
         }.items()
     ),

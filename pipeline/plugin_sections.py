@@ -98,8 +98,9 @@ def read_sections(problem: str, sections: Mapping[str, Any]) -> dict[str, BaseMo
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """``did you mean 'that'? ``, or nothing where no name is near."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
+    written = {each.casefold(): each for each in names}
+    near = difflib.get_close_matches(name.casefold(), written, n=1)
+    return f"did you mean {written[near[0]]!r}? " if near else ""
 
 
 def _of_another_problem(owner: Owner, problem: str) -> str:

@@ -69,6 +69,8 @@ def run(result: RunResult, as_json: bool) -> None:
     _more(told)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
+    for facts in (facts for inputs in manifest.derived_inputs.values() for facts in inputs.values() if facts.classes):
+        say(f"labels     {facts.classes_text}")
     say(f"run        {result.address}")
     if (result.place / "report.html").exists():
         say(f"report     {result.address}/report.html")
@@ -92,6 +94,10 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "problem": manifest.problem,
         **values(manifest.problem, manifest.n_found, told_of_run(result.place, manifest)),
         "derived": manifest.derived,
+        "derived_inputs": {
+            name: {key: facts.model_dump(mode="json") for key, facts in inputs.items()}
+            for name, inputs in manifest.derived_inputs.items()
+        },
         "truncated": manifest.truncated,
         "engine": manifest.engine,
         "device": manifest.device,

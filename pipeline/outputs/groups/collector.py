@@ -85,7 +85,7 @@ class GroupsCollector:
             searches.append(search_half_later(self._collecting, self._place))
             self.seconds = {"half_later": searches[1].seconds}
         config, edges = self._collecting.config, searches[0].collecting.edges
-        known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)), config.section("groups"))
+        known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         ranked = choose(searches, known)
         parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
         told = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
@@ -115,7 +115,7 @@ class GroupsCollector:
         """The tables of groups of one graph; and the candidates that there were no steps left to score."""
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
-        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys), config.section("groups"))
+        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))
         by_edge = edge_sqrt(graph, search.candidates, search.model)
         edges = edges_of(graph, chosen.members)
         events = figures_of(of_edges.events, edges, graph.n_right)
