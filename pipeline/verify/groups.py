@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from pipeline.errors import VerificationError
 from pipeline.verify.edge_scores import edge_scores
@@ -45,6 +46,7 @@ from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 __all__ = ["check"]
 
 _NOT_GROWN = "groups: n_bicliques, and that no other group adds more; the bicliques are not grown again"
+_BEST = b"best_surprise"
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
 _UNSURE = 4
@@ -331,6 +333,10 @@ def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored
     known : Known
     """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
+    best, told = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
+    # Earlier versions do not say it.
+    if told is not None and all(each.is_whole for each in found) and abs(float(told) - best) * UNIT > _UNSURE:
+        raise VerificationError(f"{groups.path}: best_surprise is {told.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {

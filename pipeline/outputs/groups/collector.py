@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
+from pipeline.groups.nothing import BEST_SURPRISE
 from pipeline.outputs.both_sides import keys_of_both_sides
 from pipeline.outputs.groups.chosen import GROWN_COVER, Chosen, edges_of
 from pipeline.outputs.groups.known import Known
@@ -97,6 +99,8 @@ class GroupsCollector:
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
         }
+        if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
+            tables["groups"] = tables["groups"].replace_schema_metadata({BEST_SURPRISE: str(max(best) / UNIT)})
         for name, table in tables.items():
             write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
         members = [chosen.members for _, chosen in ranked]
