@@ -16,7 +16,7 @@ from pipeline.searched import sizes_text
 from pipeline.stores.mirror import address_of
 from pipeline.terminal import say, shortened, visible
 from pipeline.told import found, listed, told_of_run, values
-from pipeline.wording import bytes_text, plural, seconds_text
+from pipeline.wording import bytes_text, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -296,7 +296,7 @@ def _unfinished_line(run: Unfinished) -> str:
     how = "" if run.is_running else "; go on with --resume"
     return (
         f"{state:10} {run.room.name}: {run.header.source}{f' ({asks})' if asks else ''}, {plural(run.n_found, *unit)}, "
-        f"about {run.work_done:.0%} of the work, kept {run.records[-1].at}{how}"
+        f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}{how}"
     )
 
 

@@ -310,13 +310,14 @@ _IN_WORDS = {"1h": "1 hour", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
 
 def _in_time(groups: Groups, row: int) -> str:
     share, window = (groups.table[name][row].as_py() for name in ("busiest_share", "busiest_window"))
-    return "" if share is None else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
+    return "" if share is None or share < 0.5 else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
 
 
 def _hundredths(percent: float) -> str:
     if 99.9 < percent < 100:
         return "over 99.9 %"
-    return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
+    n_digits = 0 if percent == 100 or 10 <= percent < 99.5 else 1
+    return "under 0.1 %" if percent < 0.1 else f"{percent:.{n_digits}f} %"
 
 
 def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored: int, known: Known) -> None:
