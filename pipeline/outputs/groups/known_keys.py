@@ -20,9 +20,8 @@ from pipeline.derived_inputs import LabelClass
 from pipeline.errors import InputError
 from pipeline.io.named_columns import read_named_columns
 from pipeline.io.raw import RawEdges, shortened
-from pipeline.naming import setting
+from pipeline.naming import did_you_mean, setting
 from pipeline.outputs.groups.section import GroupsSection
-from pipeline.plugin_sections import did_you_mean
 
 __all__ = ["ALLOW", "LABELS", "POSITIVE", "KeyList", "classes_of", "fingerprint_of", "read_lists", "taken_as"]
 
