@@ -75,7 +75,8 @@ def _show_derived(derived: DerivedPublication, run_dir: Path, manifest: Manifest
     if rows:
         create_table_artifact(rows, key=key, description=derived.about)
     else:
-        create_markdown_artifact(text(derived.nothing), key=key, description=derived.about)
+        nothing = derived.nothing if isinstance(derived.nothing, str) else derived.nothing(run_dir, manifest)
+        create_markdown_artifact(text(nothing, 2_000), key=key, description=derived.about)
 
 
 def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:

@@ -81,7 +81,9 @@ def app_of(module: Module) -> typer.Typer:
     """The command of a flow."""
     runnable = _RUNNABLE[module]()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=runnable.about, context_settings={"obj": runnable})(flow_command)
+    settings = {"obj": runnable, "help_option_names": ["--help", "-h"]}
+    example = f"Example: python -m flows.{module} --input edges.csv --out out"
+    app.command(help=runnable.about, context_settings=settings, epilog=example)(flow_command)
     return app
 
 

@@ -16,7 +16,9 @@ from prefect.states import Completed
 from flows import enumerate as bicliques
 from flows.enumerate import run_as_flow
 from pipeline.config import Config
+from pipeline.groups.nothing import nothing_significant
 from pipeline.manifest import Manifest
+from pipeline.stores.mirror import local_path
 from pipeline.wording import plural
 
 __all__ = ["NOTHING_SIGNIFICANT", "configure", "find_groups_flow"]
@@ -95,11 +97,13 @@ def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     if n_groups:
         new = "" if n_new is None else f", {n_new:,} of them new"
         return Completed(message=f"{plural(n_groups, 'group')} published{new}{_incomplete(manifest)}{muted}", data=data)
+    why = nothing_significant(local_path(result["run"]), manifest)
+    if n_muted:
+        return Completed(message=f"no group is left: {why}{muted}", data=data)
     if incomplete := _incomplete(manifest):
         # Nobody knows what the rest would have been: that is no such result.
-        return Completed(message=f"no group is significant so far{incomplete}{muted}", data=data)
-    message = f"no group is significant: the degrees explain what there is{muted}"
-    return Completed(name=NOTHING_SIGNIFICANT, message=message, data=data)
+        return Completed(message=f"no group is significant so far{incomplete}; {why}", data=data)
+    return Completed(name=NOTHING_SIGNIFICANT, message=f"no group is significant: {why}", data=data)
 
 
 def _incomplete(manifest: Manifest) -> str:

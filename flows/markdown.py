@@ -32,6 +32,8 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
         f"{text(each.name)}: {', '.join(f'{n:,} {text(what)}' for what, n in manifest.derived[each.name].items())}."
         for each in derived_of(manifest.config)
     ]
+    lists = (facts for inputs in manifest.derived_inputs.values() for facts in inputs.values())
+    derived += [f"Labels: {text(facts.classes_text, 2_000)}." for facts in lists if facts.classes]
     return "\n".join(
         [
             f"# {text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}{incomplete}",

@@ -15,7 +15,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectException
 
 from mbe_stage.bicliques.enumerate import Progress
-from pipeline.wording import found_text, left_text
+from pipeline.wording import found_text, left_text, percent_text
 
 __all__ = ["PROGRESS_KEY", "ProgressReporter", "describe", "shown_share"]
 
@@ -44,10 +44,10 @@ def describe(progress: Progress, counted: str = "bicliques") -> str:
         return f"{progress.n_found:,} {counted} {pace}, stopped, finishing"
     text = f"{found_text(progress.n_found, counted, progress.expected, progress.share)} {pace}"
     if progress.expected is None:
-        return f"{text}, {100 * progress.work_done:.0f} % of the work by a guess"
+        return f"{text}, {percent_text(progress.work_done, 0)} of the work by a guess"
     if progress.share is None:
         return f"{text}, share unknown"
-    text += f", {100 * progress.share:.0f} %"
+    text += f", {percent_text(progress.share, 0)}"
     return text if progress.seconds_left is None else f"{text}, {left_text(progress.seconds_left)}"
 
 

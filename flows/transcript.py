@@ -12,6 +12,8 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import Artifact, State, TaskRun
 
+from pipeline.wording import percent_text
+
 __all__ = ["artifact_text", "tasks_text", "transcript"]
 
 _SETTLE_SECONDS = 0.5
@@ -89,7 +91,7 @@ def _state_text(state: State | None) -> str:
 
 def _content(artifact: Artifact) -> Iterator[str]:
     if artifact.type == "progress":
-        yield f"  {artifact.data:g} %"
+        yield f"  {percent_text(float(str(artifact.data)) / 100)}"
     elif artifact.type == "table":
         yield from textwrap.indent("\n".join(_aligned(json.loads(str(artifact.data)))), "  ").splitlines()
     else:

@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from pipeline import cli_options as opt
-from pipeline.cli_help import Command, command_line, write_options
+from pipeline.cli_help import Command, command_line, write_example, write_options
 from pipeline.cli_problems import ProblemCommand, command_named, commands_of_problems
 from pipeline.cli_publishing import UNCHANGED, publish, set_up_logging
 from pipeline.leaving import ENDINGS, leave_at_signals, nothing_more_to_say
@@ -76,6 +76,11 @@ class _Group(TyperGroup):
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(_ABOUT)) for name, command in commands])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """An example, and the exit codes."""
+        write_example("mbe", formatter)
+        super().format_epilog(ctx, formatter)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Other packages are asked only for what is not ours."""

@@ -10,14 +10,38 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-__all__ = ["PLAIN", "Command", "command_line", "write_options"]
+__all__ = ["EXAMPLES", "PLAIN", "Command", "command_line", "write_example", "write_options"]
 
-PLAIN: dict[str, Any] = {"max_content_width": 120}
+PLAIN: dict[str, Any] = {"max_content_width": 120, "help_option_names": ["--help", "-h"]}
 """Context settings of what prints help: as wide as the terminal, within reason."""
+
+EXAMPLES = {
+    "mbe": "mbe enumerate edges.csv --left user --right item --out out",
+    "run": "mbe run config.yaml --set query.min_left=3",
+    "enumerate": "mbe enumerate edges.csv --left user --right item --min-left 2 --out out",
+    "cliques": "mbe cliques friends.csv --left name --right friend --out cliques",
+    "count-pq": "mbe count-pq edges.csv --left user --right item -p 2 -q 3",
+    "groups": "mbe groups edges.csv --left user --right item --out groups",
+    "inspect": "mbe inspect edges.csv --left user --right item",
+    "top": "mbe top out --by left --limit 5",
+    "runs": "mbe runs out",
+    "clean": "mbe clean out",
+    "export": "mbe export out --csv --out members.csv",
+    "diff": "mbe diff out/runs/RUN latest --exit-code",
+    "verify": "mbe verify out --input edges.csv",
+    "compile": "mbe compile --engine cpu",
+    "bench": "mbe bench edges.csv --repeats 5",
+}
+"""By command; that of another package's problem takes an input and a directory."""
 
 
 class Command(TyperCommand):
-    """A command whose options stand under their headings."""
+    """A command whose options stand under their headings, followed by an example."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """The example of the command."""
+        write_example(str(self.name), formatter)
+        super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then the options of each heading."""
@@ -25,14 +49,19 @@ class Command(TyperCommand):
 
 
 def command_line(**settings: Any) -> typer.Typer:
-    """A Typer without Rich, without shell completion, and without tracebacks of its own."""
+    """A Typer without Rich, and without tracebacks of its own."""
     return typer.Typer(
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings=PLAIN,
         **settings,
     )
+
+
+def write_example(name: str, formatter: Any) -> None:
+    """Write the example of a command, or of ``mbe`` itself, below its heading."""
+    with formatter.section("Example"):
+        formatter.write_text(EXAMPLES.get(name, f"mbe {name} edges.csv --out out"))
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:

@@ -207,8 +207,17 @@ class Groups:
         list[str] | None,
         _option(
             _GROUPS,
-            "A class of labels that are no known case, in small or capital letters (repeatable).",
+            "A class of labels that are no known cases; given alone, all other classes are (repeatable).",
             "--groups-negative",
+            metavar="CLASS",
+        ),
+    ]
+    Positive = Annotated[
+        list[str] | None,
+        _option(
+            _GROUPS,
+            "A class of labels that are known cases; given alone, no other class is (repeatable).",
+            "--groups-positive",
             metavar="CLASS",
         ),
     ]
@@ -295,6 +304,7 @@ GROUPS = (
             "max_overlap": Groups.MaxOverlap,
             "labels": Groups.Labels,
             "negative": Groups.Negative,
+            "positive": Groups.Positive,
             "allow": Groups.Allow,
         }.items()
     ),

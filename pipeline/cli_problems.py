@@ -139,7 +139,7 @@ def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], proble
         config = opt.configuration(table, options, problem=problem)
         publish(config, _counting_first(config, options))
 
-    holder = command_line()
+    holder = command_line(add_completion=False)
     holder.command(name=name, help=about, cls=Command)(command)
     made = typer.main.get_command(holder)
     assert isinstance(made, Command)

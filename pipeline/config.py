@@ -28,8 +28,8 @@ from pydantic import (
 from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
 from pipeline.durations import parse_duration
 from pipeline.errors import ConfigError
-from pipeline.naming import setting
-from pipeline.plugin_sections import OURS, check_problem, did_you_mean, is_here, owner_of, read_sections, section_names
+from pipeline.naming import did_you_mean, setting
+from pipeline.plugin_sections import OURS, check_problem, is_here, owner_of, read_sections, section_names
 from pipeline.section import Section, is_section, message_of, refusal
 from pipeline.shipped import default_configuration
 from pipeline.stores.address import place_of

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 
 from rich.console import Console, JustifyMethod
 from rich.logging import RichHandler
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -21,7 +21,7 @@ from mbe_stage.compile_ahead import CompileProgress, log_lines
 from mbe_stage.repeating import repeated
 from mbe_stage.stream import Listener
 from pipeline.terminal import TIME, VisibleFormatter, json_line, shortened, visible
-from pipeline.wording import found_text, left_text
+from pipeline.wording import found_text, left_text, percent_text
 
 __all__ = [
     "ProgressDisplay",
@@ -115,6 +115,13 @@ class _FoundAndLeft:
         return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
 
 
+class _ShareColumn(TextColumn):
+    """The share of the work that is done; Rich's own says 100 % too early."""
+
+    def render(self, task: Task) -> Text:
+        return Text(percent_text(task.completed / task.total, 0) if task.total else "", style="progress.percentage")
+
+
 class ProgressDisplay:
     """Share, bicliques found, rate, time and time left: a bar on a terminal, else a log line now and then.
 
@@ -154,7 +161,7 @@ class ProgressDisplay:
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                TaskProgressColumn(),
+                _ShareColumn(""),
                 TextColumn("{task.fields[found]}"),
                 TimeElapsedColumn(),
                 console=console,
@@ -202,7 +209,7 @@ class ProgressDisplay:
         if self._bar is not None:
             total = None if share is None else 1.0
             self._bar.update(self._task, description=what, total=total, completed=share or 0.0, found=found)
-        done = "" if share is None else f": {100 * share:.1f} % of the work"
+        done = "" if share is None else f": {percent_text(share, 1)} of the work"
         self._what, self._found = f"{what}{done}", found
 
     @property

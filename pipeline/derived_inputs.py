@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from pipeline.terminal import shortened, visible
 
 if TYPE_CHECKING:
     from pipeline.config import Config
 
-__all__ = ["DerivedInput", "inputs_of"]
+__all__ = ["DerivedInput", "LabelClass", "inputs_of"]
+
+_SHOWN_CLASSES = 20
+
+
+class LabelClass(BaseModel):
+    """A class of labels: how many keys have it, and how it was taken; ``ignored`` keys count as unlabelled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    taken: Literal["positive", "negative", "ignored"]
+    keys: int
 
 
 class DerivedInput(BaseModel):
@@ -27,6 +41,8 @@ class DerivedInput(BaseModel):
         Keys that are no vertex.
     not_in_graph : tuple of str
         The first few of these, with their side: ``left 'ann'``.
+    classes : tuple of LabelClass
+        Of labels, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,6 +52,21 @@ class DerivedInput(BaseModel):
     fingerprint: str
     n_not_in_graph: int = 0
     not_in_graph: tuple[str, ...] = ()
+    classes: tuple[LabelClass, ...] = ()
+
+    @property
+    def classes_text(self) -> str:
+        """One line about the classes, those with most keys first; empty without classes.
+
+        Examples
+        --------
+        >>> each = LabelClass(name="fraud", taken="positive", keys=1200)
+        >>> DerivedInput(source="l.csv", rows=1200, fingerprint="", classes=(each,)).classes_text
+        "'fraud' positive (1,200)"
+        """
+        ordered = sorted(self.classes, key=lambda each: (-each.keys, each.name))
+        told = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
+        return ", ".join(told) + (f" and {len(ordered) - len(told):,} more classes" if len(ordered) > len(told) else "")
 
 
 def inputs_of(config: Config) -> dict[str, dict[str, str]]:

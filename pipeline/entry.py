@@ -25,7 +25,7 @@ def main() -> None:
     from pipeline.address_space import refusal
 
     said = refusal()
-    if said is not None and "--help" not in sys.argv:
+    if said is not None and not {"-h", "--help"} & {*sys.argv}:
         os.write(2, f"{said}\n".encode())
         nothing_more_to_say(4)
         sys.exit(4)

@@ -31,6 +31,7 @@ from pipeline.manifest import FileEntry, file_entry, question, software_versions
 from pipeline.publish import JOURNAL_NAME, sync
 from pipeline.safe_paths import is_file_within
 from pipeline.stored_parts import StoredEntry, as_file, stored_entries
+from pipeline.wording import percent_text
 
 __all__ = [
     "Header",
@@ -211,7 +212,7 @@ class Journal:
             self.write()
         for path in replaced:
             path.unlink()
-        log.debug(KEPT, f"{n_found:,}", f"{self.work_done:.1%}")
+        log.debug(KEPT, f"{n_found:,}", percent_text(self.work_done, 1, "%"))
 
     def write(self) -> None:
         """Write all of it anew; whoever reads sees the old one or the new one, whole."""

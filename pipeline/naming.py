@@ -6,11 +6,12 @@ Whoever wrote a configuration, or a program, knows ``input.left``; whoever came 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import difflib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["setting", "settings_called", "switch"]
+__all__ = ["did_you_mean", "setting", "settings_called", "switch"]
 
 _called: ContextVar[Callable[[str], str]] = ContextVar("how messages call a setting", default=str)
 
@@ -40,3 +41,13 @@ def settings_called(name_of: Callable[[str], str]) -> Iterator[None]:
         yield
     finally:
         _called.reset(token)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``did you mean 'that'? ``, or nothing if no name is near; case makes no difference."""
+    written = {each.casefold(): each for each in names}
+    near = difflib.get_close_matches(name.casefold(), written, n=1)
+    if near and len(near[0]) < 4 and near[0][:1] != name[:1].casefold():
+        # Of cpu and gpu neither is the other mistyped.
+        return ""
+    return f"did you mean {written[near[0]]!r}? " if near else ""

@@ -17,7 +17,7 @@ from mbe_stage.problem import problem_named
 from mbe_stage.stream import Progress, stream
 from pipeline.installed_publications import publication_of
 from pipeline.publication import Publication
-from pipeline.wording import bytes_text, plural, seconds_text
+from pipeline.wording import bytes_text, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
     from pipeline.config import Config
@@ -150,7 +150,7 @@ def _lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:
     size = "" if tried.table_bytes is None else f", {bytes_text(tried.table_bytes)} before compression"
     if tried.complete:
         return [("trial", f"{found}: all there are{size}")]
-    share = f"{100 * tried.work_done:.1f} % of the work"
+    share = f"{percent_text(tried.work_done, 1)} of the work"
     beyond = f"the problem {publication.problem} estimates no more than that"
     return [("trial", f"{found}{size}, and did not finish: {share}, as the engine sees it; {beyond}")]
 

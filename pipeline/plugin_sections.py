@@ -6,17 +6,16 @@ output. What another package brings is looked for only where a configuration nam
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
-from pipeline.naming import setting
+from pipeline.naming import did_you_mean, setting
 from pipeline.section import read_section, refusal
 
-__all__ = ["OURS", "Owner", "check_problem", "did_you_mean", "is_here", "owner_of", "read_sections", "section_names"]
+__all__ = ["OURS", "Owner", "check_problem", "is_here", "owner_of", "read_sections", "section_names"]
 
 OURS = "bicliques"
 """The problem whose section is always there."""
@@ -94,12 +93,6 @@ def read_sections(problem: str, sections: Mapping[str, Any]) -> dict[str, BaseMo
             raise refusal((name,), _of_another_problem(owner, problem), {})
         read[name] = read_section(owner.model, name, value)
     return read
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``did you mean 'that'? ``, or nothing where no name is near."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def _of_another_problem(owner: Owner, problem: str) -> str:

@@ -557,8 +557,8 @@ class DerivedPublication:
     events : bool
         Whether its collector makes something of weights and times, which are then read where the configuration names
         them: `Edges.events` of `Collecting.edges`.
-    nothing : str
-        What is said in a flow where `largest` finds nothing.
+    nothing : str, or callable
+        The text in a flow if `largest` finds nothing, or what makes it of the run directory and the manifest.
     input_keys : tuple of str
         Keys of the section that name files. They are no part of what is asked (`config_fingerprint`), as the path of
         the edges is none: what such a file says has a fingerprint of its own.
@@ -582,7 +582,7 @@ class DerivedPublication:
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
     largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
-    nothing: str = "there is nothing to show"
+    nothing: str | Callable[[Path, Manifest], str] = "there is nothing to show"
     device_bytes: Callable[[Collecting], int] = lambda _: 0
     events: bool = False
     input_keys: tuple[str, ...] = ()

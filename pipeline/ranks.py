@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.wording import bytes_text, plural
+from pipeline.wording import bytes_text, percent_text, plural
 
 if TYPE_CHECKING:
     from mbe_stage.stream import StreamFacts
@@ -74,7 +74,13 @@ class Ranks(_Frozen):
     def lines(self) -> list[tuple[str, str]]:
         """For people: one line each, with its name first, and one on all."""
         lines = [(rank.name, _in_words(rank)) for rank in self.each]
-        return [*lines, ("skew", f"{self.skew:.0%} above the mean of what they were at work, in {self.seconds:.1f} s")]
+        return [
+            *lines,
+            (
+                "skew",
+                f"{percent_text(self.skew, 0, '%')} above the mean of what they were at work, in {self.seconds:.1f} s",
+            ),
+        ]
 
 
 def ranks_of(facts: StreamFacts) -> Ranks | None:
@@ -111,5 +117,5 @@ def _in_words(rank: Rank) -> str:
     did = "written" if rank.writes else "sent"
     return (
         f"{plural(rank.found, 'result')}, {bytes_text(rank.bytes)} {did}, {plural(rank.leases, 'lease')}, "
-        f"busy {rank.busy:.0%}; {rank.device}"
+        f"busy {percent_text(rank.busy, 0, '%')}; {rank.device}"
     )

@@ -6,6 +6,7 @@ pydantic model to the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any, get_args, is_typeddict
@@ -15,12 +16,27 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from pipeline.naming import did_you_mean
+
 __all__ = ["Section", "is_section", "message_of", "read_section", "refusal"]
 
 _NO_BOOLEAN = (
     "expected a name or a number, no boolean; YAML takes yes, no, on, off, true and false for booleans: quote the name"
 )
 
+# By pydantic's type of an error, without what follows the kind of value.
+_EXPECTED = {
+    "bool": "expected true or false",
+    "int": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "int_parsing_size": "expected a whole number of fewer digits",
+    "float": "expected a number",
+    "string": "expected text; quote it",
+    **dict.fromkeys(("list", "tuple", "set", "frozen_set"), "expected a list"),
+    **dict.fromkeys(("dict", "model", "model_attributes"), "expected keys and their values"),
+    "invalid_key": "expected keys that are text",
+    "missing": "is missing",
+}
 _ANYTHING = (bool, Any, object, dict, list, tuple, set, frozenset, Mapping)
 
 
@@ -88,7 +104,17 @@ def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
     if "le" in context:
         return f"expected {_up_to(context['le'], field)}"
     raised = context.get("error")
-    return str(raised) if isinstance(raised, ValueError | AssertionError) and str(raised) else error["msg"]
+    if isinstance(raised, ValueError | AssertionError) and str(raised):
+        return str(raised)
+    if "told" in context:
+        # Of `refusal`.
+        return error["msg"]
+    if error["type"] == "literal_error":
+        choices = [choice.strip("'") for choice in re.split(r", | or ", str(context["expected"]))]
+        return f"{did_you_mean(str(error['input']), choices)}expected one of {', '.join(choices)}"
+    kind = error["type"].removesuffix("_type").removesuffix("_parsing")
+    # Of others pydantic's words, from "Input should be" on.
+    return _EXPECTED.get(kind) or re.sub(r"^Input should (be )?", "expected ", error["msg"])
 
 
 def _up_to(largest: float, field: FieldInfo | None) -> str:

@@ -16,7 +16,7 @@ from pipeline.searched import sizes_text
 from pipeline.stores.mirror import address_of
 from pipeline.terminal import say, shortened, visible
 from pipeline.told import found, listed, told_of_run, values
-from pipeline.wording import bytes_text, plural, seconds_text
+from pipeline.wording import bytes_text, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,6 +69,8 @@ def run(result: RunResult, as_json: bool) -> None:
     _more(told)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
+    for facts in (facts for inputs in manifest.derived_inputs.values() for facts in inputs.values() if facts.classes):
+        say(f"labels     {facts.classes_text}")
     say(f"run        {result.address}")
     if (result.place / "report.html").exists():
         say(f"report     {result.address}/report.html")
@@ -92,6 +94,10 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "problem": manifest.problem,
         **values(manifest.problem, manifest.n_found, told_of_run(result.place, manifest)),
         "derived": manifest.derived,
+        "derived_inputs": {
+            name: {key: facts.model_dump(mode="json") for key, facts in inputs.items()}
+            for name, inputs in manifest.derived_inputs.items()
+        },
         "truncated": manifest.truncated,
         "engine": manifest.engine,
         "device": manifest.device,
@@ -290,7 +296,7 @@ def _unfinished_line(run: Unfinished) -> str:
     how = "" if run.is_running else "; go on with --resume"
     return (
         f"{state:10} {run.room.name}: {run.header.source}{f' ({asks})' if asks else ''}, {plural(run.n_found, *unit)}, "
-        f"about {run.work_done:.0%} of the work, kept {run.records[-1].at}{how}"
+        f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}{how}"
     )
 
 

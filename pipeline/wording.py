@@ -6,12 +6,43 @@ from math import floor, log10
 
 from mbe_stage.outlook import Outlook
 
-__all__ = ["bytes_text", "found_bytes_text", "found_text", "left_text", "plural", "rough_number", "seconds_text"]
+__all__ = ["bytes_text", "found_bytes_text", "found_text", "left_text", "percent_text", "plural", "rough_number"]
+__all__ += ["seconds_text"]
 
 
 def plural(number: int, singular: str, several: str | None = None) -> str:
     """A number and its noun: ``1 edge``, ``89 edges``."""
     return f"{number:,} {singular if number == 1 else several or singular + 's'}"
+
+
+def percent_text(share: float, digits: int | None = None, unit: str = " %") -> str:
+    """A share as a percentage that never says 0 or 100 unless it is exactly that.
+
+    Parameters
+    ----------
+    share : float
+    digits : int, optional
+        Digits after the point; by default as few as tell it.
+    unit : str
+
+    Examples
+    --------
+    >>> [percent_text(share) for share in (0, 0.0004, 0.094, 0.94, 0.9967, 0.9999, 1)]
+    ['0 %', 'under 0.1 %', '9.4 %', '94 %', '99.7 %', 'over 99.9 %', '100 %']
+    >>> percent_text(0.00001, 1), percent_text(0.9999, 0), percent_text(1.5, 0)
+    ('0.1 %', '99 %', '150 %')
+    """
+    percent = 100 * share
+    if digits is not None:
+        least = 10**-digits
+        shown = max(percent, least) if share > 0 else percent
+        return f"{min(shown, 100 - least) if share < 1 else shown:.{digits}f}{unit}"
+    if share > 0 and percent < 0.1:
+        return f"under 0.1{unit}"
+    if share < 1 and percent > 99.9:
+        return f"over 99.9{unit}"
+    is_round = percent in (0, 100) or 10 <= percent < 99.5
+    return f"{percent:.0f}{unit}" if is_round or share > 1 else f"{percent:.1f}{unit}"
 
 
 def seconds_text(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline import show
 from pipeline.console import print_json, results_console, table
 from pipeline.groups.listed import listed_groups
+from pipeline.groups.nothing import nothing_significant
 from pipeline.key_parts import has_parts, key_text
 from pipeline.terminal import say
 
@@ -42,8 +43,7 @@ def published(result: RunResult, as_json: bool) -> None:
     n_muted = counts.get("muted", 0)
     n_groups = counts["groups"] - n_muted
     if not counts["groups"]:
-        held = "there is" if result.manifest.truncated is None else "was found until it was stopped"
-        say(f"groups     nothing significant: the degrees of the vertices explain what {held}")
+        say(f"groups     nothing significant: {nothing_significant(result.place, result.manifest)}")
     shown = [group for group in listed_groups(result.place, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
     if has_parts(result.manifest.config):
         shown = [{**group, "right": [key_text(key) for key in group["right"]]} for group in shown]

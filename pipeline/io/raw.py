@@ -12,7 +12,7 @@ from pipeline.backends.backend import key_roles
 from pipeline.clean.facts import InputColumn
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.naming import setting
+from pipeline.naming import did_you_mean, setting
 
 __all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "listing", "refuse_several"]
 __all__ += ["refuse_two_sets", "shortened"]
@@ -215,7 +215,8 @@ def _position(available: Sequence[str], key: int | str, full_role: str, source: 
         expected=f"one of {listing(available)}",
         remedy=f"for a key of several columns give {setting('input.right')} once for each, or a list in YAML"
         if together
-        else f"set {setting(f'input.{role}')} to one of these names or positions (from 0)",
+        else f"{did_you_mean(str(key), available)}set {setting(f'input.{role}')} to one of these names or positions "
+        "(from 0)",
     )
 
 

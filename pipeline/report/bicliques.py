@@ -20,7 +20,7 @@ from pipeline.report.heat_map import heat_map
 from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
 from pipeline.report.wording import count
 from pipeline.top import Biclique, Conditions
-from pipeline.wording import plural
+from pipeline.wording import percent_text, plural
 
 if TYPE_CHECKING:
     from pipeline.outputs.bicliques.largest import Largest
@@ -103,7 +103,8 @@ def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = No
 def _graph(manifest: Manifest, sides: tuple[SideSummary, SideSummary]) -> dict[str, str]:
     facts = manifest.input
     density = facts.n_edges / max(facts.n_left * facts.n_right, 1)
-    shown = f"{100 * density:.3g} %" if density >= 1e-6 else f"{density:.1e}"
+    shown = f"{100 * density:.3g} %" if density < 0.999 else percent_text(density)
+    shown = shown if density >= 1e-6 else f"{density:.1e}"
     left, right = sides
     return {
         "graph_sentence": (

@@ -80,14 +80,14 @@ def since_last(comparison: Comparison | None, right: Callable[[object], str] = k
 
 
 def _list(name: str, facts: DerivedInput) -> str:
-    source = key(facts.source)
+    source, classes = key(facts.source), f" Taken as: {escape(facts.classes_text)}." if facts.classes else ""
     if not facts.n_not_in_graph:
-        return f'<p class="quiet">{name}: {plural(facts.rows, "key")} of {source}.</p>'
+        return f'<p class="quiet">{name}: {plural(facts.rows, "key")} of {source}.{classes}</p>'
     named = ", ".join(map(escape, facts.not_in_graph))
     more = " and others" if facts.n_not_in_graph > len(facts.not_in_graph) else ""
     return (
         f'<p class="quiet">{name}, {source}: {count(facts.n_not_in_graph)} of {plural(facts.rows, "key")} are no '
-        f"vertex of this graph: {named}{more}.</p>"
+        f"vertex of this graph: {named}{more}.{classes}</p>"
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.config import Config
+from pipeline.groups.nothing import nothing_significant
 from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection
 from pipeline.report.asked import right_key, side_name
@@ -33,11 +34,8 @@ _GROWN = """<p>Groups that the most surprising bicliques have grown to: with mor
     members make likely, though some may be missing. Each is there for edges that no group before it explains, which
     is what it adds. Surprise is a log-likelihood ratio less the cost of naming the group, in nats: only what
     is above 0 is listed.</p>"""
-_NOTHING = """<p><strong>No group is significant.</strong> No biclique of this run has a positive surprise: the degrees
-    of the vertices explain what there is. That is a result; nothing was left out. The table
-    <code>vertex_scores</code> scores every vertex all the same.</p>"""
-_ALL_MUTED = """<p><strong>No group is left.</strong> Of every significant group all members of a side are known good:
-    they are counted below.</p>"""
+_NOTHING = """<p><strong>No group is {which}.</strong> {why}.</p><p>The table <code>vertex_scores</code> scores every
+    vertex all the same.</p>"""
 _BARS = Template(
     """<p class="quiet">In the pictures rows are members on the <span class="left-name">$left</span>, columns on the
     <span class="right-name">$right</span>; a filled square is an edge. A bar says which share of a member's own edges
@@ -74,7 +72,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     parts = (
         _incomplete(manifest),
         preface(manifest),
-        found if items else _ALL_MUTED if quiet.num_rows else _NOTHING,
+        found if items else _nothing(run_path, manifest),
         muted(quiet.slice(0, top).to_pylist(), quiet.num_rows),
     )
     section = PageSection("groups", "Groups", "".join(parts))
@@ -115,6 +113,12 @@ def _by_group(path: Path, groups: pa.Table) -> dict[int, list[dict[str, Any]]]:
     for row in pq.read_table(path, filters=of_groups).to_pylist():
         rows.setdefault(row["group_key"], []).append(row)
     return rows
+
+
+def _nothing(run_path: Path, manifest: Manifest) -> str:
+    why = nothing_significant(run_path, manifest)
+    which = "left" if manifest.derived["groups"]["groups"] else "significant"
+    return _NOTHING.format(which=which, why=escape(why[0].upper() + why[1:]))
 
 
 def _incomplete(manifest: Manifest) -> str:

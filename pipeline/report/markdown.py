@@ -28,15 +28,17 @@ _SHADES = "░▒▓█"
 _SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
 
 
-def text(value: object) -> str:
+def text(value: object, most: int = _LONGEST_KEY) -> str:
     r"""A key as Markdown shows it within a line, whatever it holds: nothing of it is Markdown, HTML or a link.
+
+    At most `most` characters of it.
 
     Examples
     --------
     >>> print(text("a|b <i>"))
     a&#124;b &#60;i&#62;
     """
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(shortened(value, _LONGEST_KEY)))
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(shortened(value, most)))
 
 
 def code(value: object) -> str:

@@ -154,7 +154,7 @@ def _listed(names: list[str], shown: list[tuple[list[str], dict[str, Any]]], tot
     for keys, row in shown:
         count = number_of(row["count_text"]) or 0
         named = "".join(f'<th scope="row">{text}</th>' for text in keys)
-        share = percent(1000 * count // total, 1000) if total else ""
+        share = percent(count, total) if total else ""
         lines.append(
             f'<tr>{named}<td title="{escape(_exact(count))}">{mark}{short_text(count)}</td><td>{share}</td></tr>'
         )

@@ -7,6 +7,7 @@ import math
 import re
 
 from pipeline.key_parts import day_of, key_parts
+from pipeline.wording import percent_text
 
 __all__ = ["compact", "count", "escape", "key", "percent", "tuple_key"]
 
@@ -98,11 +99,8 @@ def compact(value: int) -> str:
 
 def percent(part: float, whole: float) -> str:
     """A share that never claims 0 % or 100 % when it is not; its parts stay on one line."""
-    share = 100 * part / whole if whole else 0.0
-    if 0 < share < 0.1:
-        text = "under 0.1 %"
-    elif 99.9 < share < 100:
-        text = "over 99.9 %"
-    else:
-        text = f"{share:.0f} %" if share >= 10 or share == 0 else f"{share:.1f} %"
-    return text.replace(" ", "\u00a0")
+    share = part / whole if whole else 0.0
+    if 0 < part < whole:
+        # Of very large numbers the share may round to 0 or 1.
+        share = min(max(share, 1e-9), 1 - 1e-9)
+    return percent_text(share).replace(" ", "\u00a0")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -185,9 +186,10 @@ def _read_known(job: Job) -> Known:
     vertices = _vertices(job, table)
     compare(path, "vertex", pc.fill_null(table["vertex"], -1).to_numpy(), vertices)
     _check_inputs(job, given, rows, vertices)
-    labels = tuple(_by_vertex(rows, vertices, "labels", side) for side in _SIDES)
-    negative = {str(name).strip().lower() for name in asked.negative}
-    positive = tuple({v for v, name in each.items() if name.strip().lower() not in negative} for each in labels)
+    taken = _check_classes(job, rows)
+    by_vertex = (_by_vertex(rows, vertices, "labels", side) for side in _SIDES)
+    labels = tuple({v: name for v, name in each.items() if taken[name] != "ignored"} for each in by_vertex)
+    positive = tuple({v for v, name in each.items() if taken[name] == "positive"} for each in labels)
     counted = tuple(
         set(each) if not each or len(cases) < len(each) else None for each, cases in zip(labels, positive, strict=True)
     )
@@ -200,6 +202,31 @@ def _read_known(job: Job) -> Known:
         sizes=sizes,
         allowed=(allowed[0], allowed[1]) if "allow" in given else None,
     )
+
+
+def _check_classes(job: Job, rows: list[tuple[Any, ...]]) -> dict[str, str]:
+    """How each class of labels is taken, by the names that the configuration gives or, without, by their own."""
+    asked = job.manifest.config.section("groups")
+    sure = {how: {asked.word(name) for name in given} for how, given in asked.names_classes.items()}
+    if not any(sure.values()):
+        sure = {"positive": asked.POSITIVE_WORDS, "negative": asked.NEGATIVE_WORDS}
+    ignored = asked.UNLABELLED_WORDS - sure["positive"] - sure["negative"]
+    taken, counts = {}, Counter(of_class for name, _, _, of_class in rows if name == "labels")
+    for name in counts:
+        is_sure = [how for how, words in sure.items() if asked.word(name) in words]
+        others = [how for how, words in sure.items() if not words]
+        taken[name] = "ignored" if asked.word(name) in ignored else [*is_sure, *others, "ignored"][0]
+    facts = job.manifest.derived_inputs.get("groups", {}).get("labels")
+    stated = {} if facts is None else {each.name: (each.taken, each.keys) for each in facts.classes}
+    if not stated and counts:
+        job.not_checked("groups: how classes of labels were taken: the manifest, of an earlier version, does not say")
+        negative = {str(name).strip().lower() for name in asked.negative}
+        return {name: "negative" if name.strip().lower() in negative else "positive" for name in counts}
+    if stated != (recomputed := {name: (how, counts[name]) for name, how in taken.items()}):
+        raise VerificationError(
+            f"{job.run / 'manifest.json'}: derived_inputs.groups.labels.classes is {stated}; recomputed {recomputed}"
+        )
+    return taken
 
 
 def _vertices(job: Job, table: pa.Table) -> np.ndarray:

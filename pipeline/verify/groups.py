@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from pipeline.errors import VerificationError
 from pipeline.verify.edge_scores import edge_scores
@@ -45,6 +46,7 @@ from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 __all__ = ["check"]
 
 _NOT_GROWN = "groups: n_bicliques, and that no other group adds more; the bicliques are not grown again"
+_BEST = b"best_surprise"
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
 _UNSURE = 4
@@ -308,13 +310,14 @@ _IN_WORDS = {"1h": "1 hour", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
 
 def _in_time(groups: Groups, row: int) -> str:
     share, window = (groups.table[name][row].as_py() for name in ("busiest_share", "busiest_window"))
-    return "" if share is None else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
+    return "" if share is None or share < 0.5 else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
 
 
 def _hundredths(percent: float) -> str:
     if 99.9 < percent < 100:
         return "over 99.9 %"
-    return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
+    n_digits = 0 if percent == 100 or 10 <= percent < 99.5 else 1
+    return "under 0.1 %" if percent < 0.1 else f"{percent:.{n_digits}f} %"
 
 
 def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored: int, known: Known) -> None:
@@ -331,6 +334,10 @@ def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored
     known : Known
     """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
+    best, told = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
+    # Earlier versions do not say it.
+    if told is not None and all(each.is_whole for each in found) and abs(float(told) - best) * UNIT > _UNSURE:
+        raise VerificationError(f"{groups.path}: best_surprise is {told.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {

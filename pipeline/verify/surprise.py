@@ -98,6 +98,8 @@ class Found:
         Largest ``b b a`` of a left vertex's bicliques, ``a a b`` of a right one's.
     is_whole : bool
         Whether these are all bicliques of the run; else the groups themselves, of which less follows.
+    best : int
+        The largest surprise of all, positive or not.
     """
 
     keys: np.ndarray
@@ -111,6 +113,7 @@ class Found:
     top_keys: np.ndarray
     share_numerators: tuple[np.ndarray, np.ndarray]
     is_whole: bool = True
+    best: int = _LOWEST
 
     @property
     def seed_keys(self) -> np.ndarray:
@@ -157,6 +160,7 @@ def score_bicliques(rows: Iterable[Batch], null: Null, wanted: Wanted) -> Found:
         best_keys=best_keys,
         top_keys=top_keys,
         share_numerators=(best[0].numerators, best[1].numerators),
+        best=int(best[0].surprise.max(initial=_LOWEST)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from flows.groups import configure, find_groups_flow
 from pipeline.ingest import ingest
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from pipeline.report.markdown import text
 from pipeline.verify import verify_run
 
 REFERENCE = "execution.engine=reference"
@@ -71,12 +73,16 @@ def test_groups_are_published_and_shown(tmp_path: Path) -> None:
 def test_nothing_significant_is_a_state_of_its_own(tmp_path: Path) -> None:
     state = run(edges(tmp_path, ring=[]), tmp_path / "out")
     assert state.is_completed()
-    assert (state.name, state.message) == (
-        "NothingSignificant",
-        "no group is significant: the degrees explain what there is",
+    assert state.name == "NothingSignificant"
+    assert re.fullmatch(
+        r"no group is significant: the degrees of the vertices explain what was looked at; \d+ bicliques looked at, "
+        r"the best [\d.]+ nats short of significance; not looked at: bicliques outside query\.min_left 2, "
+        r"query\.min_right 2",
+        state.message,
     )
     assert state.result()["groups"] == 0
-    assert "no group is significant" in artifacts(state)["groups"].data
+    why = state.message.removeprefix("no group is significant: ")
+    assert artifacts(state)["groups"].data == text(f"no group is listed: {why}", 1000)
 
 
 def test_what_the_configuration_says_of_groups_stays(tmp_path: Path) -> None:
@@ -123,3 +129,5 @@ def test_half_of_a_search_that_finds_nothing_is_no_such_result(tmp_path: Path) -
     state = run(edges(tmp_path, ring=[]), tmp_path / "out", "execution.max_bicliques=1")
     assert (state.name, state.result()["groups"]) == ("Completed", 0)
     assert state.message.startswith("no group is significant so far; incomplete: ")
+    assert "explain what was looked at; 1 biclique looked at" in state.message
+    assert "explain what there is" not in artifacts(state)["groups"].data

@@ -393,3 +393,11 @@ def test_the_format_of_log_lines_stays_whose_it_is(monkeypatch, tmp_path):
         command._date_log_lines()
     assert os.environ.pop(command._DATE_FORMAT) == "%Y-%m-%d %H:%M:%S"
     assert calls == [{"incremental": False}]
+
+
+@pytest.mark.parametrize("module", ["enumerate", "groups", "count_pq", "cliques"])
+def test_help_of_a_flow_has_an_example(module: command.Module) -> None:
+    asked, whole = (CliRunner().invoke(app_of(module), [option]) for option in ("-h", "--help"))
+    assert asked.exit_code == whole.exit_code == 0
+    assert asked.stdout == whole.stdout
+    assert f"Example: python -m flows.{module} --input edges.csv --out out" in " ".join(asked.stdout.split())

@@ -481,3 +481,14 @@ def test_the_wrong_format_by_configuration(tmp_path: Path, format_name: str) -> 
     # A Parquet file read as text, and text read as Parquet.
     content = to_text(LEFT, RIGHT) if format_name == "parquet" else to_parquet(LEFT, RIGHT)
     refusal(written(tmp_path, "f.bin", content), format=format_name)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("acount", "account"), ("Account", "account"), ("DAY", "day")])
+def test_a_mistyped_column_is_answered_with_the_nearest(tmp_path: Path, typed: str, meant: str) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("account,day\na,1\n")
+    with pytest.raises(InputError, match=f"did you mean '{meant}'. set input.left to one of these names"):
+        ingest(InputConfig(path=str(path), left=typed))
+    with pytest.raises(InputError) as far:
+        ingest(InputConfig(path=str(path), left="zzzz"))
+    assert "did you mean" not in str(far.value)

@@ -17,11 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer import Context
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import pipeline
 from pipeline import cli
 from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore
 from tests.patience import begun, completed, output_of
 from tests.pipeline.output_support import assert_nothing_staged
 
@@ -430,6 +433,54 @@ def test_help_is_quick_and_lists_the_exit_codes() -> None:
     done = completed([sys.executable, "-c", imported], cwd=ROOT, check=True)
     assert "70 a defect" in " ".join(done.stdout.split())
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-h` is `--help`; the examples run one after the other, as somebody would type them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edges.csv").write_text(EDGES.replace("left,right", "user,item"))
+    (tmp_path / "friends.csv").write_text("name,friend\nx,y\ny,z\nx,z\n")
+    (tmp_path / "config.yaml").write_text(
+        "input: {path: edges.csv, left: user, right: item}\noutput: {directory: out}\n"
+    )
+    names = get_command(cli.app).list_commands(Context(get_command(cli.app)))
+    examples = {}
+    for name in [None, *names]:
+        asked = [] if name is None else [name]
+        shown = mbe(*asked, "-h").stdout
+        assert shown == mbe(*asked, "--help").stdout
+        assert "-h, --help" in shown
+        examples[name] = shown.split("\nExample:\n")[1].split("\n\n")[0].split()
+    assert len({tuple(each) for each in examples.values()}) == len(examples)
+    for name, (called, *arguments) in examples.items():
+        assert called == "mbe"
+        assert name is None or arguments[0] == name
+        if name not in ("compile", "bench"):
+            if name == "diff":
+                arguments = [each.replace("RUN", "latest") for each in arguments]
+                arguments[1] = str(RunStore(tmp_path / "out").latest())
+            if name in (None, "enumerate", "cliques", "count-pq", "groups"):
+                # Nothing needs to be compiled.
+                arguments += ["--engine", "reference"]
+            done = mbe(*arguments)
+            assert done.exit_code == 0, (name, done.output)
+
+
+def test_completion_completes_commands_options_and_choices(tmp_path: Path) -> None:
+    def completes(words: str) -> list[str]:
+        asked = {"_MBE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return completed(MBE, cwd=ROOT, env={**os.environ, **asked}, check=True).stdout.split()
+
+    assert completes("mbe e") == ["enumerate", "export"]
+    assert {"--min-left", "--min-edges"} <= set(completes("mbe enumerate --min-"))
+    assert completes("mbe count-pq --cou") == ["--count-only"]
+    assert "matrix_market" in completes("mbe enumerate --format ")
+    shown = command("--show-completion", "bash", env={**os.environ, "SHELL": "/bin/bash"})
+    assert "_MBE_COMPLETE=complete_bash" in shown.stdout
+    home = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    installed = command("--install-completion", "bash", env=home)
+    assert installed.returncode == 0, installed.stderr
+    assert any("_MBE_COMPLETE" in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_version() -> None:

@@ -150,8 +150,8 @@ def test_what_is_no_setting_is_handed_on(asked: list) -> None:
     ("arguments", "expected"),
     [
         (["paths", "e.csv", "--length", 10], "command line: --length is '10': expected 1 to 9"),
-        (["paths", "e.csv", "--length", "x"], "command line: --length is 'x': Input should be a valid integer"),
-        (["paths", "e.csv", "--kind", "odd"], "command line: --kind is 'odd': Input should be 'simple' or 'induced'"),
+        (["paths", "e.csv", "--length", "x"], "command line: --length is 'x': expected a whole number"),
+        (["paths", "e.csv", "--kind", "odd"], "command line: --kind is 'odd': expected one of simple, induced"),
         (["paths", "e.csv", "--steps", 1], "command line: --steps"),
         (["paths", "e.csv", "--shares", "{"], "command line: --shares: not YAML"),
         (["paths", "e.csv", "--threads", -1], "command line: --threads is -1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 import yaml
@@ -76,6 +77,51 @@ def test_mistakes_are_named(tmp_path: Path, text: str, parts: list[str]) -> None
     assert "\n" not in message
     for part in parts:
         assert part in message
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "parts"),
+    [
+        ("input.format", "cvs", ["did you mean 'csv'? expected one of auto, parquet, csv, "]),
+        ("execution.engine", "gpu", ["is 'gpu': expected one of auto, cpu, cuda, rapids, reference"]),
+        ("groups.kind", "Short-list", ["did you mean 'short_list'? expected one of short_list, grown_cover"]),
+        ("output.compression", ["zip"], ["expected one of zstd, snappy, lz4, none"]),
+        ("query.min_left", "x", ["expected a whole number"]),
+        ("query.min_left", 2.5, ["expected a whole number"]),
+        ("query.min_left", None, ["expected a whole number"]),
+        ("query.min_left", "1" * 5000, ["expected a whole number"]),
+        ("execution.time_limit_seconds", "abc", ["expected a number"]),
+        ("execution.time_limit_seconds", 0, ["is 0: expected greater than 0"]),
+        ("output.sort", "perhaps", ["expected true or false"]),
+        ("groups.labels", 3, ["expected text"]),
+        ("groups.negative", "x", ["expected a list"]),
+        ("query", "x", ["expected keys and their values"]),
+        ("query", {1: 2}, ["expected keys that are text"]),
+    ],
+)
+def test_no_message_is_pydantics(setting: str, value: object, parts: list[str]) -> None:
+    section, _, key = setting.partition(".")
+    with pytest.raises(ConfigError) as caught:
+        Config.from_mapping({section: {key: value} if key else value})
+    message = str(caught.value)
+    assert message.startswith(f"configuration: {setting}")
+    assert "nput" not in message.replace("input.", "")
+    assert "valid" not in message
+    for part in parts:
+        assert part in message
+
+
+def test_every_choice_of_every_section_is_named() -> None:
+    """Whatever a section is asked that is none of its choices, they stand in the message."""
+    n = 0
+    for name, section in Config():
+        fields = {} if name == "problem" else type(section).model_fields
+        for key, field in fields.items():
+            if get_origin(field.annotation) is Literal:
+                n += 1
+                with pytest.raises(ConfigError, match=f"expected one of {', '.join(get_args(field.annotation))}$"):
+                    Config.from_mapping({name: {key: "#"}})
+    assert n >= 6
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_filters_and_the_limit(tmp_path):
     assert exported(run, min_left=10**6) == []
 
 
-@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d"])
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 def test_no_cell_begins_a_formula(tmp_path, begin):
     """As text, keys that a spreadsheet would compute have an apostrophe in front; commas and quotes are quoted."""
     evil = [f"{begin}cmd|' /C calc'!A0", f'{begin}1+1,"x"\ny', begin, f"{begin}5"]
@@ -86,7 +86,9 @@ def test_no_cell_begins_a_formula(tmp_path, begin):
     for text in (_bytes(run).decode(), out.getvalue().decode()):
         cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
         assert {f"'{key}" for key in evil} | {'plain, "quoted"\r\nlines'} <= set(cells)
-        assert not any(cell.startswith(("=", "+", "@", "\t", "\r", "\n", "\uff1d")) for cell in cells)
+        assert not any(
+            cell.startswith(("=", "+", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")) for cell in cells
+        )
         assert all(cell.lstrip("-").isdigit() for cell in cells if cell.startswith("-"))
 
 

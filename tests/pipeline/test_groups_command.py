@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mbe_stage import BipartiteCSR
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel, surprise_of
 from pipeline import Config, cli_options, run
-from pipeline.errors import ConfigError, InputError, PublishError
+from pipeline.errors import ConfigError, InputError, PublishError, VerificationError
 from pipeline.groups import of_run
 from pipeline.groups.listed import listed_groups
+from pipeline.groups.nothing import BEST_SURPRISE, can_be_significant, nothing_significant
 from pipeline.groups.of_run import regroup
 from pipeline.ingest import ingest
 from pipeline.job import RunResult
@@ -24,7 +31,7 @@ from pipeline.manifest import read_manifest
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
-from tests.pipeline.test_problem_seam import edit, mbe, refusal, said
+from tests.pipeline.test_problem_seam import edit, forge, mbe, refusal, said
 
 QUICK = ("--engine", "reference", "--quiet")
 
@@ -86,15 +93,90 @@ def test_the_table_is_the_last_that_is_said(tmp_path: Path, edges_file: Path) ->
 
 
 def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "edges.csv"
+    """Why, among how many, how near, and what was not looked at: on the screen and in the report."""
+    path, sparse = tmp_path / "edges.csv", tmp_path / "sparse.csv"
     path.write_text("left,right\n" + "".join(f"a{i},b{i}\na{i},b{i + 1}\n" for i in range(9)))
-    shown = mbe("groups", path, "--out", tmp_path / "a", *QUICK).stdout
-    assert "groups     nothing significant: the degrees of the vertices explain what there is" in shown
-    # What is 0 is not listed, but for the first; names are words.
-    assert re.search(r"^derived    groups: 0 groups$", shown, re.MULTILINE)
+    dice = random.Random(2)
+    pairs = sorted({(dice.randrange(60), dice.randrange(60)) for _ in range(160)})
+    sparse.write_text("left,right\n" + "".join(f"a{u},b{v}\n" for u, v in pairs))
+
+    def why(source: Path, *options: object) -> str:
+        shown = mbe("groups", source, "--out", tmp_path / "a", *QUICK, *options).stdout
+        # What is 0 is not listed, but for the first; names are words.
+        assert re.search(r"^derived    groups: 0 groups", shown, re.MULTILINE)
+        (line,) = (line for line in shown.splitlines() if line.startswith("groups  "))
+        text = line.removeprefix("groups     nothing significant: ")
+        page = (Path(shown.split("\nrun        ")[1].split("\n")[0]) / "report.html").read_text()
+        assert "No group is significant." in page
+        told = text.replace("--min-left", "query.min_left").replace("--kind", "groups.kind")
+        assert told[1:] in page.replace("&#x27;", "'").replace("--min-left", "query.min_left")
+        return text
+
+    explained = "the degrees of the vertices explain what there is"
+    assert re.fullmatch(
+        explained + r"; (\d+) bicliques looked at, the best 2\.98 nats short of significance", why(sparse)
+    )
+    never = (
+        "no group can be with these degrees: naming its members costs more than it can gain; 17 bicliques looked at, "
+    )
+    assert why(path) == never + "the best 2.3 nats short of significance"
+    stopped = why(sparse, "--max-bicliques", 30)
+    assert stopped.startswith(
+        "the degrees of the vertices explain what was looked at; 30 bicliques looked at, the best "
+    )
+    assert stopped.endswith("; not looked at: the rest of the search, which stopped at max_bicliques = 30")
+    sized = why(sparse, "--min-left", 2)
+    assert explained not in sized
+    assert sized.endswith("; not looked at: bicliques outside --min-left 2")
+    none = why(sparse, "--min-left", 50)
+    assert none.startswith("no biclique was found; 0 bicliques looked at; not looked at: ")
     assert said("groups", path, "--out", tmp_path / "a", *QUICK)["groups"] == []
-    stopped = mbe("groups", path, "--out", tmp_path / "b", "--max-bicliques", 3, *QUICK).stdout
-    assert "nothing significant: the degrees of the vertices explain what was found until it was stopped" in stopped
+
+
+def test_the_best_is_told_right_and_verified(tmp_path: Path) -> None:
+    made = run(settings(tmp_path / "a"), EDGES)
+    path = made.run_dir / "groups.parquet"
+    best = max(row["surprise"] for row in rows(made.run_dir, "groups"))
+    assert float(pq.read_schema(path).metadata[BEST_SURPRISE]) == best
+    verify_run(made.run_dir)
+    pq.write_table(pq.read_table(path).replace_schema_metadata({BEST_SURPRISE: str(best + 1)}), path)
+    forge(made.run_dir, "groups.parquet", lambda table: table)
+    with pytest.raises(VerificationError, match="best_surprise is"):
+        verify_run(made.run_dir)
+
+
+def test_a_significant_biclique_is_not_explained_away(tmp_path: Path) -> None:
+    """A grown cover may be empty though bicliques are significant: the sentence says so."""
+    made = run(settings(tmp_path / "a"), EDGES)
+    n = made.manifest.derived["groups"]["significant_candidates"]
+    counts = {**made.manifest.derived["groups"], "groups": 0}
+    text = nothing_significant(made.run_dir, made.manifest.model_copy(update={"derived": {"groups": counts}}))
+    assert n >= 2
+    assert text.startswith(f"{n} bicliques are significant, but no group grown from them is; groups.kind short_list")
+    assert "explain" not in text
+
+
+def test_what_can_be_significant_is_not_called_impossible() -> None:
+    """Every biclique of random graphs; and degrees of which none can be."""
+    dice, n_possible, n_never = random.Random(5), 0, 0
+    for _ in range(400):
+        n_left, n_right, share = dice.randint(1, 6), dice.randint(1, 6), dice.choice([0.3, 0.8, 1])
+        pairs = {(u, v) for u in range(n_left) for v in range(n_right) if dice.random() < share}
+        pairs |= {(n_left + i, n_right + i) for i in range(dice.choice([0, 5, 50, 200]))} | {(0, 0)}
+        degrees = [np.bincount([pair[side] for pair in pairs] or [0]) for side in (0, 1)]
+        graph = BipartiteCSR.from_edges(*([pair[side] for pair in sorted(pairs)] for side in (0, 1)))
+        groups = [
+            (left, sorted(set.intersection(*({v for u, v in pairs if u == one} for one in left))))
+            for size in range(1, n_left + 1)
+            for left in itertools.combinations(range(n_left), size)
+        ]
+        members = GroupMembers.of([(left, right) for left, right in groups if right])
+        is_there = bool((surprise_of(members, NullModel.of(graph)) > 0).any()) if len(members) else False
+        possible = can_be_significant(degrees[0], degrees[1])
+        assert possible or not is_there
+        n_possible, n_never = n_possible + is_there, n_never + (not possible)
+    assert min(n_possible, n_never) > 10
+    assert not can_be_significant(np.ones(5000, np.int64), np.ones(5000, np.int64))
 
 
 def test_keys_that_a_terminal_would_obey_are_shown_and_not_obeyed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from math import comb
 from pathlib import Path
@@ -27,7 +28,7 @@ from pipeline.publish import RunStore
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.test_groups_verify import changed
-from tests.pipeline.test_problem_seam import edit, forge, refusal, said
+from tests.pipeline.test_problem_seam import edit, forge, mbe, refusal, said
 
 N_LEFT, N_RIGHT = 30, 20
 KEYS = pa.array([f"u{u}" for u in range(N_LEFT)]), pa.array(range(N_RIGHT), pa.int64())
@@ -66,7 +67,7 @@ def dice_labels(dice: random.Random, kinds: tuple[int, int]) -> list[tuple[str, 
 
 def known_of(path: str, **asked: Any) -> Known:
     section = GroupsSection(**{"labels": path, **asked})
-    return Known.of(read_lists(section), KEYS, section)
+    return Known.of(read_lists(section), KEYS)
 
 
 def counted_sides(
@@ -139,17 +140,154 @@ def test_known_cases_are_counted_and_their_chance_is_exact(tmp_path: Path, kinds
             assert value == pytest.approx(max(near, default=base))
 
 
-def test_classes_that_are_no_case_are_the_users_to_name(tmp_path: Path) -> None:
-    path = write(tmp_path / "l.parquet", [("left", "u1", "Honest"), ("left", "u2", "spam"), ("left", "u3", "0")])
+def classes(path: Path, names: Sequence[str | None], **asked: Any) -> dict[str, str]:
+    """How the classes of a list are taken, by class; each key has one of them, u0 the first."""
+    listed = [("left", f"u{row}", name) for row, name in enumerate(names)]
+    section = GroupsSection(**{"labels": write(path / "l.parquet", listed), **asked})
+    return {each.name: each.taken for each in read_lists(section)["labels"].classes}
 
-    def cases(**asked: Any) -> list[int]:
-        labels = known_of(path, **asked).labels
-        assert labels is not None
-        return np.flatnonzero(labels[0].is_positive).tolist()
 
-    assert cases() == [1, 2]
-    assert cases(negative=["honest"]) == [2, 3]
-    assert cases(negative=[0, "HONEST"]) == [2]
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [
+        ({}, ("negative", "positive", "negative", "negative", "ignored", "negative")),
+        ({"negative": ["honest"]}, ("negative", "positive", "positive", "positive", "ignored", "positive")),
+        ({"negative": [0, "HONEST"]}, ("negative", "positive", "negative", "positive", "ignored", "positive")),
+        ({"positive": ["spam"]}, ("negative", "positive", "negative", "negative", "ignored", "negative")),
+        ({"positive": [0, "Unknown"]}, ("negative", "negative", "positive", "negative", "positive", "negative")),
+        (
+            {"positive": ["spam"], "negative": ["non_fraud"]},
+            ("ignored", "positive", "ignored", "ignored", "ignored", "negative"),
+        ),
+    ],
+)
+def test_classes_are_taken_as_the_user_or_their_names_say(tmp_path: Path, asked: Any, taken: tuple[str, ...]) -> None:
+    names = ("Honest", "spam", "0", " TRUSTED ", "unknown", "Non-Fraud")
+    assert classes(tmp_path, names, **asked) == dict(zip(names, taken, strict=True))
+    labels = known_of(str(tmp_path / "l.parquet"), **asked).labels
+    assert labels is not None
+    assert np.flatnonzero(labels[0].is_positive).tolist() == [i for i, how in enumerate(taken) if how == "positive"]
+    assert np.flatnonzero(labels[0].is_drawn).tolist() == [i for i, how in enumerate(taken) if how != "ignored"]
+    assert [int(u) for u in np.flatnonzero(~labels[0].is_unknown)] == np.flatnonzero(labels[0].is_drawn).tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        (("ring leader", "0"), ["'ring leader': nothing says"]),
+        (("A", "B"), ["'A', 'B': nothing says"]),
+        # Some data sets mark the fakes with -1 and the others with 1.
+        (("-1", "1"), ["'-1', '1': nothing says"]),
+        (("0", "1", "2", "fraud"), ["'0', '1', '2': nothing says"]),
+        (("spam", "fraud"), ["'fraud', 'spam': no class says that its keys are no known cases"]),
+        (("spam", "unknown"), ["no class says"]),
+        (("1",), ["'1': no class says"]),
+    ],
+)
+def test_a_class_is_never_a_known_case_in_silence(tmp_path: Path, names: tuple[str, ...], parts: list[str]) -> None:
+    """One line that names the classes and both settings; following each remedy reads the list."""
+    with pytest.raises(InputError) as found:
+        classes(tmp_path, names)
+    message = str(found.value)
+    for part in (*parts, "groups.negative", "groups.positive", "column 'class'", str(tmp_path)):
+        assert part in message
+    assert "\n" not in message
+    assert found.value.settings
+    ways = []
+    for each in found.value.settings:
+        asked = {key.removeprefix("groups."): value for key, value in each.items()}
+        ways.append(classes(tmp_path, names, **asked))
+    for name in names:
+        # Whatever the user meant, one of the ways says it.
+        assert len({way[name] for way in ways}) == 2 or name not in parts[0] or "no class" in parts[0]
+
+
+def test_what_is_known_of_other_classes_stays_as_it_is_in_every_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as found:
+        classes(tmp_path, ("legit", "mule", "partner"))
+    taken = [
+        classes(tmp_path, ("legit", "mule", "partner"), **{k.removeprefix("groups."): v for k, v in each.items()})
+        for each in found.value.settings
+    ]
+    assert {each["legit"] for each in taken} == {"negative"}
+    assert {each["mule"] for each in taken} == {"positive"}
+    assert {each["partner"] for each in taken} == {"positive", "negative"}
+
+
+@pytest.mark.parametrize("how", ["positive", "negative"])
+def test_a_mistyped_class_is_refused(tmp_path: Path, how: str) -> None:
+    with pytest.raises(InputError, match=f"none of the classes that groups.{how} names.*did you mean 'Trusted'"):
+        classes(tmp_path, ("Trusted", "spam"), **{how: ["trsuted"]})
+    with pytest.raises(ValueError, match=r"both name 'spam'"):
+        GroupsSection(positive=["spam"], negative=["Spam"])
+
+
+def test_a_list_without_classes_is_of_known_cases(tmp_path: Path) -> None:
+    assert classes(tmp_path, (None, None)) == {"positive": "positive"}
+    assert classes(tmp_path, (None,), negative=["0", "no"]) == {"positive": "positive"}
+    with pytest.raises(InputError, match=r"none of the classes that groups.positive names"):
+        classes(tmp_path, (None,), positive=["fraud"])
+    with pytest.raises(InputError, match=r"1,001 classes; expected at most 1,000"):
+        classes(tmp_path, [str(n) for n in range(1001)], positive=["7"])
+
+
+def test_classes_are_shown_on_the_screen_in_the_report_and_in_the_manifest(tmp_path: Path) -> None:
+    pq.write_table(EDGES, tmp_path / "edges.parquet")
+    names = ["fraud", "fraud", "trusted", "unknown"]
+    write(tmp_path / "l.parquet", [("left", f"ring 0 <{u}>", name) for u, name in enumerate(names)])
+    asked = ("groups", tmp_path / "edges.parquet", "--out", tmp_path / "o", "--engine", "reference", "--quiet")
+    shown = mbe(*asked, "--labels", tmp_path / "l.parquet").stdout
+    assert "labels     'fraud' positive (2), 'trusted' negative (1), 'unknown' ignored (1)\n" in shown
+    run_dir = RunStore(tmp_path / "o").latest()
+    assert run_dir is not None
+    assert "fraud&#x27; positive (2)" in (run_dir / "report.html").read_text()
+    facts = read_manifest(run_dir).derived_inputs["groups"]["labels"]
+    assert [(each.name, each.taken, each.keys) for each in facts.classes] == [
+        ("fraud", "positive", 2),
+        ("trusted", "negative", 1),
+        ("unknown", "ignored", 1),
+    ]
+    assert {row["label"] for row in rows(run_dir, "group_members")} == {None, "fraud", "trusted"}
+    verify_run(run_dir)
+    told = said(*asked, "--labels", tmp_path / "l.parquet", "--positive", "trusted")
+    assert told["derived_inputs"]["groups"]["labels"]["classes"][1] == {
+        "name": "trusted",
+        "taken": "positive",
+        "keys": 1,
+    }
+    verify_run(told["run"])
+    edit(Path(told["run"]), _take_otherwise)
+    with pytest.raises(VerificationError, match=r"labels\.classes is"):
+        verify_run(told["run"])
+
+
+def test_a_run_of_before_classes_were_told_is_checked_as_it_was_made(copied: Path) -> None:
+    """Its manifest has neither classes nor the setting `positive`."""
+    config = read_manifest(copied).config
+    assert "positive" not in config.model_dump(mode="json")["groups"]
+    edit(copied, lambda values: values["derived_inputs"]["groups"]["labels"].pop("classes"))
+    assert any("classes of labels" in line for line in verify_run(copied).not_checked)
+
+
+def test_the_default_written_out_is_the_default(tmp_path: Path) -> None:
+    """Configurations that were copied from ours name the seven words."""
+    words = ["0", "false", "no", "negative", "normal", "good", "benign"]
+    assert classes(tmp_path, ("trusted", "fraud"), negative=words) == {"trusted": "negative", "fraud": "positive"}
+
+
+def _take_otherwise(values: Any) -> None:
+    values["derived_inputs"]["groups"]["labels"]["classes"][0]["taken"] = "positive"
+
+
+def test_the_refusal_names_the_options_of_the_command(tmp_path: Path) -> None:
+    pq.write_table(EDGES, tmp_path / "edges.parquet")
+    labels = write(tmp_path / "l.parquet", [("left", "u01", "vip"), ("left", "u02", "fraud")])
+    asked = (tmp_path / "edges.parquet", "--out", tmp_path / "o", "--quiet")
+    assert "with --negative, or those that are with --positive" in refusal("groups", *asked, "--labels", labels, code=2)
+    assert "with --groups-negative, or those that are with --groups-positive" in refusal(
+        "enumerate", *asked, "--groups-labels", labels, code=2
+    )
+    assert not (tmp_path / "o").exists()
 
 
 def test_a_group_is_muted_where_one_side_is_all_known_good(tmp_path: Path) -> None:
@@ -158,7 +296,7 @@ def test_a_group_is_muted_where_one_side_is_all_known_good(tmp_path: Path) -> No
         [("left", "u1", None), ("left", "u2", None), ("right", "3", None), ("right", "u4", None)],
     )
     section = GroupsSection(allow=allowed)
-    known = Known.of(read_lists(section), KEYS, section)
+    known = Known.of(read_lists(section), KEYS)
     groups = [([1], [0, 1]), ([1, 2], [0]), ([1, 2, 3], [0]), ([4, 5], [3]), ([4], [3, 4]), ([3], [1])]
     assert known.is_muted(GroupMembers.of(groups)).tolist() == [True, True, False, True, False, False]
     assert known.labels is None
@@ -290,7 +428,7 @@ def test_writing_and_checking_what_is_known_agree_on_random_graphs(tmp_path: Pat
 
 def test_what_is_not_in_the_graph_is_counted_and_named(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
-    labels.write_text("key,side,class\n" + "".join(f"<b>{i},right,1\n" for i in range(7)) + "u01,left,1\n")
+    labels.write_text("key,side,class\n" + "".join(f"<b>{i},right,1\n" for i in range(7)) + "u01,left,0\n")
     result = run(settings(tmp_path / "o", groups={"labels": str(labels)}), EDGES)
     facts = result.manifest.derived_inputs["groups"]["labels"]
     assert (facts.rows, facts.n_not_in_graph) == (8, 7)
@@ -321,7 +459,7 @@ def test_a_run_is_unchanged_only_where_the_lists_are(tmp_path: Path) -> None:
     check(True)
     labels.write_text("class\tside\tkey\n0\tleft\tu02\n1\tleft\tu01\n")
     check(True)
-    labels.write_text("key,class\nu01,1\nu02,1\n")
+    labels.write_text("key,class\nu01,0\nu02,1\n")
     check(False)
     check(False, "--groups-allow", labels)
     check(True, "--groups-allow", labels)
@@ -332,10 +470,12 @@ def test_groups_of_a_published_run_take_lists_too(tmp_path: Path) -> None:
     made = run(settings(tmp_path / "o"), EDGES)
     edges = tmp_path / "edges.parquet"
     pq.write_table(EDGES, edges)
-    labels = write(tmp_path / "l.parquet", [("left", f"ring 0 <{u}>", "spam") for u in range(3)])
+    labels = write(
+        tmp_path / "l.parquet", [("left", f"ring 0 <{u}>", "spam") for u in range(3)] + [("left", "u01", "0")]
+    )
     again = regroup(made.run_dir, {"groups": {"labels": labels}, "input": {"path": str(edges)}})
     assert sum(row["n_known"] for row in rows(again.run_dir, "groups")) >= 2
-    assert again.manifest.derived_inputs["groups"]["labels"].rows == 3
+    assert again.manifest.derived_inputs["groups"]["labels"].rows == 4
     # The same accounts have the same cases.
     assert [row["case"] for row in rows(again.run_dir, "groups")] == [
         row["case"] for row in rows(made.run_dir, "groups")

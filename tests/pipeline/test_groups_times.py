@@ -21,6 +21,7 @@ from pipeline.errors import InputError, VerificationError
 from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.outputs.groups.chosen import GroupEdges
+from pipeline.outputs.groups.explanation import explanation
 from pipeline.outputs.groups.times import NOTHING, figures_of, within_words
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, rows, settings
@@ -185,6 +186,12 @@ def test_figures_of_random_events(seed: int) -> None:
         assert sum(group.counts) == sum(time is not None for _, _, time in events)
     assert figures_of(None, edges, n_right) == [NOTHING] * 3
     assert within_words(NOTHING) is None
+    # Less than half of the events is no reason; and nothing is all that is not.
+    said = [explanation(2, 2, 4, 0.2, 1.0, (share, "7 days")) for share in (0.15, 0.499, 0.5, 0.9967, 1.0)]
+    assert [text.partition("among them")[2] for text in said] == [
+        *("", "", "; 50 % within 7 days", "; 99.7 % within 7 days", "; 100 % within 7 days")
+    ]
+    assert "; 99.7 % of the left members' edges are" in explanation(2, 2, 4, 0.2, 0.9967)
 
 
 MOMENTS = pc.cast(pc.multiply(SOURCE["t"], 1_000_000), pa.timestamp("us"))
@@ -337,7 +344,7 @@ FORGED: list[tuple[str, Any, str, bool]] = [
         False,
     ),
     ("groups", changed("last_time", lambda time: time + datetime.timedelta(microseconds=1)), "last_time is", True),
-    ("groups", changed("explanation", lambda text: text.replace("within", "in")), "explanation is", False),
+    ("groups", changed("explanation", lambda text: text.replace("edges", "links")), "explanation is", False),
     ("group_times", changed("group_key", lambda key: key + 1), "its group_key is no group", False),
     ("group_times", changed("n_events", lambda n: n + 1), "are not those that its events fall into", True),
     ("group_times", changed("n_events", lambda _: 0), "expected at least 1", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Iterable
 from html.parser import HTMLParser
@@ -22,7 +23,7 @@ from pipeline.report.heat_map import heat_map
 from pipeline.report.scales import LogAxis, bin_starts
 from pipeline.report.tables import Sizes, read_side, read_sizes
 from pipeline.report.wording import compact, key, percent
-from pipeline.wording import seconds_text
+from pipeline.wording import percent_text, seconds_text
 
 _VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 _DRAWN = {"path", "rect", "circle", "text", "title"}
@@ -348,3 +349,44 @@ def test_wording() -> None:
     assert key("") == '<bdi class="empty">(empty)</bdi>'
     assert key("  ") == '<bdi class="empty">(blank)</bdi>'
     assert key(2**63 - 1) == "<bdi>9223372036854775807</bdi>"
+
+
+def test_no_percentage_claims_all_or_nothing() -> None:
+    """Every place that writes one goes by the same rule: 100 only for all, 0 only for none."""
+    dice = random.Random(3)
+    shares = [1 / 3, 0.9967, 0.995, 0.9995, 0.00001, 1 - 1e-12, 1e-300, *(dice.random() for _ in range(2000))]
+    shares += [1 - 10 ** -(12 * dice.random()) for _ in range(2000)] + [
+        10 ** -(12 * dice.random()) for _ in range(2000)
+    ]
+    for share in shares:
+        written = [percent_text(share, digits, unit) for digits in (None, 0, 1) for unit in (" %", "%")]
+        for text in (*written, percent(share, 1.0)):
+            number = float(re.findall(r"[\d.]+", text)[0])
+            assert 0 < number < 100
+            # And is near: to the last digit that is shown, or to the bound.
+            assert abs(number - 100 * share) <= 1
+    for share, number in ((0, 0.0), (1, 100.0)):
+        assert {float(percent_text(share, digits).rstrip(" %")) for digits in (None, 0, 1)} == {number}
+    # Counts of more digits than a float has.
+    assert percent(1, 10**400) == "under\u00a00.1\u00a0%"
+    assert percent(10**400 - 1, 10**400) == "over\u00a099.9\u00a0%"
+    assert percent(0, 10**400) == "0\u00a0%"
+
+
+def test_percentages_are_written_by_one_function() -> None:
+    """In pipeline/ and flows/: elsewhere a share would be rounded as it comes."""
+    own = re.compile(r"\{[^{}]*:[^{}]*%\}|\* ?100[^{}]*:[^{}]*\} ?%|100 ?\*[^{}]*:[^{}]*\} ?%")
+    allowed = {"pipeline/wording.py", "pipeline/verify/groups.py", "pipeline/report/sections.py"}
+    allowed |= {"pipeline/report/bicliques.py"}
+    root = Path(__file__).parents[2]
+    for path in [*(root / "pipeline").rglob("*.py"), *(root / "flows").rglob("*.py")]:
+        if (name := path.relative_to(root).as_posix()) not in allowed:
+            assert not own.findall(path.read_text(encoding="utf-8")), name
+
+
+def test_a_density_that_is_nearly_one_is_not_all_pairs(tmp_path: Path) -> None:
+    pairs = sorted({(u, v) for u in range(60) for v in range(60)} - {(0, 0)})
+    source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
+    config = Config.from_mapping({"output": {"directory": str(tmp_path)}, "execution": {"engine": "reference"}})
+    page = (run(config, source).run_dir / "report.html").read_text(encoding="utf-8")
+    assert "over 99.9 % of all pairs are joined" in page.replace("\u00a0", " ")

@@ -42,7 +42,7 @@ def test_where_a_boolean_is_meant_it_stays_one() -> None:
 
 
 def test_a_boolean_is_no_section() -> None:
-    with pytest.raises(ConfigError, match=r"configuration: input is True: Input should be a valid dictionary"):
+    with pytest.raises(ConfigError, match=r"configuration: input is True: expected keys and their values"):
         Config.from_mapping({"input": True})
 
 

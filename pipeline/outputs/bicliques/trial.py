@@ -23,7 +23,7 @@ from mbe_stage.options import Execution
 from pipeline.core_sizes import CoreSize
 from pipeline.outlook import Prospect, Trying
 from pipeline.outputs.bicliques.expectation import Expectation, Seconds, expect, table_bytes
-from pipeline.wording import bytes_text, plural, seconds_text
+from pipeline.wording import bytes_text, percent_text, plural, seconds_text
 
 __all__ = ["Trial", "outlook", "run_trial", "try_and_estimate"]
 
@@ -200,7 +200,8 @@ def _suggestions(graph: BipartiteCSR, query: BicliqueQuery, cores: Sequence[Core
     suggestions = ["count before you store: mbe enumerate INPUT --count-only --time-limit 60"]
     suggestions += [
         f"--min-left {core.min_left} --min-right {core.min_right} leaves at most {core.n_edges:,} of "
-        f"{graph.n_edges:,} edges ({core.n_edges / max(1, graph.n_edges):.0%}), and no group smaller than that"
+        f"{graph.n_edges:,} edges ({percent_text(core.n_edges / max(1, graph.n_edges), 0, '%')}), and no group smaller "
+        "than that"
         for core in cores
         if core.n_edges <= graph.n_edges // 2 and (core.min_left > query.min_left or core.min_right > query.min_right)
     ]

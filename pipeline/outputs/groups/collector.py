@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
+from pipeline.groups.nothing import BEST_SURPRISE
 from pipeline.outputs.both_sides import keys_of_both_sides
 from pipeline.outputs.groups.chosen import GROWN_COVER, Chosen, edges_of
 from pipeline.outputs.groups.known import Known
@@ -85,7 +87,7 @@ class GroupsCollector:
             searches.append(search_half_later(self._collecting, self._place))
             self.seconds = {"half_later": searches[1].seconds}
         config, edges = self._collecting.config, searches[0].collecting.edges
-        known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)), config.section("groups"))
+        known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         ranked = choose(searches, known)
         parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
         told = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
@@ -97,6 +99,8 @@ class GroupsCollector:
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
         }
+        if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
+            tables["groups"] = tables["groups"].replace_schema_metadata({BEST_SURPRISE: str(max(best) / UNIT)})
         for name, table in tables.items():
             write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
         members = [chosen.members for _, chosen in ranked]
@@ -115,7 +119,7 @@ class GroupsCollector:
         """The tables of groups of one graph; and the candidates that there were no steps left to score."""
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
-        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys), config.section("groups"))
+        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))
         by_edge = edge_sqrt(graph, search.candidates, search.model)
         edges = edges_of(graph, chosen.members)
         events = figures_of(of_edges.events, edges, graph.n_right)

@@ -23,7 +23,7 @@ from pipeline.errors import PublishError
 from pipeline.manifest import Manifest
 from pipeline.naming import setting
 from pipeline.outputs.groups.cases import case_ids, inherited_ids, members_of_cases
-from pipeline.outputs.groups.known_keys import ALLOW, LABELS, fingerprint_of
+from pipeline.outputs.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
 from pipeline.outputs.groups.since import GroupRows, Since, read_group_rows, since_last
 from pipeline.publication import Completed, Completing
 from pipeline.stores.mirror import addresses_in
@@ -196,5 +196,6 @@ def _inputs(completing: Completing) -> dict[str, DerivedInput]:
                 not_in_graph=tuple(
                     f"{row['side']} {row['key'][:_KEY_CHARACTERS]!r}" for row in absent.slice(0, _NAMED).to_pylist()
                 ),
+                classes=classes_of(rows["class"], asked) if name == LABELS else (),
             )
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.wording import plural
+from pipeline.wording import percent_text, plural
 
 __all__ = ["explanation"]
+
+# Of the events: a smaller share is no reason.
+_WORTH_TELLING = 0.5
 
 
 def explanation(
@@ -25,7 +28,7 @@ def explanation(
     left_edge_share : float
         The group's edges, by all that its left members have.
     within : (float, str), optional
-        The largest share of its events within a window, and the window's width.
+        The largest share of its events within a window, and the window's width; left out below one half.
 
     Examples
     --------
@@ -41,8 +44,8 @@ left members' edges are among them
     return (
         f"{n_left:,} left x {n_right:,} right members, {edges} of {plural(possible, 'possible edge')}; "
         f"by their degrees {_number(expected_edges)} would be expected; "
-        f"{_percent(left_edge_share)} of the left members' edges are among them"
-        + ("" if within is None else f"; {_percent(within[0])} within {within[1]}")
+        f"{percent_text(left_edge_share)} of the left members' edges are among them"
+        + ("" if within is None or within[0] < _WORTH_TELLING else f"; {percent_text(within[0])} within {within[1]}")
     )
 
 
@@ -50,13 +53,3 @@ def _number(value: float) -> str:
     if value >= 10:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 0.1 else "fewer than 0.1"
-
-
-def _percent(share: float) -> str:
-    """A share that never claims 0 % or 100 % when it is not."""
-    percent = 100 * share
-    if 0 < percent < 0.1:
-        return "under 0.1 %"
-    if 99.9 < percent < 100:
-        return "over 99.9 %"
-    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.groups.members import GroupMembers
-from pipeline.outputs.groups.known_keys import ALLOW, LABELS, KeyList, is_negative
-from pipeline.outputs.groups.section import GroupsSection
+from pipeline.outputs.groups.known_keys import ALLOW, LABELS, KeyList
 
 __all__ = ["Known", "Labelled", "up_to_limit"]
 
@@ -71,13 +70,14 @@ class Known:
     table: pa.Table | None
 
     @classmethod
-    def of(cls, lists: Mapping[str, KeyList], keys: tuple[pa.Array, pa.Array], asked: GroupsSection) -> Known:
+    def of(cls, lists: Mapping[str, KeyList], keys: tuple[pa.Array, pa.Array]) -> Known:
         """Find the listed keys among those of the left and of the right vertices, which stand by their dense ids."""
         found = {name: _found(one.table, keys) for name, one in lists.items()}
         labels = found.get(LABELS)
+        taken = {each.name: each.taken for each in lists[LABELS].classes} if LABELS in lists else {}
         allowed = found.get(ALLOW)
         return cls(
-            labels=None if labels is None else (_labelled(labels, keys, 0, asked), _labelled(labels, keys, 1, asked)),
+            labels=None if labels is None else (_labelled(labels, keys, 0, taken), _labelled(labels, keys, 1, taken)),
             allowed=None if allowed is None else (_allowed(allowed, keys, 0), _allowed(allowed, keys, 1)),
             table=_known_keys(found) if found else None,
         )
@@ -149,13 +149,15 @@ def _of_side(found: pa.Table, side: int) -> pa.Table:
     return found.filter(pc.and_(is_side, pc.is_valid(found["vertex"])))
 
 
-def _labelled(found: pa.Table, keys: tuple[pa.Array, pa.Array], side: int, asked: GroupsSection) -> Labelled:
+def _labelled(found: pa.Table, keys: tuple[pa.Array, pa.Array], side: int, taken: Mapping[str, str]) -> Labelled:
+    counted = pa.array([name for name, how in taken.items() if how != "ignored"], pa.large_string())
     rows = _of_side(found, side)
+    rows = rows.filter(pc.is_in(rows["class"], counted))
     encoded = rows["class"].combine_chunks().dictionary_encode()
     codes = np.full(len(keys[side]), _UNKNOWN, np.int32)
     codes[rows["vertex"].to_numpy()] = encoded.indices.to_numpy()
     # The last is for vertices without a label.
-    positive = np.array([*(not is_negative(name, asked) for name in encoded.dictionary.to_pylist()), False])
+    positive = np.array([*(taken[name] == "positive" for name in encoded.dictionary.to_pylist()), False])
     is_positive = positive[codes]
     has_label = codes != _UNKNOWN
     has_negative = bool((has_label & ~is_positive).any())

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.backends.arrow.keys import as_keys, as_plain, as_utf8, first_true
+from pipeline.derived_inputs import LabelClass
 from pipeline.errors import InputError
 from pipeline.io.named_columns import read_named_columns
 from pipeline.io.raw import RawEdges, shortened
-from pipeline.naming import setting
+from pipeline.naming import did_you_mean, setting
 from pipeline.outputs.groups.section import GroupsSection
 
-__all__ = ["ALLOW", "LABELS", "POSITIVE", "KeyList", "fingerprint_of", "is_negative", "read_lists"]
+__all__ = ["ALLOW", "LABELS", "POSITIVE", "KeyList", "classes_of", "fingerprint_of", "read_lists", "taken_as"]
 
 LABELS, ALLOW = "labels", "allow"
 """The lists, by the keys of the section that name them."""
@@ -29,6 +32,8 @@ POSITIVE = "positive"
 """The class of labels in a table without that column."""
 
 _SIDES = ("left", "right")
+_MOST_CLASSES = 1_000
+_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +49,14 @@ class KeyList:
     fingerprint : str
         Of what it says, whatever the format and order of the file: SHA-256 of its rows, each as a JSON list and ended
         by a line feed.
+    classes : tuple of LabelClass
+        Of `LABELS`, by name.
     """
 
     name: str
     table: pa.Table
     fingerprint: str
+    classes: tuple[LabelClass, ...] = ()
 
 
 def read_lists(asked: GroupsSection) -> dict[str, KeyList]:
@@ -57,10 +65,11 @@ def read_lists(asked: GroupsSection) -> dict[str, KeyList]:
     Raises
     ------
     InputError
-        A file cannot be read or lacks a column; a key or class is missing, a side is none, or a key has two classes.
+        A file cannot be read or lacks a column; a key or class is missing, a side is none, or a key has two classes; or
+        nothing says which classes are known cases.
     """
     paths = {LABELS: asked.labels, ALLOW: asked.allow}
-    return {name: _read(name, path) for name, path in paths.items() if path is not None}
+    return {name: _read(name, path, asked) for name, path in paths.items() if path is not None}
 
 
 def fingerprint_of(table: pa.Table) -> str:
@@ -71,12 +80,27 @@ def fingerprint_of(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def is_negative(name: str, asked: GroupsSection) -> bool:
-    """Whether a label of this class says that its key is no known case."""
-    return name.strip().lower() in {str(each).strip().lower() for each in asked.negative}
+def taken_as(name: str, asked: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
+    """How a class of labels is taken; None if neither the section nor its name says so."""
+    word = asked.word(name)
+    positive, negative = ({asked.word(each) for each in given} for given in asked.names_classes.values())
+    if word in positive or word in negative:
+        return "positive" if word in positive else "negative"
+    if word in asked.UNLABELLED_WORDS or (positive and negative):
+        return "ignored"
+    if positive or negative:
+        return "negative" if positive else "positive"
+    return "positive" if word in asked.POSITIVE_WORDS else "negative" if word in asked.NEGATIVE_WORDS else None
 
 
-def _read(name: str, path: str) -> KeyList:
+def classes_of(column: pa.ChunkedArray, asked: GroupsSection) -> tuple[LabelClass, ...]:
+    """The classes of the labels that were read, by name."""
+    keys = {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
+    taken = ((name, taken_as(name, asked)) for name in sorted(keys))
+    return tuple(LabelClass(name=name, taken=how, keys=keys[name]) for name, how in taken if how is not None)
+
+
+def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
     called, with_class = setting(f"groups.{name}"), name == LABELS
     raw = read_named_columns(path, ("key",), ("side", "class") if with_class else ("side",), called)
     n_rows = raw.table.num_rows
@@ -88,7 +112,79 @@ def _read(name: str, path: str) -> KeyList:
     table = pa.table({"side": sides, "key": keys, "class": classes, "row": pa.array(range(n_rows), pa.int64())})
     table = table.sort_by([("side", "ascending"), ("key", "ascending"), ("row", "ascending")]).combine_chunks()
     table = _distinct(raw, table)
-    return KeyList(name, table, fingerprint_of(table))
+    if with_class:
+        _check_classes(raw, table["class"], asked)
+    return KeyList(name, table, fingerprint_of(table), classes_of(table["class"], asked) if with_class else ())
+
+
+def _check_classes(raw: RawEdges, column: pa.ChunkedArray, asked: GroupsSection) -> None:
+    """Refuse labels if nothing says which of them are known cases, or which are not.
+
+    Raises
+    ------
+    InputError
+        A class is neither by its name nor by the settings, or none is negative, or the settings name other classes.
+    """
+    names = sorted(pc.unique(column).to_pylist())
+    has_classes = "class" in raw.names
+    words = {asked.word(name) for name in names}
+    # Without the column it is a plain list of known cases.
+    checked = {how: given for how, given in asked.names_classes.items() if has_classes or how == "positive"}
+    for how, given in checked.items():
+        if given and names and not words & {asked.word(each) for each in given}:
+            key = setting(f"groups.{how}")
+            raise _of_classes(
+                raw,
+                found=f"none of the classes that {key} names ({_named(map(str, given))})",
+                expected=f"one of {_named(names)}",
+                remedy=f"{did_you_mean(str(given[0]), names)}correct {key}",
+            )
+    if len(names) > _MOST_CLASSES:
+        remedy = "check that the column holds classes"
+        raise _of_classes(raw, f"{len(names):,} classes", f"at most {_MOST_CLASSES:,}", remedy)
+    taken = {name: taken_as(name, asked) for name in names}
+    unsure = [name for name, how in taken.items() if how is None]
+    if any(map(_is_number, unsure)):
+        # Where -1 or 2 is a class too, 1 may be any of them.
+        taken = {name: None if _is_number(name) else how for name, how in taken.items()}
+        unsure = [name for name, how in taken.items() if how is None]
+    if unsure or (has_classes and names and "negative" not in taken.values() and not asked.positive):
+        raise _unsure(raw, taken, unsure)
+
+
+def _unsure(raw: RawEdges, taken: Mapping[str, str | None], unsure: Sequence[str]) -> InputError:
+    """Name the classes, and offer each way to say what they are."""
+    known = {each: [name for name, how in taken.items() if how == each] for each in ("positive", "negative")}
+    error = _of_classes(
+        raw,
+        found=f"{_named(unsure)}: nothing says which of these classes are known cases"
+        if unsure
+        else f"{_named(taken)}: no class says that its keys are no known cases",
+        expected="classes that say it, such as 0 and 1, or fraud and legit",
+        remedy=f"name the classes that are no known cases with {setting('groups.negative')}, or those that are with "
+        f"{setting('groups.positive')}",
+    )
+    error.settings = tuple(
+        {f"groups.{each}": [*names, *name]}
+        for name in ([name] for name in unsure[:_NAMED])
+        for each, names in known.items()
+    ) or ({"groups.positive": known["positive"]},)
+    return error
+
+
+def _of_classes(raw: RawEdges, found: str, expected: str, remedy: str) -> InputError:
+    return raw.refusal(None, "class" if "class" in raw.names else "key", found=found, expected=expected, remedy=remedy)
+
+
+def _is_number(name: str) -> bool:
+    return name.strip().lstrip("-").replace(".", "", 1).isdecimal()
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(map(shortened, listed[:_NAMED])) + (
+        f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
+    )
 
 
 def _texts(raw: RawEdges, role: str) -> pa.Array:

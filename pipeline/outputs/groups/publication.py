@@ -70,6 +70,12 @@ def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
     return largest(run_path, limit)
 
 
+def _nothing(run_path: Path, manifest: Manifest) -> str:
+    from pipeline.groups.nothing import nothing_significant
+
+    return f"no group is listed: {nothing_significant(run_path, manifest)}"
+
+
 def _check(job: Any) -> None:
     from pipeline.verify.groups import check
 
@@ -127,7 +133,7 @@ PUBLICATION = DerivedPublication(
     device_bytes=_device_bytes,
     events=True,
     largest=_largest,
-    nothing="no group is significant, but for what is muted: the degrees of the vertices explain what there is",
+    nothing=_nothing,
     input_keys=("labels", "allow"),
     inputs=_inputs,
     complete=_complete,

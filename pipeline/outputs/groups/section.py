@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from pipeline.naming import setting
 from pipeline.section import Section
 
 __all__ = ["GroupsSection"]
 
+_BAR = "|"
+
+
+# Names of classes that are plain, as `GroupsSection.word` has them. -1 is not: some data sets mark fakes with it.
+_POSITIVE = frozenset(
+    "1|1.0|true|t|yes|y|positive|pos|fraud|fraudulent|fraudster|fake|bot|spam|spammer|scam|scammer|bad|malicious|malware"
+    "|abuse|abuser|abusive|illicit|criminal|sybil|mule|money mule|anomaly|anomalous|phishing|attacker".split(_BAR)
+)
+_NEGATIVE = frozenset(
+    "0|0.0|false|f|no|n|negative|neg|normal|good|benign|trusted|trustworthy|honest|legit|legitimate|licit|genuine|clean"
+    "|human|real|authentic|safe|valid|innocent|ham".split(_BAR)
+)
+
 
 class GroupsSection(Section):
     """Which groups are published; where the section is there, they are made."""
+
+    POSITIVE_WORDS: ClassVar = _POSITIVE
+    NEGATIVE_WORDS: ClassVar = _NEGATIVE | {
+        f"{no}{word}" for no in ("no ", "not ", "non ", "non") for word in _POSITIVE
+    }
+    UNLABELLED_WORDS: ClassVar = frozenset(
+        ("unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "null", "nan", "na", "n/a", "?")
+    )
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Most groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
@@ -35,7 +57,12 @@ class GroupsSection(Section):
     )
     negative: tuple[int | str, ...] = Field(
         ("0", "false", "no", "negative", "normal", "good", "benign"),
-        description="A class of labels that are no known case, in small or capital letters.",
+        description="A class of labels that are no known cases; given alone, all other classes are.",
+        json_schema_extra={"metavar": "CLASS"},
+    )
+    positive: tuple[int | str, ...] = Field(
+        (),
+        description="A class of labels that are known cases; given alone, no other class is.",
         json_schema_extra={"metavar": "CLASS"},
     )
     allow: str | None = Field(
@@ -53,3 +80,35 @@ class GroupsSection(Section):
                     "leave one of them out"
                 )
         return self
+
+    @property
+    def names_classes(self) -> dict[str, tuple[int | str, ...]]:
+        """The classes that the user has named, by ``positive`` and ``negative``."""
+        is_default = self.negative == type(self).model_fields["negative"].default
+        return {"positive": self.positive, "negative": () if is_default else self.negative}
+
+    @model_serializer(mode="wrap")
+    def _as_before_there_was_positive(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Runs without it are called what they were called before there was one.
+        return {key: value for key, value in dump(self).items() if key != "positive" or value}
+
+    @model_validator(mode="after")
+    def _no_class_is_both(self) -> GroupsSection:
+        both = set.intersection(*({self.word(name) for name in given} for given in self.names_classes.values()))
+        if both:
+            raise ValueError(
+                f"{setting('groups.negative')} and {setting('groups.positive')} both name {min(both)!r}: "
+                "leave it out of one of them"
+            )
+        return self
+
+    @staticmethod
+    def word(name: object) -> str:
+        """A class as classes are compared: in lower case, with spaces for ``_`` and ``-`` between words.
+
+        Examples
+        --------
+        >>> GroupsSection.word(" Non-Fraud "), GroupsSection.word(0), GroupsSection.word("-1")
+        ('non fraud', '0', '-1')
+        """
+        return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", str(name).strip().casefold())

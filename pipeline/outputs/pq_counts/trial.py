@@ -16,7 +16,7 @@ from pipeline.outlook import Prospect, Trying
 from pipeline.outputs.pq_counts.memory import lack_of_room, local_bytes
 from pipeline.outputs.pq_counts.query import detail_of
 from pipeline.outputs.pq_counts.told import told
-from pipeline.wording import rough_number, seconds_text
+from pipeline.wording import percent_text, rough_number, seconds_text
 
 __all__ = ["CountTrial", "expected_seconds", "outlook"]
 
@@ -136,7 +136,7 @@ def _tried(trial: CountTrial, headline: str) -> tuple[str, str]:
     text = f"a trial of {seconds_text(trial.seconds)}{kind} ({engine}) found {headline.rstrip(',')}"
     if trial.complete:
         return "trial", f"{text}: all there are"
-    done = f"{100 * trial.work_done:.1f} % of the work by a guess"
+    done = f"{percent_text(trial.work_done, 1)} of the work by a guess"
     if trial.expected_seconds is None:
         return "trial", f"{text}, and did not finish: {done}, too little to say how long the rest takes"
     return "trial", f"{text}, and did not finish: {done}; at this pace {seconds_text(trial.expected_seconds)} in all"
