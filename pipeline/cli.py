@@ -6,6 +6,7 @@ Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import sys
@@ -108,6 +109,7 @@ class _Group(TyperGroup):
     def _invoke(self, ctx: Any) -> Any:
         from pipeline.signals import ended_by, signals_are_heard
 
+        wants_json = "--json" in (*ctx._protected_args, *ctx.args)
         try:
             with signals_are_heard():
                 return super().invoke(ctx)
@@ -120,6 +122,9 @@ class _Group(TyperGroup):
         except Exception as error:  # noqa: BLE001 - the last line of defence: it reports, and leaves with a code
             behind = ended_by(error)
             code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
+            settings = getattr(error, "settings", ())
+            if settings and wants_json:
+                print(json.dumps({"error": str(error), "settings": settings}, ensure_ascii=False))
             raise typer.Exit(code) from None
 
 

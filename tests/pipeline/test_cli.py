@@ -586,3 +586,16 @@ def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: 
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: standard output: cannot be written (No space left on device)")
     assert "Traceback" not in done.stderr
+
+
+def test_a_question_has_its_answers_as_json(tmp_path: Path) -> None:
+    """Each of the settings is a way out that works."""
+    path = tmp_path / "edges.csv"
+    path.write_text("name,m1,m2,m3\nw1,1,0,1\nw2,1,1,0\nw3,0,1,1\n")
+    asked = mbe("enumerate", path, "--out", tmp_path / "out", "--json", "--quiet")
+    assert asked.exit_code == 2
+    said = json.loads(asked.stdout)
+    assert said["error"] in asked.stderr
+    assert said["settings"] == [{"input.format": "biadjacency"}, {"input.left": "0", "input.right": "1"}]
+    found = answer(mbe("enumerate", path, "--out", tmp_path / "out", "--format", "biadjacency", "--json", "--quiet"))
+    assert (found["bicliques"], found["input"]["n_left"], found["input"]["n_right"]) == (6, 3, 3)
