@@ -71,6 +71,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         locate=lambda row: _nth(path, dialect, row),
         keys="inferred",
         input_columns=meant,
+        dialect=dialect.text,
         n_columns=dialect.n_columns,
         header=tuple(dialect.names) if has_names else (),
     )

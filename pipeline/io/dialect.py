@@ -55,6 +55,13 @@ class Dialect:
         """Fields in a row."""
         return len(self.names)
 
+    @property
+    def text(self) -> str:
+        """In words, such as ``comma, header``."""
+        names = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "pipe", " ": "blank"}
+        header = "header" if self.n_skipped else "no header"
+        return f"{names.get(self.delimiter, repr(self.delimiter))}, {header}"
+
 
 def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     """Work out the dialect from the configuration, the file's name and its first rows.

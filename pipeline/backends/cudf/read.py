@@ -227,6 +227,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         reader="cudf.read_csv",
         keys="inferred",
         input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.n_skipped > 0),
+        dialect=dialect.text,
         n_columns=dialect.n_columns,
     )
 
