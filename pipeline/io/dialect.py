@@ -301,8 +301,10 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
 
 def agreeing(text: str, delimiter: str) -> tuple[int, float]:
     """Fields of the most common row, and the share of rows that have so many; 0 where that is one field."""
-    lengths = [len(row) for row in split_rows(text, delimiter) if row]
-    if not lengths:
+    rows = [row for row in split_rows(text, delimiter) if row]
+    lengths = [len(row) for row in rows]
+    quotes_within = '"' in text and '""' not in text and any('"' in cell for row in rows for cell in row)
+    if not lengths or (quotes_within and delimiter != WHITESPACE):
         return 0, 0.0
     most = max(set(lengths), key=lengths.count)
     return most, lengths.count(most) / len(lengths) if most > 1 else 0.0

@@ -54,9 +54,11 @@ def test_a_run_without_any_biclique_has_an_essence(tmp_path):
 
 def test_paths_break_no_table(tmp_path):
     edges, out = tmp_path / "a|b `c` <i>.csv", tmp_path / "o|ut `d`"
-    edges.write_text("left,right\na,x\n")
+    edges.write_text("le|ft,right`<i>\na,x\n")
     asked = {"execution": {"engine": "reference"}, "input": {"path": str(edges)}, "output": {"directory": str(out)}}
     result = run(Config.from_mapping(asked))
     shown = MarkdownIt("commonmark").enable("table").render(summary_markdown(result.run_dir, result.manifest))
-    assert "a|b ˋcˋ &lt;i&gt;.csv</code> (csv)</td>" in shown
+    assert (
+        "a|b ˋcˋ &lt;i&gt;.csv</code> (<code>csv, comma, header; left = 0 'le|ft', right = 1 'rightˋ&lt;i&gt;'" in shown
+    )
     assert f"o|ut ˋdˋ/runs/{result.manifest.run_id}</code></td>" in shown

@@ -7,7 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -340,12 +340,15 @@ def test_how_an_input_was_read_is_one_line(tmp_path: Path) -> None:
     three = "account,day,amount\na1,x,5\na2,y,6\na1,y,7\n"
     taken = read_csv(tmp_path, three, left="account", weight="amount").facts.taken
     assert re.fullmatch(r"csv.*; left = 0 'account', right = 1 'day', weight = 2 'amount' of 3 columns", taken)
-    named = replace(read_csv(tmp_path, three).facts, dialect="comma, header")
+    named = read_csv(tmp_path, three).facts
     assert named.taken == "csv, comma, header; left = 0 'account', right = 1 'day' of 3 columns"
     assert named.as_json() == {**asdict(named), "taken": named.taken}
     several = read_csv(tmp_path, three, right=["day", "amount"], left=0).facts.taken
     assert several.endswith("; left = 0 'account', right = 1 'day', right = 2 'amount' of 3 columns")
-    assert read_csv(tmp_path, "7,1\n8,1\n8,2\n").facts.taken.endswith("; left = 0, right = 1 of 2 columns")
+    assert (
+        read_csv(tmp_path, "7;1\n8;1\n8;2\n").facts.taken
+        == "csv, semicolon, no header; left = 0, right = 1 of 2 columns"
+    )
     long = read_csv(tmp_path, f"{'user' * 100},item\nann,1\nbob,2\n", header=True).facts.taken
     assert len(long) < 150
     frame = pd.DataFrame({"u": ["a", "b"], "v": [1, 2]})
