@@ -223,26 +223,24 @@ class RunStore:
         self.check_listed()
         self._check_places()
         staging = self.directory / _STAGING
-        if not self._holds_output():
-            raise PublishError(
-                f"{self.directory}: no run was ever written there; expected an output directory, as after "
-                "mbe enumerate --out DIR; name that"
-            )
-        if not is_directory(staging):
-            return []
-        with (
-            as_publish_errors(staging, "not all was removed"),
-            opened_directory(staging) as above,
-            locked(opened_lock(staging / _LOCK, above)),
-        ):
-            return [str(room) for room in _remove_leftovers(staging, above, 0.0)]
+        with as_publish_errors(staging, "not all was removed"):
+            if not self._holds_output():
+                raise PublishError(
+                    f"{self.directory}: no run was ever written there; expected an output directory, as after "
+                    "mbe enumerate --out DIR; name that"
+                )
+            if not is_directory(staging):
+                return []
+            with opened_directory(staging) as above, locked(opened_lock(staging / _LOCK, above)):
+                return [str(room) for room in _remove_leftovers(staging, above, 0.0)]
 
     def _holds_output(self) -> bool:
         """Whether a run was written here, or nothing at all."""
         names = set(os.listdir(self.directory))
         staged = set(os.listdir(self.directory / _STAGING)) if _STAGING in names else set()
-        has_rooms = _LOCK in staged or any(map(_is_room, staged))
-        return not names or has_rooms or self.latest() is not None or any(is_run_id(run.name) for run in self.runs())
+        if not (names - {_STAGING} or staged) or _LOCK in staged or any(map(_is_room, staged)):
+            return True
+        return self.latest() is not None or any(is_run_id(run.name) for run in self.runs())
 
     def latest(self) -> Path | None:
         """The run published last, or None.
@@ -656,18 +654,10 @@ def written_at(room: Path) -> float:
 
 
 def _remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
-    """Remove the rooms of dead writers; the store's lock is held, so none is just being made.
+    """Remove the rooms of dead writers, below the descriptor `above` of `staging`.
 
-    What can be gone on with stays for so many days, and what is no room stays.
-
-    Parameters
-    ----------
-    staging : Path
-    above : int
-        The descriptor of the same directory: all that is removed is removed below it.
-    kept_days : float
-    but : Path, optional
-        A room that stays.
+    The store's lock is held, so none is just being made. What can be gone on with stays for so many days, and what is
+    no room stays.
     """
     removed = []
     for room in sorted(staging / name for name in os.listdir(above) if _is_room(name)):

@@ -66,10 +66,10 @@ def opened_directory(name: str | Path, above: int | None = None) -> Iterator[int
 
 
 def what_is_at(path: str | Path, above: int | None = None) -> str | None:
-    """Say why a path is no real directory; the empty text for a directory, None if nothing is there."""
+    """Say why a path is no real directory; the empty text for a directory, None if nothing is seen there."""
     try:
         mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return None
     if stat.S_ISDIR(mode):
         return ""
@@ -119,12 +119,17 @@ def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]
     str
         The empty text for a regular file, or what else it is.
     """
-    with os.scandir(directory) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    try:
+        with os.scandir(directory) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        yield prefix.rstrip("/") or ".", f"cannot be read ({error.strerror})"
+        return
     if not entries and prefix:
         yield prefix.rstrip("/"), EMPTY
     for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
+        # Longer names are none of ours, and nothing else ends how deep this goes.
+        if entry.is_dir(follow_symlinks=False) and is_path_within(f"{prefix}{entry.name}"):
             yield from entries_below(directory / entry.name, f"{prefix}{entry.name}/")
         elif entry.is_file(follow_symlinks=False):
             yield f"{prefix}{entry.name}", ""

@@ -118,13 +118,7 @@ def _remove(root: Path, lock: IO[bytes], process: int) -> None:
 
 @contextmanager
 def _opened(root: Path) -> Iterator[int]:
-    """The descriptor of one of these directories.
-
-    Raises
-    ------
-    OSError
-        It is none, or another user's, or others may write there.
-    """
+    """The descriptor of a directory of this user, in which nobody else may write; OSError of anything else."""
     with opened_directory(root) as within:
         about = os.fstat(within)
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
@@ -157,19 +151,14 @@ def adopt(room: Path, place: Path) -> None:
         Somebody is writing it, or has taken it.
     """
     root = room.parents[1]
-    with _or_taken(room), _opened(root) as within, opened_directory(STAGING, within) as staging:
-        if not is_directory(room.name, staging) or is_locked(f"{room.name}/{_LOCK}", staging):
-            raise RunIsBeingWritten(room)
-        place.parent.mkdir(exist_ok=True)
-        os.rename(room.name, place, src_dir_fd=staging)
-        if not is_locked(_LOCK, within):
-            _remove_all_but_rooms(root, within, KEPT_DAYS)
-
-
-@contextmanager
-def _or_taken(room: Path) -> Iterator[None]:
     try:
-        yield
+        with _opened(root) as within, opened_directory(STAGING, within) as staging:
+            if not is_directory(room.name, staging) or is_locked(f"{room.name}/{_LOCK}", staging):
+                raise RunIsBeingWritten(room)
+            place.parent.mkdir(exist_ok=True)
+            os.rename(room.name, place, src_dir_fd=staging)
+            if not is_locked(_LOCK, within):
+                _remove_all_but_rooms(root, within, KEPT_DAYS)
     except FileNotFoundError:
         raise RunIsBeingWritten(room) from None
 
@@ -212,15 +201,7 @@ def _roots_of(address: Address) -> list[Path]:
 
 
 def _remove_all_but_rooms(root: Path, within: int, kept_days: float) -> None:
-    """Remove a directory that nobody holds; with a room that can be gone on with, and is not old, all else of it.
-
-    Parameters
-    ----------
-    root : Path
-    within : int
-        Its descriptor.
-    kept_days : float
-    """
+    """Remove an open directory that nobody holds, but for rooms that can be gone on with, and are not old."""
     now = time.time()
     kept = {room.name for room in rooms_in(root / STAGING) if now - written_at(room) < kept_days * 86_400}
     if kept:

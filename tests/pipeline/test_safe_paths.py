@@ -88,6 +88,17 @@ def test_links_on_the_way_and_what_is_no_file(tmp_path: Path) -> None:
             pass
 
 
+def test_what_cannot_be_read_and_what_is_too_deep(tmp_path: Path) -> None:
+    assert dict(entries_below(tmp_path / "missing")) == {".": "cannot be read (No such file or directory)"}
+    deep = tmp_path
+    for _ in range(1500):
+        deep = deep / "a"
+        os.mkdir(deep) if len(str(deep)) < 4000 else None
+    (entry,) = entries_below(tmp_path)
+    assert entry[1] == "is no regular file"
+    assert odd_entry(tmp_path) is not None
+
+
 def test_a_run_id_has_one_form() -> None:
     assert is_run_id("20261120T060001Z-0a1b2c")
     assert is_run_id(provisional_id(datetime.now(UTC)))
