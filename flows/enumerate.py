@@ -32,6 +32,7 @@ from flows.gpu import device_slot
 from flows.lost_signals import signals_are_heard_by_flow
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
+from mbe_stage.compile_ahead import summed
 from mbe_stage.errors import StageError
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.clean.facts import InputFacts, facts_of
@@ -133,8 +134,9 @@ def enumerate_staged(
     with noting_the_beginning(on_progress) as note, tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.load_edges(Path(scratch))
-        seconds = {**read_seconds, "load": time.perf_counter() - start}
-        seconds["compile"] += tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
+        loaded = {"load edges": time.perf_counter() - start}
+        prepared = tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
+        seconds = summed(read_seconds, loaded, prepared)
         with closing(store_at(config.output.directory)) as store:
             stage(steps, edges, config, Path(run_path), store, seconds, warnings, note)
 
