@@ -31,6 +31,7 @@ from flows.cluster import with_cluster_of_flow
 from flows.gpu import device_slot
 from flows.lost_signals import signals_are_heard_by_flow
 from flows.progress import ProgressReporter
+from flows.refusals import log_in_one_line
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.compile_ahead import summed
 from mbe_stage.errors import StageError
@@ -64,6 +65,9 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+
+# Here, since Prefect's log handlers outlive a flow: the process that runs it logs the error again afterwards.
+log_in_one_line()
 
 Ending = Callable[[dict[str, Any], Manifest], State[dict[str, Any]]]
 """The state of a published run, of the flow's result and the manifest."""

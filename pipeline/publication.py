@@ -443,7 +443,8 @@ class Publication:
         None where the run has no table of them.
     compare : callable or None
         Takes the `Store`, the run path and the manifest; gives the comparison with the run before, and the seconds
-        of it that loading and compiling code took, by the name of the step. None where runs of the problem are not compared.
+        of it that loading and compiling code took, by the name of the step. None where runs of the problem are not
+        compared.
     progress : callable
         Takes a `mbe_stage.stream.Progress` and gives what whoever watches a run is told; that itself by default. What
         it gives has `n_found`, by which a run knows that it has handed results out and no other tier may take over,

@@ -86,8 +86,8 @@ def dask_cluster(
         # Dask raises any of these if a process ends before it answers.
         except (OSError, TimeoutError, RuntimeError) as error:
             raise ClusterLost(
-                f"a worker ended while the cluster of this machine started ({error.__cause__ or error}): expected all of "
-                "them to stay; give it memory for each, or take fewer --workers"
+                f"a worker ended while the cluster of this machine started ({error.__cause__ or error}): expected all "
+                "workers to stay; give it memory for each, or take fewer --workers"
             ) from None
         runner = DaskRunner(client, shares_machine=True)
         if problem is not None and not gpus:

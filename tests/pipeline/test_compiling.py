@@ -110,7 +110,8 @@ from mbe_stage import jit
 from pipeline.cli import app
 from pipeline.manifest import read_manifest
 source, out = sys.argv[1:]
-app(["enumerate", source, "--left", "0", "--right", "1", "--out", out, "--engine", "cpu", "--quiet"], standalone_mode=False)
+columns = ["--left", "0", "--right", "1"]
+app(["enumerate", source, *columns, "--out", out, "--engine", "cpu", "--quiet"], standalone_mode=False)
 print(*sorted(each.py_func.__module__ for each in jit._known if each.overloads))
 print([each for each in ("numba.np.linalg", "scipy.linalg", "scipy.stats") if each in sys.modules])
 print(list(read_manifest(out + "/latest").seconds))
