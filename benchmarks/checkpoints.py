@@ -62,7 +62,9 @@ def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, means
         begun = time.process_time()
         seconds = _publish(means | {"input": {"path": path}}, None, checkpoint_seconds, sort=sort)
         spent = time.process_time() - begun
-    return Cost(seconds["total"] - seconds["read"] - seconds["compile"], spent, len(noted))
+    return Cost(
+        seconds["total"] - sum(seconds.get(step, 0.0) for step in ("read", "load", "compile")), spent, len(noted)
+    )
 
 
 def _publish(

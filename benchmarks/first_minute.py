@@ -91,7 +91,7 @@ def _measure(directory: Path) -> int:
             print("\n".join(line.text for line in lines), file=sys.stderr)
             return code
         compiling = json.loads(lines[-1].text).get("seconds") if "--json" in command else None
-        compiled = f"  of it compiling {compiling['compile']:.2f} s" if isinstance(compiling, Mapping) else ""
+        compiled = f"  of it compiling {compiling.get('compile', 0.0):.2f} s" if isinstance(compiling, Mapping) else ""
         print(f"{what:<50}{seconds:8.1f} s{compiled}", flush=True)
     return 0
 

@@ -20,13 +20,13 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import TerminationSignal
 from prefect.logging.configuration import setup_logging
 from prefect.schedules import Cron, Schedule
-from prefect.settings import PREFECT_LOGGING_SETTINGS_PATH
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
 from flows import cliques, count_pq, groups
 from flows import enumerate as bicliques
 from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
-from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
+from flows.server import DEFAULT_PORT, api_of_one_run, configured_secret, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
 from mbe_stage.errors import StageError
@@ -64,11 +64,14 @@ class Runnable:
         Takes what the flow takes but for `force`, and gives its configuration, or raises `ConfigError`.
     about : str
         The help of the command.
+    tag : str
+        Of a deployment without tags of its own.
     """
 
     flow: Flow[..., Any]
     configure: Callable[..., Config]
     about: str
+    tag: str
 
 
 def main(module: Module) -> None:
@@ -89,24 +92,24 @@ def app_of(module: Module) -> typer.Typer:
 
 def _bicliques() -> Runnable:
     about = "Enumerate the maximal bicliques of a graph, or what else is asked for, as a flow, once or on a schedule."
-    return Runnable(bicliques.enumerate_bicliques_flow, bicliques.configure, about)
+    return Runnable(bicliques.enumerate_bicliques_flow, bicliques.configure, about, "bicliques")
 
 
 def _groups() -> Runnable:
     about = "Find the groups of a graph that are no chance, ranked and explained, as a flow, once or on a schedule."
-    return Runnable(groups.find_groups_flow, groups.configure, about)
+    return Runnable(groups.find_groups_flow, groups.configure, about, "groups")
 
 
 def _counts() -> Runnable:
     about = "Count the (p, q)-bicliques of a graph, one count or a table, as a flow, once or on a schedule."
-    return Runnable(count_pq.count_pq_flow, count_pq.configure, about)
+    return Runnable(count_pq.count_pq_flow, count_pq.configure, about, "counts")
 
 
 def _cliques() -> Runnable:
     about = (
         "Enumerate the maximal cliques of an undirected graph, or of a projection, as a flow, once or on a schedule."
     )
-    return Runnable(cliques.enumerate_cliques_flow, cliques.configure, about)
+    return Runnable(cliques.enumerate_cliques_flow, cliques.configure, about, "cliques")
 
 
 _RUNNABLE = {"enumerate": _bicliques, "groups": _groups, "count_pq": _counts, "cliques": _cliques}
@@ -139,6 +142,9 @@ def flow_command(
     cron: Annotated[str | None, typer.Option("--cron", help='With --serve: when to run, e.g. "0 6 * * *".')] = None,
     timezone: Annotated[str, typer.Option("--timezone", help="With --serve: the zone of --cron.")] = "UTC",
     name: Annotated[str, typer.Option("--name", help="With --serve: the deployment's name.")] = "scheduled",
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="With --serve: a tag of its runs; may be repeated.")
+    ] = None,
     port: Annotated[
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
@@ -157,7 +163,7 @@ def flow_command(
         parameters["force"] = force
         with what_ends_comes_out():
             if serve_it:
-                _serve(runnable.flow, name, cron_schedule(cron, timezone), port, parameters)
+                _serve(runnable.flow, name, cron_schedule(cron, timezone), port, parameters, tags or [runnable.tag])
             else:
                 _run_once(runnable.flow, parameters, show_it)
     except StageError as error:
@@ -221,10 +227,18 @@ def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -
             show.verification(outcome, as_json=False)
 
 
-def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
+def _serve(
+    flow: Flow[..., Any], name: str, schedule: Schedule, port: int, parameters: dict[str, Any], tags: list[str]
+) -> None:
     # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
+    is_secret_made = not (PREFECT_API_URL.value() or configured_secret())
     with scheduling_api(port) as url:
         say(f"Prefect server: {url}; this process runs {flow.name}/{name}; Ctrl-C ends both")
-        serve(flow, name, schedule, parameters)
+        if is_secret_made:
+            # Log files may be readable for others.
+            is_seen_here = sys.stdout.isatty()
+            secret = PREFECT_API_AUTH_STRING.value() if is_seen_here else "set PREFECT_API_AUTH_STRING to choose it"
+            say(f"Its page asks for a secret: {secret}")
+        serve(flow, name, schedule, parameters, tags)

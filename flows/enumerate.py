@@ -31,7 +31,9 @@ from flows.cluster import with_cluster_of_flow
 from flows.gpu import device_slot
 from flows.lost_signals import signals_are_heard_by_flow
 from flows.progress import ProgressReporter
+from flows.refusals import log_in_one_line
 from flows.retries import gpu_may_be_free, worth_retrying
+from mbe_stage.compile_ahead import summed
 from mbe_stage.errors import StageError
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.clean.facts import InputFacts, facts_of
@@ -64,6 +66,9 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+
+# Here, since Prefect's log handlers outlive a flow: the process that runs it logs the error again afterwards.
+log_in_one_line()
 
 Ending = Callable[[dict[str, Any], Manifest], State[dict[str, Any]]]
 """The state of a published run, of the flow's result and the manifest."""
@@ -138,8 +143,9 @@ def enumerate_staged(
     with noting_the_beginning(on_progress) as note, tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.load_edges(Path(scratch))
-        seconds = {**read_seconds, "load": time.perf_counter() - start}
-        seconds["compile"] += tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
+        loaded = {"load edges": time.perf_counter() - start}
+        prepared = tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
+        seconds = summed(read_seconds, loaded, prepared)
         with closing(store_at(config.output.directory)) as store:
             stage(steps, edges, config, Path(run_path), store, seconds, warnings, note)
 

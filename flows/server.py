@@ -9,6 +9,7 @@ command; its database is the SQLite file in ``PREFECT_HOME``.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -21,15 +22,28 @@ from contextvars import ContextVar
 import httpx
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    PREFECT_SERVER_API_AUTH_STRING,
+    temporary_settings,
+)
 
 from pipeline.errors import ConfigError
 
-__all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_server", "scheduling_api"]
+__all__ = [
+    "DEFAULT_PORT",
+    "api_of_one_run",
+    "configured_secret",
+    "embedded_server",
+    "has_lasting_server",
+    "scheduling_api",
+]
 
 DEFAULT_PORT = 4200
 _HOST = "127.0.0.1"
-_STOP_SECONDS = 15.0
+# With the rest of it, Ctrl-C ends a server within ten seconds; the database stands a kill.
+_STOP_SECONDS = 5.0
 _DRAIN_SECONDS = 10.0
 
 
@@ -44,7 +58,7 @@ def api_of_one_run() -> Iterator[None]:
         return
     marked = _is_of_one_run.set(True)
     try:
-        with embedded_server(_free_port(), schedules=False) as url, temporary_settings({PREFECT_API_URL: url}):
+        with embedded_server(_free_port(), schedules=False):
             try:
                 yield
             finally:
@@ -67,13 +81,15 @@ def scheduling_api(port: int = DEFAULT_PORT) -> Iterator[str]:
     if configured:
         yield configured
         return
-    with embedded_server(port) as url, temporary_settings({PREFECT_API_URL: url}):
+    with embedded_server(port) as url:
         yield url
 
 
 @contextmanager
 def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, schedules: bool = True) -> Iterator[str]:
-    """Run a Prefect server on loopback while the context lasts.
+    """Run a Prefect server on loopback while the context lasts, with this process as its client.
+
+    It answers only those that know its secret: ``PREFECT_API_AUTH_STRING``, or one that is made for this server.
 
     Parameters
     ----------
@@ -98,6 +114,16 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
         The server ended, or did not answer in time; its own messages are on standard error.
     """
     _refuse_taken(port)
+    url = f"http://{_HOST}:{port}/api"
+    secret = configured_secret() or f"mbe:{secrets.token_urlsafe()}"
+    environment = {
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        # The page would look for the API at port 4200.
+        "PREFECT_UI_API_URL": url,
+        **os.environ,
+        "PREFECT_SERVER_API_AUTH_STRING": secret,
+    }
     # A session of its own, and deaf to SIGTERM, which systemd sends to all processes of a service: both must reach this
     # process first, which still talks to the server while it stops.
     less = [] if schedules else ["--no-scheduler", "--no-late-runs"]
@@ -105,7 +131,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port), *less],
-            env={"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"} | os.environ,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
@@ -113,10 +139,16 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
     try:
-        _wait_until_healthy(process, f"http://{_HOST}:{port}/api", startup_seconds)
-        yield f"http://{_HOST}:{port}/api"
+        _wait_until_healthy(process, url, startup_seconds)
+        with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: secret}):
+            yield url
     finally:
         _stop(process)
+
+
+def configured_secret() -> str | None:
+    """Return what Prefect's settings have as the secret of a server, ``name:password``."""
+    return PREFECT_API_AUTH_STRING.value() or PREFECT_SERVER_API_AUTH_STRING.value()
 
 
 def _free_port() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,16 +15,20 @@ from prefect.schedules import Schedule
 __all__ = ["serve"]
 
 
-def serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
+def serve(
+    flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any], tags: Sequence[str] = ()
+) -> None:
     """Run `flow` on `schedule` until the process is told to stop: Ctrl-C, SIGTERM, or SIGHUP unless that is ignored.
 
     Stopping cancels a run that is under way, which clears its unfinished work, and pauses the schedule; the next
     `serve` under the same name resumes it. Runs never overlap: one that is due while another works waits for it.
     """
-    asyncio.run(_serve(flow, name, schedule, parameters))
+    asyncio.run(_serve(flow, name, schedule, parameters, tags))
 
 
-async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
+async def _serve(
+    flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any], tags: Sequence[str]
+) -> None:
     runner = _StoppableRunner(name=name, limit=1, pause_on_shutdown=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
@@ -33,7 +38,11 @@ async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters
         # A deployment by module, not `Runner.add_flow`: a run's process then imports the package like any other
         # program, where `add_flow` would send it this process's modules pickled by value.
         deployment = await flow.ato_deployment(
-            name, schedule=schedule, parameters=parameters, entrypoint_type=EntrypointType.MODULE_PATH
+            name,
+            schedule=schedule,
+            parameters=parameters,
+            tags=list(tags),
+            entrypoint_type=EntrypointType.MODULE_PATH,
         )
         await runner.aadd_deployment(deployment)
         await runner.start()

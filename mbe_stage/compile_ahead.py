@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from mbe_stage.code_cache import can_keep
 from mbe_stage.options import Execution
 from mbe_stage.repeating import repeated
 
-__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "load_kept", "log_lines"]
+__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "load_kept", "log_lines", "summed"]
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,8 @@ _WORTH_PROCESSES = 4.0
 _MOST_PROCESSES = 6
 _NOTE_SECONDS = 1.0
 _LINE_SECONDS = 1.5
+# Longer than this is reported even if only warnings are shown.
+_SILENT_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def compile_ahead(
     *,
     processes: int | None = None,
     beside: Callable[[], object] | None = None,
-) -> float:
+) -> dict[str, float]:
     """Compile what no earlier process has, and load everything.
 
     Parameters
@@ -94,20 +96,31 @@ def compile_ahead(
 
     Returns
     -------
-    float
-        Seconds that it took.
+    dict
+        Seconds of the step ``load``, and of the step ``compile`` if anything was compiled.
     """
-    start = time.perf_counter()
+    start = loading = time.perf_counter()
     waiting = [step for step in steps if not step.is_loaded()]
     missing = sorted((step for step in waiting if not step.is_kept()), key=lambda step: -step.seconds)
     if missing:
         count = _Count(len(missing))
         with _reported(count, on_progress or log_lines(), start):
             _compile(missing, _process_count(missing) if processes is None else processes, count, beside)
+        loading = time.perf_counter()
     for step in waiting:
         if not step.is_loaded():
             step.compile()
-    return time.perf_counter() - start
+    seconds = {"load": time.perf_counter() - loading}
+    return seconds | {"compile": loading - start} if missing else seconds
+
+
+def summed(*parts: Mapping[str, float]) -> dict[str, float]:
+    """Add up seconds by step, in the order in which the steps first come."""
+    steps: dict[str, float] = {}
+    for part in parts:
+        for step, seconds in part.items():
+            steps[step] = steps.get(step, 0.0) + seconds
+    return steps
 
 
 def load_kept(steps: Sequence[CompileStep]) -> None:
@@ -159,11 +172,11 @@ def _reported(count: _Count, on_progress: Callable[[CompileProgress], None], sta
 
 
 def log_lines() -> Callable[[CompileProgress], None]:
-    """What reports in log lines: one at once, then one every few seconds."""
-    last = float("-inf")
+    """Report in log lines: one at once, then one every few seconds; the first after three seconds is a warning."""
+    last, level = float("-inf"), logging.WARNING
 
     def report(progress: CompileProgress) -> None:
-        nonlocal last
+        nonlocal last, level
         if progress.is_over:
             # The next to be reported begins at 0 seconds.
             last = float("-inf")
@@ -171,6 +184,8 @@ def log_lines() -> Callable[[CompileProgress], None]:
             log.info("compiled in %.1f s%s", progress.seconds, ": kept for later runs" if can_keep() else "")
         elif progress.seconds - last >= _LINE_SECONDS:
             last = progress.seconds
-            log.info("%s, %.0f s", progress, progress.seconds)
+            is_long = progress.seconds >= _SILENT_SECONDS
+            log.log(level if is_long else logging.INFO, "%s, %.0f s", progress, progress.seconds)
+            level = logging.INFO if is_long else level
 
     return report

@@ -23,8 +23,9 @@ import llvmlite
 import numba
 import numpy as np
 from numba import boolean, int32, int64, uint8, uint64
-from numba.core import caching, compiler
+from numba.core import caching, compiler, entrypoints
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from mbe_stage import code_cache
@@ -146,15 +147,15 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
         """Whether there is code for these types and this processor."""
-        # Another thread may compile, or look as well: what is refreshed belongs to the process.
+        # Another thread may compile, or look as well.
         with global_compiler_lock:
-            target_context.refresh()
+            self._prepare(target_context)
         return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         if not self._is_enabled:
             return None
-        target_context.refresh()
+        self._prepare(target_context)
         code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
         return None if code is None else compiler.CompileResult._rebuild(target_context, *pickle.loads(code))
 
@@ -163,6 +164,16 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
         if not self._is_enabled or data.lifted or data.library.has_dynamic_globals:
             return
         code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce()), self._sources)
+
+    def _prepare(self, target_context: Any) -> None:
+        """Define what loaded code calls: Numba's memory, hashes, and extensions that code of other packages may use.
+
+        A full refresh is for compiling; it imports 200 modules, SciPy's linear algebra among them.
+        """
+        rtsys.initialize(target_context)
+        importlib.import_module("numba.cpython.hashing")
+        if self._sources is not None:
+            entrypoints.init_all()
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
         versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__

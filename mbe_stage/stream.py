@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.compile_ahead import compile_ahead, summed
 from mbe_stage.course import Checkpoints, Course, Limits, ending
 from mbe_stage.engines import AUTO, Engine, choose_engine, choose_next_engine
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
@@ -160,8 +160,8 @@ class StreamFacts:
         Wall time, the sink's share included.
     sink_seconds : float
         Wall time the sink took of it.
-    compile_seconds : float
-        Before that: compiling the engine, or loading what an earlier process compiled.
+    prepared : mapping of str to float
+        Seconds before that, of the steps ``load`` and ``compile``, as `compile_ahead` returns them.
     warnings : tuple of str
         What was done otherwise than asked, such as another engine than the one that ``auto`` chose; logged as well.
     ranks : tuple of RankFacts
@@ -176,10 +176,15 @@ class StreamFacts:
     device: str
     seconds: float
     sink_seconds: float
-    compile_seconds: float
+    prepared: Mapping[str, float]
     warnings: tuple[str, ...]
     ranks: tuple[Any, ...] = ()
     rank_seconds: float = 0.0
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds that loading and compiling took."""
+        return sum(self.prepared.values())
 
 
 def stream(
@@ -232,7 +237,7 @@ def stream(
     is_on_device, runner = getattr(sink, "on_device", False), execution.runner
     name, chosen = _engine_for(problem, engine, is_on_device=is_on_device)
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
-    n_found, sink_seconds, compile_seconds = 0, 0.0, 0.0
+    n_found, sink_seconds, prepared = 0, 0.0, dict[str, float]()
     truncated: str | None = None
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
@@ -241,9 +246,9 @@ def stream(
     checkpoints, over = Checkpoints(sink, course.checkpoint_seconds), threading.Event()
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
-        nonlocal compile_seconds
+        nonlocal prepared
         if runner is None or runner.shares_machine:
-            compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
+            prepared = summed(prepared, compile_ahead(worker.compile_steps(query, sink.detail)))
         barrier = checkpoints.barrier_for(runner or worker)
         if runner is not None:
             asked = (problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
@@ -251,13 +256,13 @@ def stream(
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def goes_on(name: str, work_done: float = 0.0) -> bool:
-        seconds = time.perf_counter() - start - compile_seconds
+        seconds = time.perf_counter() - start - sum(prepared.values())
         teller.tell(Progress(0, min(_MOST_DONE, work_done), seconds, name), None)
         return limits.reached(seconds) is None
 
     start = time.perf_counter()
     name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
-    start += compile_seconds  # It is no part of the search.
+    start += sum(prepared.values())  # It is no part of the search.
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
     with _ended_in_order(blocks, sampling, over) as newest_outlook:
         for block in limits.until_memory_ends(blocks):
@@ -284,7 +289,7 @@ def stream(
         **_done_by(runner, chosen, execution),
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
-        compile_seconds=compile_seconds,
+        prepared=prepared,
         warnings=(*warnings, *getattr(runner, "warnings", ())),
     )
 

@@ -74,7 +74,7 @@ def compile_everything(
             f"compiled code cannot be kept: found no way to write {places}; expected a directory that may be written; "
             "set NUMBA_CACHE_DIR to one"
         )
-    seconds = tier.compile(steps, on_compile)
+    seconds = sum(tier.compile(steps, on_compile).values())
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))
 
 

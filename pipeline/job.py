@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mbe_stage.compile_ahead import summed
 from mbe_stage.stream import wants_outlook
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
@@ -89,7 +90,7 @@ class CountResult:
         Why the count is incomplete; None when it is complete.
     engine, device : str
     seconds : dict
-        Steps ``read``, ``compile``, ``graph``, ``enumerate`` and their ``total``.
+        Steps ``read``, ``load``, ``graph``, ``enumerate``, their ``total``, and ``compile`` if code was compiled.
     peak_memory_bytes : int
     peak_device_memory_bytes : int or None
         Most device memory allocated at once; None where no device was used, or its memory not followed.
@@ -183,7 +184,7 @@ def run(
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
             # What cannot be read is refused before anybody waits for this.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
-            seconds["compile"] += tier.compile(needed, on_compile)
+            seconds = summed(seconds, tier.compile(needed, on_compile))
             with staging:
                 stage(steps, edges, config, staging.path, store, seconds, warnings, note)
                 run_dir = staging.publish(config.output.keep_runs)
@@ -213,11 +214,11 @@ def count(
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
         with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
             needed = tier.compile_steps("count", config, samples=wants_outlook(note))
-            seconds["compile"] += tier.compile(needed, on_compile)
+            seconds = summed(seconds, tier.compile(needed, on_compile))
             start = time.perf_counter()
             counted = steps.count(edges, config, note)
             facts, told = counted.facts, counted.told
-            seconds["compile"] += facts.compile_seconds
+            seconds = summed(seconds, facts.prepared)
             seconds["graph"] = time.perf_counter() - start - facts.seconds - facts.compile_seconds
             seconds["enumerate"] = facts.seconds
             return CountResult(
@@ -264,15 +265,15 @@ def edges_read(
         Of the tier.
     edges
     seconds : dict
-        ``read`` and ``compile``.
+        ``read``, ``load``, and ``compile`` if code was compiled.
     """
-    compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
+    prepared = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.ingest(reading_of(config), source)
         # Keys that are asked for and not there are refused before anybody waits for what is compiled next.
         publication_of(config.problem).query(config.asked, edges)
-        yield steps, edges, {"read": time.perf_counter() - start, "compile": compile_seconds}
+        yield steps, edges, {"read": time.perf_counter() - start, **prepared}
 
 
 def stage(

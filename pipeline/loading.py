@@ -12,10 +12,6 @@ _OTHERS = ("pipeline.io.detect", "pipeline.io.foreign", "pipeline.io.memory", "p
 
 
 def load_host_modules() -> None:
-    """Import the readers and what they, SciPy and Numba leave for their first use; quick where that has been done."""
+    """Import the readers and the modules that they import at their first use; quick if that is done."""
     for module in (*READERS.values(), *_OTHERS):
         import_module(module)
-    from numba.core.registry import cpu_target
-
-    # Else with the first compiled function that is called or loaded: some seventy modules.
-    cpu_target.target_context.refresh()

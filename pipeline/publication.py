@@ -205,14 +205,14 @@ class Completed:
         With the run before; None where nothing was to be compared.
     warnings : sequence of str
         What the user should know, a sentence each.
-    compile_seconds : float
-        What of the time went into compiling.
+    prepared : mapping of str to float
+        Seconds of it that loading and compiling code took, by the name of the step.
     """
 
     inputs: Mapping[str, DerivedInput] = field(default_factory=dict)
     comparison: Comparison | None = None
     warnings: Sequence[str] = ()
-    compile_seconds: float = 0.0
+    prepared: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +443,8 @@ class Publication:
         None where the run has no table of them.
     compare : callable or None
         Takes the `Store`, the run path and the manifest; gives the comparison with the run before, and the seconds
-        of it that went into compiling. None where runs of the problem are not compared.
+        of it that loading and compiling code took, by the name of the step. None where runs of the problem are not
+        compared.
     progress : callable
         Takes a `mbe_stage.stream.Progress` and gives what whoever watches a run is told; that itself by default. What
         it gives has `n_found`, by which a run knows that it has handed results out and no other tier may take over,
@@ -512,7 +513,7 @@ class Publication:
     markdown: Callable[[Path, Manifest], list[str]] | None = None
     beside_number: Callable[[Manifest], str] = lambda _: ""
     largest: Callable[[Path, int], list[dict[str, Any]] | None] | None = None
-    compare: Callable[[Store, Path, Manifest], tuple[Comparison, float]] | None = None
+    compare: Callable[[Store, Path, Manifest], tuple[Comparison, Mapping[str, float]]] | None = None
     progress: Callable[[Progress], Any] = lambda progress: progress
     next_command: str = "mbe verify {}"
     numbers: Numbers | None = None

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mbe_stage.compile_ahead import summed
 from mbe_stage.course import Course
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import STOPPED_BY_MEMORY
@@ -86,7 +87,7 @@ class EnumerationFacts(BaseModel):
     truncated : str or None
     engine, device : str
     seconds : dict
-        Steps ``compile``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
+        Steps ``load``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
         sums are made on a device.
     peak_memory_bytes : int
     made_of : str or None
@@ -225,7 +226,7 @@ def collect_to(
         clock.lap(step)
         # What the engine waited for is no time of its own.
         clock.seconds[step] -= facts.compile_seconds + sum(collector.seconds.values())
-        clock.seconds |= {"compile": facts.compile_seconds, **collector.seconds}
+        clock.seconds |= {**facts.prepared, **collector.seconds}
         collected = collector.finish()
         counts_of_derived = {each.name: each.finish() for each in derived}
     clock.lap("tables")
@@ -407,8 +408,7 @@ def finish(
     with as_publish_errors(run_path):
         completed = _completed(run_path, config, input_facts, facts, store if config.output.compare else None)
         clock.lap("tables")
-        if compiling := sum(each.compile_seconds for each in completed.values()):
-            clock.seconds |= {"tables": max(0.0, clock.seconds["tables"] - compiling), "compile": compiling}
+        clock.seconds = _without(clock.seconds, "tables", summed(*(each.prepared for each in completed.values())))
     with as_publish_errors(run_path), synced_beside(run_path):
         files = with_stored(run_path, file_entries(run_path, booked_entries(run_path)))
         clock.lap("checksums")
@@ -428,7 +428,7 @@ def finish(
             derived_comparison={
                 name: each.comparison for name, each in completed.items() if each.comparison is not None
             },
-            seconds=_with_total(_summed(seconds or {}, facts.seconds, clock.seconds)),
+            seconds=_with_total(summed(seconds or {}, facts.seconds, clock.seconds)),
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
             ranks=facts.ranks,
@@ -505,11 +505,11 @@ def _with_comparison(store: Store, run_path: Path, manifest: Manifest) -> Manife
     if compare is None:
         return manifest
     clock = Clock()
-    comparison, compiling = compare(store, run_path, manifest)
+    comparison, prepared = compare(store, run_path, manifest)
     clock.lap("compare")
-    spent = {"compare": max(0.0, clock.seconds["compare"] - compiling)} | ({"compile": compiling} if compiling else {})
+    spent = _without(clock.seconds, "compare", prepared)
     return manifest.model_copy(
-        update={"comparison": comparison, "seconds": _with_total(_summed(manifest.seconds, spent, {}))}
+        update={"comparison": comparison, "seconds": _with_total(summed(manifest.seconds, spent))}
     )
 
 
@@ -528,13 +528,9 @@ def _with_report(run_path: Path, manifest: Manifest, seen: Any) -> Manifest:
     )
 
 
-def _summed(*parts: Mapping[str, float]) -> dict[str, float]:
-    """Seconds by step, in the order in which the steps first come."""
-    steps: dict[str, float] = {}
-    for part in parts:
-        for step, seconds in part.items():
-            steps[step] = steps.get(step, 0.0) + seconds
-    return steps
+def _without(seconds: Mapping[str, float], step: str, prepared: Mapping[str, float]) -> dict[str, float]:
+    """The seconds with what loading and compiling took of a step on its own."""
+    return {**seconds, step: max(0.0, seconds[step] - sum(prepared.values())), **prepared}
 
 
 def _with_total(seconds: Mapping[str, float]) -> dict[str, float]:

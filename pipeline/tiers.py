@@ -86,7 +86,7 @@ class Tier:
         others = host_steps(self.engine, part, but_with=_FRAMES) if config is None else ()
         return (*device_steps(part, config), *others)
 
-    def compile(self, steps: Sequence[CompileStep], on_compile: OnCompile | None = None) -> float:
+    def compile(self, steps: Sequence[CompileStep], on_compile: OnCompile | None = None) -> dict[str, float]:
         """Compile, as `mbe_stage.compile_ahead`; meanwhile the tier's libraries are imported."""
         with signals_are_heard():
             return compile_ahead(steps, on_compile, beside=self._import_libraries)

@@ -101,10 +101,17 @@ def _peel_to_core(
     min_left, min_right : int64
     """
     n_left, n_right = left_alive.size, right_alive.size
-    left_degree = left_offsets[1:] - left_offsets[:-1]
-    right_degree = right_offsets[1:] - right_offsets[:-1]
-    # Of a whole graph no edge is looked at for that.
-    if not (left_alive.all() and right_alive.all()):
+    left_degree, right_degree = np.empty(n_left, np.int64), np.empty(n_right, np.int64)
+    is_whole = True
+    # Loops: NumPy's functions would import Numba's linear algebra, and SciPy's, wherever this is loaded.
+    for u in range(n_left):
+        left_degree[u] = left_offsets[u + 1] - left_offsets[u]
+        is_whole &= left_alive[u]
+    for v in range(n_right):
+        right_degree[v] = right_offsets[v + 1] - right_offsets[v]
+        is_whole &= right_alive[v]
+    # A whole graph needs no look at its edges.
+    if not is_whole:
         left_degree[:] = 0
         right_degree[:] = 0
         for u in range(n_left):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import logging
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
@@ -18,7 +19,8 @@ __all__ = ["dask_cluster"]
 
 log = logging.getLogger(__name__)
 
-_QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+# A worker that ends while it starts is one line of ours; Dask would log a traceback of each process.
+_QUIET = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
 # Dask takes samples of every process for a dashboard that nobody opens here. With its own settings that is 4.5 % of a
 # core for each worker and for this process, with these 1.5 % (distributed 2026.8), and a search has all cores to lose.
 _SAMPLED_SELDOM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
@@ -54,7 +56,7 @@ def dask_cluster(
     EngineUnavailable
         Dask is not installed, or dask-cuda where GPUs are asked for.
     ClusterLost
-        There is no scheduler at the address.
+        There is no scheduler at the address, or a worker of this machine ended while it started.
     InvalidArgument
         Numbers with an address, or below 1; no such problem, or it has no engine ``cpu``.
     """
@@ -73,10 +75,20 @@ def dask_cluster(
         with _connected(address) as client:
             yield DaskRunner(client)
         return
-    with _sampled_seldom():
-        cluster = _of_gpus(workers) if gpus else _of_cores(workers, threads)
-    with cluster, quiet_without_scheduler(distributed.Client(cluster)) as client, client:
-        client.run(lease_work.ignore_interrupts)
+    with ExitStack() as ends:
+        room = ends.enter_context(_own_room())
+        try:
+            with _settings(room):
+                cluster = ends.enter_context(_of_gpus(workers) if gpus else _of_cores(workers, threads))
+            client = ends.enter_context(quiet_without_scheduler(distributed.Client(cluster)))
+            ends.enter_context(client)
+            client.run(lease_work.ignore_interrupts)
+        # Dask raises any of these if a process ends before it answers.
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise ClusterLost(
+                f"a worker ended while the cluster of this machine started ({error.__cause__ or error}): expected all "
+                "workers to stay; give it memory for each, or take fewer --workers"
+            ) from None
         runner = DaskRunner(client, shares_machine=True)
         if problem is not None and not gpus:
             runner.load(problem)
@@ -93,13 +105,22 @@ def _dask_cuda() -> Any:
     return importlib.import_module("dask_cuda")
 
 
+def _own_room() -> tempfile.TemporaryDirectory[str]:
+    """A directory that only this user may enter, below the user's own for Dask.
+
+    Dask's is one for all users, and a place that Python imports modules from.
+    """
+    config = importlib.import_module("dask").config
+    return tempfile.TemporaryDirectory(prefix="mbe-dask-", dir=config.get("temporary-directory", None))
+
+
 @contextmanager
-def _sampled_seldom() -> Iterator[None]:
+def _settings(room: str) -> Iterator[None]:
     """Ours for processes started meanwhile, or later in their place; what differs from Dask's own settings holds."""
     config = importlib.import_module("dask").config
     defaults = config.merge(*config.defaults)
     ours = {key: value for key, value in _SAMPLED_SELDOM.items() if config.get(key) == config.get(key, config=defaults)}
-    with config.set(ours):
+    with config.set(ours | {"temporary-directory": room}):
         yield
 
 
@@ -107,7 +128,17 @@ def _of_cores(workers: int | None, threads: int | None) -> Any:
     cores = Execution().worker_count
     n = cores if workers is None else workers
     threads_each = max(1, cores // n) if threads is None else threads
-    return _distributed().LocalCluster(n_workers=n, threads_per_worker=threads_each, processes=True, **_QUIET)
+    return _private(_distributed().LocalCluster, n_workers=n, threads_per_worker=threads_each, processes=True)
+
+
+def _private(kind: Any, **given: Any) -> Any:
+    """A cluster that only its own processes can talk to: by certificates that are in memory alone, without HTTP."""
+    try:
+        security = _distributed().Security.temporary()
+    except ImportError as error:
+        raise EngineUnavailable(f"Dask cannot be used safely here ({error}): pip install 'mbe-stage[dask]'") from None
+    nodes = importlib.import_module("mbe_stage.runners.closed_nodes")
+    return nodes.without_http(kind)(security=security, worker_class=nodes.ClosedNanny, **given, **_QUIET)
 
 
 def _of_gpus(workers: int | None) -> Any:
@@ -121,7 +152,7 @@ def _of_gpus(workers: int | None) -> Any:
         ) from None
     # What takes the time is on the device: one thread feeds it.
     given = {} if workers is None else {"n_workers": workers}
-    return dask_cuda.LocalCUDACluster(threads_per_worker=1, **given, **_QUIET)
+    return _private(dask_cuda.LocalCUDACluster, threads_per_worker=1, **given)
 
 
 @contextmanager

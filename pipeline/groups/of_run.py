@@ -144,13 +144,13 @@ def _regrouped(
                 return _read_back(run_dir, manifest, sink, on_share)
 
             collect = partial(collect_to, edges, config, find=find, step="read back", on_progress=on_progress)
-        compiling = compile_ahead(needed, on_compile)
+        prepared = compile_ahead(needed, on_compile)
         staging = store.begin()
         with staging.noted_by_interrupts(), staging:
             facts = collect(run_path=staging.path)
             _check_same(run_dir, manifest, facts, was_read_back=with_bicliques is not None)
             facts = facts.model_copy(update={"made_of": None if with_bicliques is None else manifest.run_id})
-            finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
+            finish(staging.path, edges.facts, config, facts, {**clock.seconds, **prepared}, store)
             published = staging.publish(config.output.keep_runs)
         return RunResult(published, Manifest.model_validate_json(staging.manifest), store=store)
 
@@ -259,7 +259,7 @@ def _read_back(run_dir: Path, manifest: Manifest, sink: Sink, on_share: OnShare)
         device=manifest.device,
         seconds=time.perf_counter() - start,
         sink_seconds=0.0,
-        compile_seconds=0.0,
+        prepared={},
         warnings=(),
     )
 

@@ -16,6 +16,7 @@ from flow_toys import CHECKOUT
 
 from tests.patience import PATIENCE, begun
 
+SECRET = "tests", "no secret"
 _STOP_SECONDS = 30
 _BUSY_ANSWERS = 30
 
@@ -33,6 +34,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     # The packages come from the checkout, whether or not it is installed.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    # A server that a flow brings along takes its secret from there.
+    silent["PREFECT_API_AUTH_STRING"] = ":".join(SECRET)
     return kept | silent | {"PYTHONPATH": path, "PREFECT_HOME": str(home)} | more
 
 
@@ -112,7 +115,7 @@ class Api:
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         # While SQLite is locked the server answers 503 with Retry-After, as it does to Prefect's own client.
         for _ in range(_BUSY_ANSWERS):
-            answer = httpx.request(method, f"{self.url}/{path}", timeout=PATIENCE, **options)
+            answer = httpx.request(method, f"{self.url}/{path}", timeout=PATIENCE, auth=SECRET, **options)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(1)

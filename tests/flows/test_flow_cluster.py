@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,19 @@ def test_the_cluster_of_the_flow_is_taken_where_no_other_is_named(of_flow: Any) 
 def test_without_a_flow_there_is_none() -> None:
     asked = settings(runner="dask")
     assert cluster.with_cluster_of_flow(asked) == asked
+
+
+def test_the_flow_on_a_cluster_starts_none_that_is_open_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an address the run starts its own, as every run with the runner dask."""
+    prefect_dask = pytest.importorskip("prefect_dask", reason="needs prefect-dask: pip install 'mbe-stage[flows-dask]'")
+    from flows import on_cluster
+
+    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
+    made = importlib.reload(on_cluster).enumerate_on_cluster_flow.task_runner
+    assert not isinstance(made, prefect_dask.DaskTaskRunner)
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "tls://scheduler:8786")
+    made = importlib.reload(on_cluster).enumerate_on_cluster_flow.task_runner
+    assert (type(made), made.address) == (prefect_dask.DaskTaskRunner, "tls://scheduler:8786")
 
 
 @pytest.mark.slow

@@ -19,7 +19,12 @@ from flow_toys import CHECKOUT, EDGES, N_BICLIQUES
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.flows import load_flow_from_entrypoint
-from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_SETTINGS_PATH, temporary_settings
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    PREFECT_LOGGING_SETTINGS_PATH,
+    temporary_settings,
+)
 from typer.testing import CliRunner
 
 from flows import command, server
@@ -52,7 +57,7 @@ from tests.patience import PATIENCE
 from tests.pipeline.plugins import Installed
 
 REFERENCE = tier_named("reference")
-NO_SECONDS = {"read": 0.0, "compile": 0.0}
+NO_SECONDS = {"read": 0.0, "load": 0.0}
 
 
 def caused(error, cause):
@@ -334,6 +339,30 @@ def test_a_server_may_start_slowly_as_long_as_it_lives(monkeypatch):
         assert started[0].poll() is None
     assert started[0].poll() is not None
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_server_has_a_secret_of_its_own(monkeypatch):
+    """It reaches the server by its environment alone, and this process by its settings."""
+    started = []
+
+    def start(command, **options):
+        started.append((command, options["env"]))
+        return SimpleNamespace(poll=lambda: 0, wait=lambda _: 0)
+
+    monkeypatch.setattr(server, "_wait_until_healthy", lambda *_: None)
+    monkeypatch.setattr(server.subprocess, "Popen", start)
+    for _ in range(2):
+        with server.embedded_server(port := server._free_port()) as url:
+            command, environment = started[-1]
+            secret = environment["PREFECT_SERVER_API_AUTH_STRING"]
+            assert len(secret) > 40
+            assert (PREFECT_API_URL.value(), PREFECT_API_AUTH_STRING.value()) == (url, secret)
+            assert environment["PREFECT_UI_API_URL"] == url == f"http://127.0.0.1:{port}/api"
+            assert secret not in " ".join(command)
+        assert PREFECT_API_AUTH_STRING.value() is None
+    assert len({environment["PREFECT_SERVER_API_AUTH_STRING"] for _, environment in started}) == 2
+    with temporary_settings({PREFECT_API_AUTH_STRING: "mine:own"}), server.embedded_server(server._free_port()):
+        assert started[-1][1]["PREFECT_SERVER_API_AUTH_STRING"] == "mine:own"
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
-from processes import Api, descendants, end, environment, eventually, free_port, started
+from processes import Api, descendants, environment, eventually, free_port, started
 
 from pipeline.publish import RunStore
 from pipeline.unfinished import list_unfinished
@@ -78,15 +79,28 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
     with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
         eventually(api.healthy, process=process)
         deployment = eventually(lambda: api.deployment("scheduled"), process=process)
+        assert deployment["tags"] == ["bicliques"]
         run_id = api.trigger(deployment)
         eventually(lambda: api.finished(run_id), process=process)
         check_published(api, run_id, out)
+        # The page finds the API at this port, and both answer only those that know the secret.
+        assert httpx.get(f"http://127.0.0.1:{port}/ui-settings").json()["api_url"] == api.url
+        for auth in (None, ("tests", "another")):
+            assert httpx.post(f"{api.url}/flow_runs/filter", json={}, auth=auth).status_code == 401
+        missing = api.trigger(deployment, input_path="missing.csv")
+        state = eventually(lambda: api.finished(missing), process=process)
+        assert (state["type"], "missing.csv: no such file" in state["message"]) == ("FAILED", True)
         scheduled = {"state": {"type": {"any_": ["SCHEDULED"]}}}
         runs = eventually(lambda: api.post("flow_runs/filter", flow_runs=scheduled), process=process)
         assert all(run["auto_scheduled"] and "T06:00:00" in run["expected_start_time"] for run in runs)
-        end(process, PATIENCE)
-        assert process.returncode == 0
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
         assert not api.healthy()
+    log = (tmp_path / "serve.log").read_text()
+    assert "missing.csv: no such file" in log
+    assert "Traceback" not in log
+    assert "unexpected exception" not in log
+    assert "no secret" not in log
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_where_the_cpu_takes_over_the_gpu_is_let_go(edges_file, tmp_path, monkey
     tier = tiers.choose_tier(config.execution)
     with RunStore(config.output.directory).begin() as staging:
         read_edges(config, str(staging.scratch), tier)
-        enumerate_task.fn(config, str(staging.scratch), str(staging.path), {"read": 0.0, "compile": 0.0}, tier.name)
+        enumerate_task.fn(config, str(staging.scratch), str(staging.path), {"read": 0.0, "load": 0.0}, tier.name)
         manifest = read_manifest(staging.publish())
     assert (tier.engine, manifest.engine) == ("cuda", engine)
     assert set(seen) == {(engine, engine == "cpu")}

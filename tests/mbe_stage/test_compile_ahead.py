@@ -46,12 +46,12 @@ def test_what_is_missing_is_compiled_and_everything_is_loaded() -> None:
     pieces = Pieces("kept")
     notes: list[CompileProgress] = []
     steps = [pieces.step("short"), pieces.step("kept"), pieces.step("long", 0.5)]
-    compile_ahead(steps, notes.append)
+    assert set(compile_ahead(steps, notes.append)) == {"compile", "load"}
     assert pieces.compiled == ["long", "short"]
     assert pieces.loaded == {"short", "kept", "long"}
     assert (notes[0].done, notes[0].total, notes[-1].is_over) == (0, 2, True)
     assert str(notes[0]) == "compiling the engine for this processor, once: 1 of 2"
-    compile_ahead(steps, lambda _: pytest.fail("nothing is left to compile"))
+    assert set(compile_ahead(steps, lambda _: pytest.fail("nothing is left to compile"))) == {"load"}
     assert len(pieces.compiled) == 2
 
 
@@ -59,6 +59,19 @@ def test_it_is_said_without_being_asked(caplog: pytest.LogCaptureFixture) -> Non
     caplog.set_level("INFO", "mbe_stage")
     compile_ahead([Pieces().step("one")])
     assert "compiling the engine for this processor, once: 1 of 1" in caplog.text
+
+
+def test_compiling_that_takes_long_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Under `--quiet` warnings are all that is shown."""
+    report = ahead.log_lines()
+    caplog.set_level("WARNING", "mbe_stage")
+    for seconds in (0.0, 1.0, 2.0):
+        report(CompileProgress(0, 9, seconds))
+    assert caplog.messages == []
+    for seconds in (5.0, 10.0, 100.0):
+        report(CompileProgress(1, 9, seconds))
+    report(CompileProgress(9, 9, 101.0))
+    assert caplog.messages == ["compiling the engine for this processor, once: 2 of 9, 5 s"]
 
 
 def test_what_takes_long_is_compiled_in_processes(tmp_path: Path) -> None:
@@ -73,7 +86,7 @@ def test_what_takes_long_is_compiled_in_processes(tmp_path: Path) -> None:
 
     done = compile_ahead([step(path) for path in made], lambda _: None, processes=2)
     assert all(path.is_dir() for path in made)
-    assert done > 0
+    assert set(done) == {"compile", "load"}
 
 
 def test_where_nothing_can_be_kept_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,46 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
     assert done.stdout.partition("compiled:\n")[2] == "", done.stdout
 
 
+# Loads all that any command may need, and prints how many functions.
+LOADED = """
+from mbe_stage import jit
+from pipeline.compile_command import compile_everything
+compile_everything("cpu", lambda _: None)
+print(len([each for each in jit._known if each.overloads]))
+"""
+# Publishes a run of eight edges; prints which of our functions were loaded for it, and the names of its steps.
+EIGHT_EDGES = """
+import sys
+from mbe_stage import jit
+from pipeline.cli import app
+from pipeline.manifest import read_manifest
+source, out = sys.argv[1:]
+columns = ["--left", "0", "--right", "1"]
+app(["enumerate", source, *columns, "--out", out, "--engine", "cpu", "--quiet"], standalone_mode=False)
+print(*sorted(each.py_func.__module__ for each in jit._known if each.overloads))
+print([each for each in ("numba.np.linalg", "scipy.linalg", "scipy.stats") if each in sys.modules])
+print(list(read_manifest(out + "/latest").seconds))
+"""
+
+
+def test_loading_imports_no_linear_algebra(tmp_path: Path) -> None:
+    """Compiled code takes Numba's memory from it; all else it imports by itself, for half a second."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    source = tmp_path / "edges.csv"
+    source.write_text("a,x\na,y\na,z\nb,x\nb,y\nb,z\nc,x\nc,z\n")
+    # First what no earlier process has compiled.
+    completed([sys.executable, "-c", LOADED], env=environment, check=True)
+    n_all = completed([sys.executable, "-c", LOADED], env=environment, check=True).stdout
+    command = [sys.executable, "-c", EIGHT_EDGES, source, tmp_path / "out"]
+    functions, modules, steps = completed(command, env=environment, check=True).stdout.splitlines()[-3:]
+    assert modules == "[]"
+    assert "'load'" in steps
+    assert "'compile'" not in steps
+    # None of what verifies, samples, or searches for other problems.
+    assert len(functions.split()) < int(n_all) / 2
+    assert not [each for each in functions.split() if each.startswith(("pipeline.", "mbe_stage.bicliques.estimation"))]
+
+
 def settings(tmp_path: Path) -> Config:
     return Config.from_mapping({"execution": {"engine": "reference"}, "output": {"directory": str(tmp_path / "out")}})
 

@@ -13,7 +13,7 @@ from pipeline.ranks import Ranks, ranks_of
 
 
 def facts(*ranks: Any, seconds: float = 0.0) -> StreamFacts:
-    return StreamFacts(9, None, "cpu", "two of them", 5.0, 1.0, 0.0, (), ranks, seconds)
+    return StreamFacts(9, None, "cpu", "two of them", 5.0, 1.0, {}, (), ranks, seconds)
 
 
 @dataclass

@@ -97,9 +97,9 @@ def test_manifest_says_what_was_done(tmp_path):
     assert plain["versions"]["python"] == sys.version.split()[0]
     assert set(plain["versions"]) == {"python", "mbe-stage", "numba", "numpy", "pyarrow"}
     assert next(iter(plain["seconds"])) == "read"
-    assert set(plain["seconds"]) == {
+    assert set(plain["seconds"]) - {"compile"} == {
         "read",
-        "compile",
+        "load",
         "graph",
         "enumerate",
         "write",
@@ -196,7 +196,7 @@ def test_count_stores_nothing(tmp_path):
     assert result.n_bicliques == 2**8 - 2
     assert result.truncated is None
     assert (result.engine, result.input.n_edges) == ("reference", 56)
-    assert set(result.seconds) == {"read", "compile", "graph", "enumerate", "total"}
+    assert set(result.seconds) - {"compile"} == {"read", "load", "graph", "enumerate", "total"}
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import EngineUnavailable
-from mbe_stage.runners import clusters
+from mbe_stage.runners import closed_nodes, clusters
 from mbe_stage.runners.dask_runner import DaskRunner
 from pipeline import runner as opening
 from pipeline.config import ExecutionConfig
@@ -40,7 +40,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     def maker(name: str) -> Any:
         return lambda **given: (found.append((name, given)), Made())[1]
 
-    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(LocalCluster=maker("cores"), Client=Made))
+    own = SimpleNamespace(LocalCluster=maker("cores"), Client=Made, Security=SimpleNamespace(temporary=lambda: "own"))
+    monkeypatch.setattr(clusters, "_distributed", lambda: own)
+    monkeypatch.setattr(closed_nodes, "without_http", lambda kind: kind)
     monkeypatch.setattr(clusters, "_dask_cuda", lambda: SimpleNamespace(LocalCUDACluster=maker("gpus")))
     monkeypatch.setattr(DaskRunner, "load", lambda _, problem: found.append(("loaded", {"problem": problem})))
     return found
@@ -72,6 +74,7 @@ def test_workers_are_of_what_the_engine_runs_on(
         assert runner.shares_machine
     (kind, given), *loaded = made
     assert (kind, given.get("n_workers")) == expected
+    assert (given["security"], given["worker_class"]) == ("own", closed_nodes.ClosedNanny)
     assert loaded == ([] if kind == "gpus" else [("loaded", {"problem": "bicliques"})])
     if kind == "gpus":
         assert given["threads_per_worker"] == 1

@@ -135,18 +135,17 @@ def _progress(progress: StreamProgress) -> Progress:
     return Progress.of(progress)
 
 
-def _compare(store: Store, run_path: Path, manifest: Manifest) -> tuple[Comparison, float]:
+def _compare(store: Store, run_path: Path, manifest: Manifest) -> tuple[Comparison, Mapping[str, float]]:
     from mbe_stage.compile_ahead import compile_ahead
     from pipeline.comparison import compare_with_last
     from pipeline.diff import compile_steps
 
-    seconds = 0.0
+    prepared: dict[str, float] = {}
 
     def compile_first() -> None:
-        nonlocal seconds
-        seconds = compile_ahead(compile_steps())
+        prepared.update(compile_ahead(compile_steps()))
 
-    return compare_with_last(store, run_path, manifest, compile_first), seconds
+    return compare_with_last(store, run_path, manifest, compile_first), prepared
 
 
 def _outlook(trying: Trying) -> Prospect:

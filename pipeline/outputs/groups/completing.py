@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.bicliques import keys
-from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.compile_ahead import compile_ahead, summed
 from pipeline.backends.arrow.parts import write_table
 from pipeline.compared import ComparedGroup, Comparison
 from pipeline.comparison import SEARCH_LIMIT, last_complete, not_sought
@@ -72,11 +72,10 @@ def complete(completing: Completing) -> Completed:
     if unlike := [*unlike_questions(manifest, completing), *_half_searched(manifest, completing)]:
         return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
     # What hashes keys; a run whose tables are made in device memory has not needed it so far.
-    seconds = compile_ahead(keys.compile_steps())
+    prepared = compile_ahead(keys.compile_steps())
 
     def compile_first() -> None:
-        nonlocal seconds
-        seconds += compile_ahead(compile_steps())
+        prepared.update(summed(prepared, compile_ahead(compile_steps())))
 
     try:
         old = read_group_rows(completing.store.whole(before))
@@ -88,9 +87,9 @@ def complete(completing: Completing) -> Completed:
         reason = addresses_in(error) or "out of memory"
         log.warning("the groups of run %s could not be compared with: %s", before.name, reason)
         failed = Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
-        return Completed(inputs, failed, warnings, seconds)
+        return Completed(inputs, failed, warnings, prepared)
     _write(completing, new, cases, None if since is None else since.words)
-    return Completed(inputs, _comparison(completing, before, old, new, since), warnings, seconds)
+    return Completed(inputs, _comparison(completing, before, old, new, since), warnings, prepared)
 
 
 def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
