@@ -28,9 +28,14 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
     """
     table = raw.table
     for role in ("weight", "timestamp"):
-        if role not in table.column_names or not _is_text(table.column(role).type):
+        if role not in table.column_names:
             continue
         values = table.column(role)
+        if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
+            # Such as 20240131.
+            values = values.cast(pa.string())
+        if not _is_text(values.type):
+            continue
         if role == "timestamp" and config.date_format is not None:
             values = _moments(raw, values, config.date_format)
         elif config.decimal == ",":
