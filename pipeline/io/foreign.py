@@ -158,7 +158,6 @@ _TEXT: _Kinds = (
     (rb"(?i)\s*<(?:\?xml|!doctype|html)", "a web page or other XML", None),
     (rb'\s*\{(?=[\s\S]*"nodes"\s*:)[\s\S]*"(?:links|edges)"\s*:', "a JSON graph", _json),
 )
-_SETS_LINE = re.compile(rb"[^\t\n]+\t[^\t\n]*\t[^\t\n]")
 
 
 def refuse_foreign(path: Path, config: InputConfig) -> None:
@@ -180,7 +179,7 @@ def refuse_foreign(path: Path, config: InputConfig) -> None:
     for pattern, name, line in kinds:
         if re.match(pattern, head):
             raise _refusal(path, path, name, line(head) if callable(line) else line, config)
-    if kinds is _TEXT and compression.plain_name(path).endswith(".gmt") and _SETS_LINE.match(head):
+    if kinds is _TEXT and compression.plain_name(path).endswith(".gmt") and re.match(rb"[^\t\n]+\t[^\t\n]*\t", head):
         raise _refusal(path, path, "sets of genes (.gmt)", _SETS, config)
 
 
