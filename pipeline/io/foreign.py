@@ -48,8 +48,10 @@ _PAJEK = (
 _DELTA = "import deltalake as d; " + _PARQUET.format("", "p.table(d.DeltaTable(FILE).to_pyarrow_table())")
 _ICEBERG = "from pyiceberg.table import StaticTable as S; "
 _ICEBERG += _PARQUET.format("", "S.from_metadata(FILE).scan().to_arrow()")
-_HUDI = "from hudi import HudiTableBuilder as H; "
-_HUDI += _PARQUET.format("", "p.Table.from_batches(H.from_base_uri(FILE).build().read_snapshot())")
+_HUDI = "from hudi import HudiTableBuilder as H; " + _PARQUET.format(
+    "t = p.Table.from_batches(H.from_base_uri(FILE).build().read()); ",
+    "t.select([c for c in t.column_names if not c.startswith('_hoodie_')])",
+)
 _UNPACKED = {
     "gzip": "import gzip; b = gzip.open({}).read()",
     "bz2": "import bz2; b = bz2.open({}).read()",
