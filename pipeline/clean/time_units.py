@@ -16,40 +16,30 @@ __all__ = ["AS_DATES", "in_unit", "moment_in", "range_of", "unit_of", "unit_of_o
 AS_DATES = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Dates in digits by their number of digits; the units of other numbers are called as `_TICKS` has them."""
 
-# Each from 1973 on, ticks a second beside it.
+# Ticks a second; the magnitudes of seconds from 1973 to the year 5138.
 _TICKS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
-_FIRST, _ERA = 10**8, 10**3
-_YEARS = (1900, 2100)
+_SECONDS = (10**8, 10**11)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def unit_of(times: Any, largest: float) -> str | None:
-    """The unit of a column of numbers; None if nothing tells it.
+    """The unit of numbers, an array of NumPy's or CuPy's with this largest magnitude; None if nothing tells it.
 
-    Parameters
-    ----------
-    times : (n,) int64 or float64
-        NumPy's or CuPy's.
-    largest : float
-        The largest magnitude among them.
-
-    Returns
-    -------
-    str or None
-        ``seconds``, ``milliseconds`` and so on, or a value of `AS_DATES`.
+    It is ``seconds``, ``milliseconds`` and so on, or a value of `AS_DATES`.
     """
     if not math.isfinite(largest):
         return None
-    n_digits = len(str(int(largest)))
-    if n_digits in AS_DATES:
-        year, *parts = (times // 10**at % (10**4 if at == n_digits - 4 else 100) for at in range(n_digits - 4, -1, -2))
-        are_dates = (year >= _YEARS[0]) & (year <= _YEARS[1])
-        for part, (least, most) in zip(parts, ((1, 12), (1, 31), (0, 23), (0, 59), (0, 59)), strict=False):
+    digits = len(str(int(largest)))
+    if digits in AS_DATES:
+        # Year, month, day, hour, minute, second; some rows may have a zero, or a date that never comes.
+        limits = ((1900, 2100), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))[: digits // 2 - 1]
+        are_dates = times > 0
+        for at, (least, most) in zip(range(digits - 4, -1, -2), limits, strict=True):
+            part = times // 10**at % (10**4 if most == 2100 else 100)
             are_dates &= (part >= least) & (part <= most)
-        # Some rows may have a zero, or a date that never comes.
         if 2 * int(are_dates.sum()) > len(times):
-            return AS_DATES[n_digits]
+            return AS_DATES[digits]
     return next((unit for unit in _TICKS if range_of(unit)[0] <= largest < range_of(unit)[1]), None)
 
 
@@ -69,9 +59,9 @@ def unit_of_one(number: int | float) -> str | None:
 def range_of(unit: str) -> tuple[int, int]:
     """The magnitudes that numbers of a unit have, from the first to before the second."""
     if unit in _TICKS:
-        return _FIRST * _TICKS[unit], _FIRST * _ERA * _TICKS[unit]
+        return _SECONDS[0] * _TICKS[unit], _SECONDS[1] * _TICKS[unit]
     digits = next(digits for digits, form in AS_DATES.items() if form == unit)
-    return _YEARS[0] * 10 ** (digits - 4), (_YEARS[1] + 1) * 10 ** (digits - 4)
+    return 1900 * 10 ** (digits - 4), 2101 * 10 ** (digits - 4)
 
 
 def unit_words(unit: str) -> str:

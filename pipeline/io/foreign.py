@@ -48,8 +48,10 @@ _PAJEK = (
 _DELTA = "import deltalake as d; " + _PARQUET.format("", "p.table(d.DeltaTable(FILE).to_pyarrow_table())")
 _ICEBERG = "from pyiceberg.table import StaticTable as S; "
 _ICEBERG += _PARQUET.format("", "S.from_metadata(FILE).scan().to_arrow()")
-_HUDI = "from hudi import HudiTableBuilder as H; "
-_HUDI += _PARQUET.format("", "p.Table.from_batches(H.from_base_uri(FILE).build().read_snapshot())")
+_HUDI = "from hudi import HudiTableBuilder as H; " + _PARQUET.format(
+    "t = p.Table.from_batches(H.from_base_uri(FILE).build().read()); ",
+    "t.select([c for c in t.column_names if not c.startswith('_hoodie_')])",
+)
 _UNPACKED = {
     "gzip": "import gzip; b = gzip.open({}).read()",
     "bz2": "import bz2; b = bz2.open({}).read()",
@@ -158,7 +160,6 @@ _TEXT: _Kinds = (
     (rb"(?i)\s*<(?:\?xml|!doctype|html)", "a web page or other XML", None),
     (rb'\s*\{(?=[\s\S]*"nodes"\s*:)[\s\S]*"(?:links|edges)"\s*:', "a JSON graph", _json),
 )
-_SETS_LINE = re.compile(rb"[^\t\n]+\t[^\t\n]*\t[^\t\n]")
 
 
 def refuse_foreign(path: Path, config: InputConfig) -> None:
@@ -180,7 +181,7 @@ def refuse_foreign(path: Path, config: InputConfig) -> None:
     for pattern, name, line in kinds:
         if re.match(pattern, head):
             raise _refusal(path, path, name, line(head) if callable(line) else line, config)
-    if kinds is _TEXT and compression.plain_name(path).endswith(".gmt") and _SETS_LINE.match(head):
+    if kinds is _TEXT and compression.plain_name(path).endswith(".gmt") and re.match(rb"[^\t\n]+\t[^\t\n]*\t", head):
         raise _refusal(path, path, "sets of genes (.gmt)", _SETS, config)
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from pipeline import lack_of_memory
+from pipeline.backends.arrow.keys import plain_type
 from pipeline.clean.facts import written_integer
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
@@ -269,20 +270,12 @@ def _common_type(files: list[Path], name: str, kinds: list[pa.DataType]) -> pa.D
     common = kinds[0]
     for path, kind in zip(files, kinds, strict=True):
         if kind != common:
-            schemas = [pa.schema([(name, _plain(each))]) for each in (common, kind)]
+            schemas = [pa.schema([(name, plain_type(each))]) for each in (common, kind)]
             try:
                 common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
             except pa.ArrowException as error:
                 raise unreadable(path, error) from None
     return common
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) else kind
 
 
 def _too_wide(path: Path) -> InputError:

@@ -423,6 +423,39 @@ def test_iceberg_tables(tmp_path: Path) -> None:
         assert followed(error) == NAMED
 
 
+def commit(place: Path, moment: str, rows: pa.Table) -> None:
+    """Write rows as one more version of a Hudi table's only group of files."""
+    group, n = "f0000000-0000-0000-0000-000000000000-0", rows.num_rows
+    name = f"{group}_0-0-0_{moment}.parquet"
+    meta = {"commit_time": moment, "commit_seqno": moment, "record_key": "k", "partition_path": "", "file_name": name}
+    table = pa.table({f"_hoodie_{key}": [value] * n for key, value in meta.items()} | dict(rows.to_pydict()))
+    pq.write_table(table, place / name)
+    fields = [{"name": column, "type": ["null", "string"]} for column in table.column_names]
+    stats = {"fileId": group, "path": name, "prevCommit": "null", "numWrites": n, "numDeletes": 0, "numInserts": n}
+    stats |= {"numUpdateWrites": 0, "totalWriteBytes": 1, "totalWriteErrors": 0, "partitionPath": ""}
+    stats["fileSizeInBytes"] = (place / name).stat().st_size
+    schema = json.dumps({"type": "record", "name": "t", "fields": fields})
+    said = {"partitionToWriteStats": {"": [stats]}, "compacted": False, "operationType": "INSERT"}
+    (place / ".hoodie" / f"{moment}.commit").write_text(json.dumps(said | {"extraMetadata": {"schema": schema}}))
+    for state in ("commit.requested", "inflight"):
+        (place / ".hoodie" / f"{moment}.{state}").write_text("{}")
+
+
+def test_hudi_tables(tmp_path: Path) -> None:
+    pytest.importorskip("hudi")
+    place = tmp_path / "t"
+    (place / ".hoodie").mkdir(parents=True)
+    table = {"name": "t", "type": "COPY_ON_WRITE", "version": 6, "base.file.format": "PARQUET", "checksum": 1}
+    properties = [f"hoodie.table.{key}={value}" for key, value in table.items()]
+    properties += ["hoodie.timeline.layout.version=1", "hoodie.datasource.write.drop.partition.columns=false"]
+    (place / ".hoodie" / "hoodie.properties").write_text("\n".join(properties))
+    commit(place, "20240101000000000", pa.table({"left": ["gone"], "right": ["p1"]}))
+    commit(place, "20240102000000000", TABLE)
+    error = refused(place)
+    assert ": a Hudi table" in str(error)
+    assert followed(error) == NAMED
+
+
 @pytest.mark.parametrize(
     ("mark", "name"), [("_delta_log", "a Delta table"), (".hoodie", "a Hudi table"), ("metadata", "an Iceberg table")]
 )

@@ -29,6 +29,7 @@ __all__ = [
     "joined",
     "json_arrays",
     "merged",
+    "plain_type",
     "ranked",
 ]
 
@@ -166,26 +167,28 @@ def as_plain(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     if pa.types.is_dictionary(column.type):
-        column = pa.chunked_array(map(decoded, column.chunks), _without_views(column.type.value_type))
+        column = pa.chunked_array(map(decoded, column.chunks), plain_type(column.type))
     kind = column.type
     is_uuid = isinstance(kind, pa.UuidType)
-    if isinstance(kind, pa.BaseExtensionType) and (is_uuid or _is_text(_without_views(kind.storage_type))):
+    if isinstance(kind, pa.BaseExtensionType) and (is_uuid or _is_text(plain_type(kind.storage_type))):
         column, kind = column.cast(kind.storage_type), kind.storage_type
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
         column = pa.chunked_array([_hexadecimal(chunk, is_uuid) for chunk in column.chunks], pa.large_string())
     # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
-    column = column.cast(_without_views(column.type))
+    column = column.cast(plain_type(column.type))
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def decoded(keys: pa.DictionaryArray) -> pa.Array:
     """The values that a dictionary stands for; Arrow takes none out of a dictionary of views."""
-    values = keys.dictionary.cast(_without_views(keys.type.value_type))
+    values = keys.dictionary.cast(plain_type(keys.type.value_type))
     return pa.DictionaryArray.from_arrays(keys.indices, values).dictionary_decode()
 
 
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """The type that text or bytes have behind `as_plain`; other types as they are."""
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a column without what does not change them: dictionaries, views, narrow offsets."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
     if pa.types.is_string(kind) or pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) else kind
