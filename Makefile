@@ -11,7 +11,7 @@ TEST_READY := $(VENV)/.ready-to-test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu check compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu clean
+.PHONY: help run test test-all test-gpu check compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-all  the slow tests too"
 	@echo "make test-gpu  what needs a GPU, several tests at once; needs the extras cuda and pytest-xdist"
 	@echo "make check     ruff, mypy, import-linter"
+	@echo "make audit     known vulnerabilities of the installed packages, by pip-audit; needs the network"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
 	@echo "make bench-groups  groups on labelled and planted graphs, beside FRAUDAR and others (needs the labelled graphs)"
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
@@ -98,6 +99,12 @@ compare-tiers:
 
 flow-gpu:
 	$(PYTHON) benchmarks/flow_run.py
+
+# What is installed, but for mbe-stage itself, which no index has.
+audit: $(TEST_READY)
+	@$(PYTHON) tools/install.py $(VENV) --group audit
+	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/audited.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement $(VENV)/audited.txt
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info

@@ -20,13 +20,13 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import TerminationSignal
 from prefect.logging.configuration import setup_logging
 from prefect.schedules import Cron, Schedule
-from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_LOGGING_SETTINGS_PATH
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
 from flows import cliques, count_pq, groups
 from flows import enumerate as bicliques
 from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
-from flows.server import DEFAULT_PORT, api_of_one_run, configured_secret, scheduling_api
+from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
 from mbe_stage.errors import StageError
@@ -65,7 +65,7 @@ class Runnable:
     about : str
         The help of the command.
     tag : str
-        Of a deployment without tags of its own.
+        Of the runs that it serves.
     """
 
     flow: Flow[..., Any]
@@ -142,9 +142,6 @@ def flow_command(
     cron: Annotated[str | None, typer.Option("--cron", help='With --serve: when to run, e.g. "0 6 * * *".')] = None,
     timezone: Annotated[str, typer.Option("--timezone", help="With --serve: the zone of --cron.")] = "UTC",
     name: Annotated[str, typer.Option("--name", help="With --serve: the deployment's name.")] = "scheduled",
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", help="With --serve: a tag of its runs; may be repeated.")
-    ] = None,
     port: Annotated[
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
@@ -163,7 +160,7 @@ def flow_command(
         parameters["force"] = force
         with what_ends_comes_out():
             if serve_it:
-                _serve(runnable.flow, name, cron_schedule(cron, timezone), port, parameters, tags or [runnable.tag])
+                _serve(runnable, name, cron_schedule(cron, timezone), port, parameters)
             else:
                 _run_once(runnable.flow, parameters, show_it)
     except StageError as error:
@@ -227,18 +224,15 @@ def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -
             show.verification(outcome, as_json=False)
 
 
-def _serve(
-    flow: Flow[..., Any], name: str, schedule: Schedule, port: int, parameters: dict[str, Any], tags: list[str]
-) -> None:
+def _serve(runnable: Runnable, name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
     # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
-    is_secret_made = not (PREFECT_API_URL.value() or configured_secret())
+    configured = PREFECT_API_AUTH_STRING.value()
     with scheduling_api(port) as url:
-        say(f"Prefect server: {url}; this process runs {flow.name}/{name}; Ctrl-C ends both")
-        if is_secret_made:
+        say(f"Prefect server: {url}; this process runs {runnable.flow.name}/{name}; Ctrl-C ends both")
+        if (secret := PREFECT_API_AUTH_STRING.value()) != configured:
             # Log files may be readable for others.
-            is_seen_here = sys.stdout.isatty()
-            secret = PREFECT_API_AUTH_STRING.value() if is_seen_here else "set PREFECT_API_AUTH_STRING to choose it"
-            say(f"Its page asks for a secret: {secret}")
-        serve(flow, name, schedule, parameters, tags)
+            said = secret if sys.stdout.isatty() else "set PREFECT_API_AUTH_STRING to choose it"
+            say(f"Its page asks for a secret: {said}")
+        serve(runnable.flow, name, schedule, parameters, [runnable.tag])

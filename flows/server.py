@@ -31,14 +31,7 @@ from prefect.settings import (
 
 from pipeline.errors import ConfigError
 
-__all__ = [
-    "DEFAULT_PORT",
-    "api_of_one_run",
-    "configured_secret",
-    "embedded_server",
-    "has_lasting_server",
-    "scheduling_api",
-]
+__all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_server", "scheduling_api"]
 
 DEFAULT_PORT = 4200
 _HOST = "127.0.0.1"
@@ -115,7 +108,8 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     """
     _refuse_taken(port)
     url = f"http://{_HOST}:{port}/api"
-    secret = configured_secret() or f"mbe:{secrets.token_urlsafe()}"
+    configured = PREFECT_API_AUTH_STRING.value() or PREFECT_SERVER_API_AUTH_STRING.value()
+    secret = configured or f"mbe:{secrets.token_urlsafe()}"
     environment = {
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
@@ -144,11 +138,6 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
             yield url
     finally:
         _stop(process)
-
-
-def configured_secret() -> str | None:
-    """Return what Prefect's settings have as the secret of a server, ``name:password``."""
-    return PREFECT_API_AUTH_STRING.value() or PREFECT_SERVER_API_AUTH_STRING.value()
 
 
 def _free_port() -> int:

@@ -87,7 +87,28 @@ def test_installing_is_said_again_and_again(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "installing . into .venv ..."
     assert lines[-1].endswith("done")
-    assert sum("collecting numba>=0.64" in line for line in lines) >= 2
+    assert (
+        sum(bool(re.search(r"looking up numba>=0\.64(, for \d+ s)?, packages so far: 1$", line)) for line in lines) >= 2
+    )
+
+
+def test_what_is_said_is_what_goes_on(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not the last download, while all packages are unpacked; and for how long."""
+    monkeypatch.setattr(install, "_SECONDS_BETWEEN_LINES", 0.1)
+    said = ["Collecting a", "Collecting oauthlib", "  Downloading oauthlib-3.3.1-py3-none-any.whl.metadata (7 kB)"]
+    said += ["Installing collected packages: a, oauthlib"]
+    program = "import time\nfor line in " + repr(said) + ": print(line, flush=True); time.sleep(1)"
+    assert install._run([sys.executable, "-c", program], "installing . into .venv") == 0
+    lines = [line.split(" s  ")[1] for line in capsys.readouterr().out.splitlines()[1:-1]]
+    kinds = list(dict.fromkeys(re.sub(r", for \d+ s", "", line) for line in lines))
+    assert kinds == [
+        "looking up a, packages so far: 1",
+        "looking up oauthlib, packages so far: 2",
+        "installing 2 packages",
+    ]
+    assert any(re.fullmatch(r"installing 2 packages, for \d+ s", line) for line in lines)
 
 
 def test_what_failed_is_shown(install: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,21 @@ _NAMES_OF_FILE = re.compile(r"((?:`\w+`(?:, | and )?)+) of `([\w/]+\.py)`")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#]+)?(?:#([^)]+))?\)|src=\"([^\"]+)\"")
 _COMMANDS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+
+
+def test_what_a_block_needs_beside_the_package_is_named_above_it() -> None:
+    """After `make run` there are the base dependencies alone."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    there = {re.split(r"[><=!]", line)[0].replace("pyyaml", "yaml") for line in project["dependencies"]}
+    there |= {"mbe_stage", "pipeline", *sys.stdlib_module_names}
+    asked = set()
+    for found in re.finditer(r"(?:[^\n]*\n){2}\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for package in re.findall(r"^(?:import|from) (\w+)", found[1], re.MULTILINE):
+            if package not in there:
+                asked.add(package)
+                assert f"`.venv/bin/pip install {package}`" in found[0], found[0]
+    assert asked == {"pandas", "duckdb"}
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _run(command: list[str], what: str) -> int:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     lines: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_read, args=(process, lines), daemon=True).start()
-    said, latest = list[str](), "at it"
+    said, latest, since, n_packages = list[str](), "at it", start, 0
     try:
         while True:
             try:
@@ -67,12 +67,16 @@ def _run(command: list[str], what: str) -> int:
                 if line is None:
                     break
                 said.append(line)
-                latest = _shortened(line) or latest
+                n_packages += line.startswith("Collecting")
+                if _shortened(line):
+                    latest, since = _shortened(line), time.monotonic()
             except queue.Empty:
                 pass
             if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
                 last = time.monotonic()
-                print(f"  {last - start:3.0f} s  {latest}", flush=True)
+                found = f", packages so far: {n_packages}" if n_packages and "packages" not in latest else ""
+                stands = f", for {last - since:.0f} s" if last - since >= _SECONDS_BETWEEN_LINES else ""
+                print(f"  {last - start:3.0f} s  {latest}{stands}{found}", flush=True)
     finally:
         # Ctrl-C reaches it as well: whatever it was about is over before anything else is begun.
         code = process.wait()
@@ -94,11 +98,15 @@ def _shortened(line: str) -> str:
     """What a line of pip says goes on."""
     words = line.split()
     if line.startswith("Installing collected packages"):
-        return f"unpacking {len(words) - 3} packages"
-    if words[:1] in (["Collecting"], ["Downloading"]):
-        # Of a file only the name and the version.
-        return f"{words[0].lower()} {'-'.join(words[1].split('-')[:2])}"
-    return ""
+        return f"installing {len(words) - 3} packages"
+    if words[:1] == ["Collecting"]:
+        return f"looking up {words[1]}"
+    if words[:1] == ["Downloading"] and "metadata" not in words[1]:
+        # Of a file only the name and the version. It is done once pip says something else.
+        return f"downloading {'-'.join(words[1].split('-')[:2])}"
+    if line.startswith("INFO: pip is looking at multiple versions"):
+        return "comparing versions"
+    return f"{line[:1].lower()}{line[1:]}" if words[:1] in (["Building"], ["Preparing"]) else ""
 
 
 if __name__ == "__main__":

@@ -13,18 +13,17 @@ __all__ = ["ClosedNanny", "ClosedScheduler", "ClosedWorker", "without_http"]
 _distributed: Any = importlib.import_module("distributed")
 
 
-class ClosedScheduler(_distributed.Scheduler):  # type: ignore[misc]  # Dask's, without types here
+class _Closed:
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Open nothing; Dask has no setting for that."""
+
+
+class ClosedScheduler(_Closed, _distributed.Scheduler):  # type: ignore[misc]  # Dask's, without types here
     """A scheduler that opens no HTTP port."""
 
-    def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Open nothing, as Dask itself has no setting for it."""
 
-
-class ClosedWorker(_distributed.Worker):  # type: ignore[misc]
+class ClosedWorker(_Closed, _distributed.Worker):  # type: ignore[misc]
     """A worker that opens no HTTP port."""
-
-    def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Open nothing, as Dask itself has no setting for it."""
 
 
 class ClosedNanny(_distributed.Nanny):  # type: ignore[misc]

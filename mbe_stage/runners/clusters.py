@@ -87,7 +87,8 @@ def dask_cluster(
         except (OSError, TimeoutError, RuntimeError) as error:
             raise ClusterLost(
                 f"a worker ended while the cluster of this machine started ({error.__cause__ or error}): expected all "
-                "workers to stay; give it memory for each, or take fewer --workers"
+                "workers to stay; give each memory, take fewer --workers, or, in a script of yours, start the cluster below "
+                "if __name__ == '__main__'"
             ) from None
         runner = DaskRunner(client, shares_machine=True)
         if problem is not None and not gpus:
@@ -111,7 +112,8 @@ def _own_room() -> tempfile.TemporaryDirectory[str]:
     Dask's is one for all users, and a place that Python imports modules from.
     """
     config = importlib.import_module("dask").config
-    return tempfile.TemporaryDirectory(prefix="mbe-dask-", dir=config.get("temporary-directory", None))
+    below = config.get("temporary-directory", None)
+    return tempfile.TemporaryDirectory(prefix="mbe-dask-", dir=below, ignore_cleanup_errors=True)
 
 
 @contextmanager
