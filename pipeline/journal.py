@@ -311,10 +311,10 @@ def begun_journal(room: Path, header: Header) -> Journal:
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
-        from pipeline.stores.mirror import address_of
+        from pipeline.stores.mirror import meant_for
         from pipeline.stores.part_objects import fetch_kept, remove_fetched
 
-        if {entry.store for entry in stored} != {address_of(room.parents[1])}:
+        if {entry.store for entry in stored} != {meant_for(room.parents[1])}:
             raise PublishError(
                 f"{room}: cannot be resumed: its journal names parts in another store; expected parts of this output "
                 "directory; begin anew, without --resume"
@@ -383,7 +383,7 @@ def _damage(room: Path, entry: FileEntry) -> str | None:
     path = room / entry.path
     # Beside the directories of parts are the lock and the journal itself.
     if "/" not in entry.path or not is_file_within(room, entry.path):
-        return f"{path}: is missing, or no file of this run"
+        return f"{path}: {'is no file of this run' if os.path.lexists(path) else 'is missing'}"
     if path.stat().st_size != entry.bytes:
         return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
     try:

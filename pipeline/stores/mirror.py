@@ -34,6 +34,7 @@ __all__ = [
     "addresses_in",
     "adopt",
     "local_path",
+    "meant_for",
     "remove_rooms",
     "unfinished_rooms",
 ]
@@ -189,15 +190,19 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
     return removed
 
 
-def _roots_of(address: Address) -> list[Path]:
-    """The directories of this user that were made for an address."""
-    found = []
-    for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def meant_for(root: Path) -> str | None:
+    """The address that such a directory of this user was made for; None of any other."""
+    if root.name.startswith(_PREFIX):
         # What is not ours, removed just now, or not complete yet, is none.
         with suppress(OSError, UnicodeError), _opened(root):
-            if (root / _ADDRESS).read_text(encoding="utf-8") == str(address):
-                found.append(root.resolve())
-    return found
+            return (root / _ADDRESS).read_text(encoding="utf-8")
+    return None
+
+
+def _roots_of(address: Address) -> list[Path]:
+    """The directories of this user that were made for an address."""
+    roots = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
+    return [root.resolve() for root in roots if meant_for(root) == str(address)]
 
 
 def _remove_all_but_rooms(root: Path, within: int, kept_days: float) -> None:

@@ -136,6 +136,8 @@ def test_parts_of_another_store_are_not_asked_for(tmp_path, edges, store) -> Non
         record["files"] = [{**entry, "store": store, "name": f".staging/{room.name}.parts/a/{entry['path']}"}]
 
     rewritten(room, change)
+    # What says of a temporary directory of ours which store it is for says nothing here.
+    (tmp_path / "out/.address").write_text(store)
     with pytest.raises(PublishError, match="its journal names parts in another store"):
         run(config, resume=True)
 

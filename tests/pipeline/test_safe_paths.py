@@ -91,9 +91,9 @@ def test_links_on_the_way_and_what_is_no_file(tmp_path: Path) -> None:
 def test_what_cannot_be_read_and_what_is_too_deep(tmp_path: Path) -> None:
     assert dict(entries_below(tmp_path / "missing")) == {".": "cannot be read (No such file or directory)"}
     deep = tmp_path
-    for _ in range(1500):
+    for _ in range(600):
         deep = deep / "a"
-        os.mkdir(deep) if len(str(deep)) < 4000 else None
+        deep.mkdir()
     (entry,) = entries_below(tmp_path)
     assert entry[1] == "is no regular file"
     assert odd_entry(tmp_path) is not None
