@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -104,6 +105,8 @@ def remove_tree(path: Path, above: int) -> None:
     """
     try:
         shutil.rmtree(path.name, dir_fd=above)
+    except RecursionError:
+        raise OSError(errno.ELOOP, "it is nested too deep", str(path)) from None
     except OSError as error:
         error.filename = str(path)
         raise

@@ -349,10 +349,10 @@ def _names_in_comment(
     if not comments or config.header is not None or config.comment is not None:
         return None
     line, text = comments[-1]
+    bare = text.lstrip("#%")
     later = next((row for row in data if row[0].lstrip()[:1] == text[0]), None)
     if later is not None:
         raise _may_be_comment(path, line + bare[:1].isspace(), joined(later), text[0])
-    bare = text.lstrip("#%")
     cells = next(iter(split_rows(bare.strip(), delimiter)), [])
     if len(cells) != len(data[0]):
         return None
