@@ -45,6 +45,7 @@ from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table, results_table
 from benchmarks.targets import geometric_mean, ratio_to_best, targets
 from mbe_stage import BipartiteCSR, Execution, Progress, UndirectedCSR
+from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
@@ -444,21 +445,48 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
     facts |= dict.fromkeys(("visited", "pieces", "nodes", "pool_words", "quanta", "plan_bytes"), 1)
     facts |= {"least_busy_ns": 300_000, "median_busy_ns": 375_000, "most_busy_ns": 750_000}
     peers = cliques_gpu.PEERS["wiki_Vote"]
-    found = [peers.n_cliques, peers.n_cliques, peers.n_cliques - 1]
+    found = [peers.n_cliques] * 4
+    options: list[set[str]] = []
 
-    def run(*_: object, statistics: dict[str, int], **__: object) -> list[CliqueBlock]:
+    def run(*_: object, statistics: dict[str, int], **given: object) -> list[CliqueBlock]:
+        options.append({*given})
         statistics.update(facts)
-        return [CliqueBlock(found.pop(0))]
+        return [CliqueBlock(found.pop())]
+
+    def enumerate_into(sink: object, *given: object) -> None:
+        # As a user calls it: nothing beside graph, query, execution and engine.
+        assert len(given) == 4
+        sink.accept(CliqueBlock(found.pop()))
 
     monkeypatch.setattr(cliques_gpu.engine_cuda, "run", run)
+    monkeypatch.setattr(cliques_gpu.engine_cuda, "device_blocks", run)
+    monkeypatch.setattr(cliques_gpu, "enumerate_cliques_into", enumerate_into)
+    synchronized = SimpleNamespace(deviceSynchronize=lambda: None)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=synchronized)))
     graph = UndirectedCSR.from_edges([0], [1])
     right = cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)
     assert right["right"] is True
     assert right["times RDMCE"] == pytest.approx(0.0016 / 0.0005)
     assert right["busy"] == pytest.approx(0.75)
     assert [right[f"{which} load"] for which in ("least", "median", "most")] == pytest.approx([0.8, 1.0, 2.0])
-    found += [peers.n_cliques]
+    assert right["seconds"] < 1
+    found[:] = [peers.n_cliques, peers.n_cliques, peers.n_cliques, peers.n_cliques - 1]
     assert cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)["right"] is False
+    # What is switched for the ablation is no user's, and has no such time.
+    found[:] = [peers.n_cliques] * 2
+    switched = cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1, Techniques.switched("joins"))
+    assert switched["right"] is True
+    assert "seconds" not in switched
+    found[:] = [peers.n_cliques] * 4
+    assert cliques_gpu._row("wiki_Vote", graph, CliqueDetail.MEMBERS, 1, on_device=True)["right"] is True
+    assert set().union(*options) == {"techniques"}
+
+
+def test_no_benchmark_of_times_takes_options_for_tests() -> None:
+    """Fields of a memory plan are for tests: whoever calls the library cannot set them."""
+    for path in Path(bench.__file__).parent.glob("*.py"):
+        for call in (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)):
+            assert "sizes" not in {keyword.arg for keyword in call.keywords} or path.name == "bench_diff.py", path
 
 
 def test_cliques_of_a_projection_are_counted_or_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mbe_stage.groups.members import GroupMembers
 from pipeline import Config, comparison, run
 from pipeline.backends.arrow import block_writer
 from pipeline.backends.arrow.block_writer import BlockWriter
+from pipeline.backends.arrow.parts import PartNames
+from pipeline.backends.arrow.summaries import Summaries
+from pipeline.clean.events import Events
+from pipeline.config import InputConfig
+from pipeline.errors import ConfigError, InputError, PublishError
+from pipeline.ingest import ingest
 from pipeline.outputs.derived import GuardedCollector
+from pipeline.outputs.groups.chosen import edges_of
+from pipeline.outputs.groups.times import figures_of, times_table
+from pipeline.reading import check_members
 from pipeline.report.heat_grid import Axis, Cell, HeatWords, heat_grid
+from pipeline.report.markdown import _cell
 from pipeline.stores.cells import NumberedCell
 from pipeline.stores.failures import StoreConflict
+from pipeline.strict_yaml import parse_yaml
+from tests.pipeline.groups_support import EDGES as GROUPS
+from tests.pipeline.groups_support import planted, rows
+from tests.pipeline.groups_support import settings as groups_settings
+from tests.pipeline.output_support import edge_data
 
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
 
@@ -207,3 +223,150 @@ def test_who_sees_eight_greater_numbers_has_lost(greater: int, has_won: bool) ->
         with pytest.raises(StoreConflict):
             cell.write(b"mine", 2)
     assert ("latest/00000003" in names.content) == has_won
+
+
+@pytest.mark.parametrize(("seconds", "window"), [(3599, "1h"), (3600, "1d"), (86_399, "1d"), (86_400, "3d")])
+def test_a_window_ends_before_its_width(seconds: int, window: str) -> None:
+    """Two events that are a whole width apart are in no window of that width together."""
+    edges = pa.table({"l": ["a"], "r": ["x"]})
+    graph = edge_data(list(zip(edges["l"].to_pylist(), edges["r"].to_pylist(), strict=True))).graph()
+    one = np.zeros(2, np.int32)
+    events = Events(one, one, None, np.array([0, seconds * 1_000_000], np.int64))
+    (found,) = figures_of(events, edges_of(graph, GroupMembers.of([([0], [0])])), graph.n_right)
+    assert (found.busiest_window, found.busiest_share) == (window, 1.0)
+
+
+@pytest.mark.parametrize(("minutes", "step"), [(119, 60), (120, 180), (3 * 119, 180), (3 * 120, 600)])
+def test_a_time_line_has_120_parts_at_most(minutes: int, step: int) -> None:
+    edges = edge_data([("a", "x")])
+    graph, one = edges.graph(), np.zeros(2, np.int32)
+    events = Events(one, one, None, np.array([0, minutes * 60_000_000], np.int64))
+    found = figures_of(events, edges_of(graph, GroupMembers.of([([0], [0])])), graph.n_right)
+    times = times_table(np.array([7]), found).to_pylist()
+    assert [row["seconds"] for row in times] == [step, step]
+    assert (times[-1]["start"] - times[0]["start"]).total_seconds() // step < 120
+
+
+@pytest.mark.parametrize(("seconds", "is_taken"), [(10**11 - 1, True), (10**11, False)])
+@pytest.mark.parametrize("setting", [{"time_bucket": "1d"}, {"time_from": "2024-01-01"}])
+def test_numbers_are_seconds_below_ten_to_the_eleventh(seconds: int, is_taken: bool, setting: Any) -> None:
+    edges = pa.table({"l": ["a", "b"], "r": ["x", "y"], "t": [1_700_000_000, seconds]})
+    asked = InputConfig(timestamp="t", **setting)
+    if is_taken:
+        assert ingest(asked, edges).facts.n_edges == (2 if "time_bucket" in setting else 1)
+    else:
+        with pytest.raises(InputError, match="no seconds since 1970"):
+            ingest(asked, edges)
+
+
+def yaml_of(values: int) -> str:
+    return "a: [" + ", ".join(["1"] * values) + "]\n"
+
+
+def nested(depth: int) -> str:
+    return "a: " + "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("largest", "refused"),
+    [
+        ("#" * ((1 << 18) - 5) + "\na: 1", "longer than 262,144 characters"),
+        (nested(19), "nested more than 20 deep"),
+        (yaml_of(10_000 - 3), "more than 10,000 values"),
+    ],
+)
+def test_the_largest_configuration_is_read(largest: str, refused: str) -> None:
+    assert "a" in parse_yaml(largest, "job.yaml")
+    more = {"longer": "#" + largest, "nested": nested(20), "more": yaml_of(10_000 - 2)}[refused.split()[0]]
+    with pytest.raises(ConfigError, match=refused):
+        parse_yaml(more, "job.yaml")
+
+
+@pytest.mark.parametrize(("vertex", "is_there"), [(2, True), (3, False), (-1, False)])
+def test_a_member_is_below_the_number_of_vertices(tmp_path: Path, vertex: int, is_there: bool) -> None:
+    rows = pa.record_batch({"left": [[0, vertex]], "n_left": pa.array([2], pa.int32())})
+    if is_there:
+        check_members(tmp_path, rows, "left", 3)
+    else:
+        with pytest.raises(PublishError, match="expected ids below 3"):
+            check_members(tmp_path, rows, "left", 3)
+
+
+def test_the_first_group_is_in_the_report_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.report.groups._MOST_BYTES", 1)
+    page = (run(groups_settings(tmp_path), GROUPS).run_dir / "report.html").read_text()
+    assert "The first 1, which fill this page and are searched here, of 2 groups" in page
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_four_shades_part_the_numbers_evenly(most: int) -> None:
+    """As powers: a number is in the k-th shade from ``(1 + most) ** (k / 4) - 1`` on."""
+    for n in range(1, most + 1):
+        shade = "░▒▓█".index(_cell(n, math.log1p(most))[0])
+        assert (1 + most) ** (shade / 4) <= (1 + n) * (1 + 1e-9)
+        assert shade == 3 or (1 + n) < (1 + most) ** ((shade + 1) / 4) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_as_many_groups_as_may_differ_are_looked_at(tmp_path: Path, spare: int) -> None:
+    other = planted(1, ((8, 5), (6, 7)))
+    first = run(groups_settings(tmp_path / "a"), GROUPS)
+    keys = [{row["group_key"] for row in rows(made.run_dir, "groups")} for made in (first, _made(tmp_path, other))]
+    config = groups_settings(tmp_path / "a", output={"compare": len(keys[0] ^ keys[1]) + spare})
+    found = run(config, other).manifest.derived_comparison["groups"]
+    assert (found.n_same is None) == (spare < 0)
+
+
+def _made(tmp_path: Path, edges: pa.Table) -> Any:
+    return run(groups_settings(tmp_path / "b"), edges)
+
+
+class Slow(int):
+    """A number whose sum and comparison take a moment: another thread comes in between unless a lock keeps it out."""
+
+    def __add__(self, other: int) -> Slow:
+        time.sleep(0.002)
+        return Slow(int(self) + other)
+
+    def __sub__(self, other: int) -> Slow:
+        return Slow(int(self) - other)
+
+    def __gt__(self, other: int) -> bool:
+        found = int(self) > other
+        time.sleep(0.002)
+        return found
+
+
+def at_once(action: Any, n: int = 8) -> list[Any]:
+    """What an action gives that several threads begin together."""
+    start, found = threading.Barrier(n), []
+
+    def act() -> None:
+        start.wait()
+        found.append(action())
+
+    threads = [threading.Thread(target=act) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_no_two_writers_get_the_same_part(tmp_path: Path) -> None:
+    names = PartNames(tmp_path / "rows")
+    names.n_taken = Slow(0)
+    assert sorted(path.name for path in at_once(names.take)) == [f"part-{n:05}.parquet" for n in range(8)]
+
+
+def test_threads_make_no_more_sums_than_memory_allows() -> None:
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(SimpleNamespace(n_bytes=1, add=lambda _block, _keys: time.sleep(0.005), merge=lambda _: None))
+        return made[-1]
+
+    summaries: Summaries[Any] = Summaries(make, most_bytes=2)
+    summaries._n_more = Slow(2)
+    at_once(lambda: summaries.add(None, np.zeros(0)))
+    assert len(made) == 3
