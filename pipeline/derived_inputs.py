@@ -56,14 +56,7 @@ class DerivedInput(BaseModel):
 
     @property
     def classes_text(self) -> str:
-        """One line about the classes, those with most keys first; empty without classes.
-
-        Examples
-        --------
-        >>> each = LabelClass(name="fraud", taken="positive", keys=1200)
-        >>> DerivedInput(source="l.csv", rows=1200, fingerprint="", classes=(each,)).classes_text
-        "'fraud' positive (1,200)"
-        """
+        """One line about the classes, those with most keys first; empty without classes."""
         ordered = sorted(self.classes, key=lambda each: (-each.keys, each.name))
         told = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
         return ", ".join(told) + (f" and {len(ordered) - len(told):,} more classes" if len(ordered) > len(told) else "")

@@ -47,7 +47,6 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """``did you mean 'that'? ``, or nothing if no name is near; case makes no difference."""
     written = {each.casefold(): each for each in names}
     near = difflib.get_close_matches(name.casefold(), written, n=1)
-    if near and len(near[0]) < 4 and near[0][:1] != name[:1].casefold():
-        # Of cpu and gpu neither is the other mistyped.
-        return ""
-    return f"did you mean {written[near[0]]!r}? " if near else ""
+    # Of cpu and gpu neither is the other mistyped.
+    is_meant = bool(near) and (len(near[0]) > 3 or near[0][:1] == name[:1].casefold())
+    return f"did you mean {written[near[0]]!r}? " if is_meant else ""

@@ -74,13 +74,8 @@ class Ranks(_Frozen):
     def lines(self) -> list[tuple[str, str]]:
         """For people: one line each, with its name first, and one on all."""
         lines = [(rank.name, _in_words(rank)) for rank in self.each]
-        return [
-            *lines,
-            (
-                "skew",
-                f"{percent_text(self.skew, 0, '%')} above the mean of what they were at work, in {self.seconds:.1f} s",
-            ),
-        ]
+        skew = percent_text(self.skew, 0, "%")
+        return [*lines, ("skew", f"{skew} above the mean of what they were at work, in {self.seconds:.1f} s")]
 
 
 def ranks_of(facts: StreamFacts) -> Ranks | None:

@@ -16,14 +16,7 @@ def plural(number: int, singular: str, several: str | None = None) -> str:
 
 
 def percent_text(share: float, digits: int | None = None, unit: str = " %") -> str:
-    """A share as a percentage that never says 0 or 100 unless it is exactly that.
-
-    Parameters
-    ----------
-    share : float
-    digits : int, optional
-        Digits after the point; by default as few as tell it.
-    unit : str
+    """A share as a percentage that never says 0 or 100 unless it is exactly that; by default with few digits.
 
     Examples
     --------

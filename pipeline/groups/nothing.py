@@ -22,13 +22,7 @@ _MOST_SHAPES = 1_000_000
 
 
 def nothing_significant(run_path: Path, manifest: Manifest) -> str:
-    """One sentence, without its full stop, about a run whose groups are none or all muted.
-
-    Parameters
-    ----------
-    run_path : Path
-    manifest : Manifest
-    """
+    """One sentence, without its full stop, about a run whose groups are none or all muted."""
     counts = manifest.derived["groups"]
     n, n_significant = manifest.n_found + counts.get("half_later_bicliques", 0), counts["significant_candidates"]
     unseen = _not_looked_at(manifest)

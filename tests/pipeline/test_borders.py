@@ -36,6 +36,7 @@ from pipeline.report.markdown import _cell
 from pipeline.stores.cells import NumberedCell
 from pipeline.stores.failures import StoreConflict
 from pipeline.strict_yaml import parse_yaml
+from tests.patience import PATIENCE
 from tests.pipeline.groups_support import EDGES as GROUPS
 from tests.pipeline.groups_support import planted, rows
 from tests.pipeline.groups_support import settings as groups_settings
@@ -82,7 +83,7 @@ def test_a_derived_output_takes_one_block_at_a_time(tmp_path: Path, names: list[
 
     def call(number: int) -> None:
         name = names[number % len(names)]
-        start.wait()
+        start.wait(PATIENCE)
         for _ in range(10):
             getattr(guarded, name)(*calls[name])
 
@@ -342,7 +343,7 @@ def at_once(action: Any, n: int = 8) -> list[Any]:
     start, found = threading.Barrier(n), []
 
     def act() -> None:
-        start.wait()
+        start.wait(PATIENCE)
         found.append(action())
 
     threads = [threading.Thread(target=act) for _ in range(n)]

@@ -118,13 +118,7 @@ def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
 
 
 def _check_classes(raw: RawEdges, column: pa.ChunkedArray, asked: GroupsSection) -> None:
-    """Refuse labels if nothing says which of them are known cases, or which are not.
-
-    Raises
-    ------
-    InputError
-        A class is neither by its name nor by the settings, or none is negative, or the settings name other classes.
-    """
+    """Refuse labels if nothing says which of them are known cases, if none is negative, or if a setting is mistyped."""
     names = sorted(pc.unique(column).to_pylist())
     has_classes = "class" in raw.names
     words = {asked.word(name) for name in names}
@@ -132,13 +126,9 @@ def _check_classes(raw: RawEdges, column: pa.ChunkedArray, asked: GroupsSection)
     checked = {how: given for how, given in asked.names_classes.items() if has_classes or how == "positive"}
     for how, given in checked.items():
         if given and names and not words & {asked.word(each) for each in given}:
-            key = setting(f"groups.{how}")
-            raise _of_classes(
-                raw,
-                found=f"none of the classes that {key} names ({_named(map(str, given))})",
-                expected=f"one of {_named(names)}",
-                remedy=f"{did_you_mean(str(given[0]), names)}correct {key}",
-            )
+            key, meant = setting(f"groups.{how}"), did_you_mean(str(given[0]), names)
+            found = f"none of the classes that {key} names ({_named(map(str, given))})"
+            raise _of_classes(raw, found, f"one of {_named(names)}", f"{meant}correct {key}")
     if len(names) > _MOST_CLASSES:
         remedy = "check that the column holds classes"
         raise _of_classes(raw, f"{len(names):,} classes", f"at most {_MOST_CLASSES:,}", remedy)
@@ -164,11 +154,12 @@ def _unsure(raw: RawEdges, taken: Mapping[str, str | None], unsure: Sequence[str
         remedy=f"name the classes that are no known cases with {setting('groups.negative')}, or those that are with "
         f"{setting('groups.positive')}",
     )
-    error.settings = tuple(
-        {f"groups.{each}": [*names, *name]}
-        for name in ([name] for name in unsure[:_NAMED])
-        for each, names in known.items()
-    ) or ({"groups.positive": known["positive"]},)
+    ways: list[dict[str, object]] = [
+        {f"groups.{each}": [*names, name]} for name in unsure[:_NAMED] for each, names in known.items()
+    ]
+    if not ways and known["positive"]:
+        ways.append({"groups.positive": known["positive"]})
+    error.settings = tuple(ways)
     return error
 
 
@@ -181,10 +172,8 @@ def _is_number(name: str) -> bool:
 
 
 def _named(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(map(shortened, listed[:_NAMED])) + (
-        f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
-    )
+    listed = list(map(shortened, names))
+    return ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else "")
 
 
 def _texts(raw: RawEdges, role: str) -> pa.Array:

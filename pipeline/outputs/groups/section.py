@@ -12,17 +12,19 @@ from pipeline.section import Section
 
 __all__ = ["GroupsSection"]
 
-_BAR = "|"
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
 
 
 # Names of classes that are plain, as `GroupsSection.word` has them. -1 is not: some data sets mark fakes with it.
-_POSITIVE = frozenset(
-    "1|1.0|true|t|yes|y|positive|pos|fraud|fraudulent|fraudster|fake|bot|spam|spammer|scam|scammer|bad|malicious|malware"
-    "|abuse|abuser|abusive|illicit|criminal|sybil|mule|money mule|anomaly|anomalous|phishing|attacker".split(_BAR)
+_POSITIVE = _words(
+    "1,1.0,true,t,yes,y,positive,pos,fraud,fraudulent,fraudster,fake,bot,spam,spammer,scam,scammer,bad,malicious,malware,"
+    "abuse,abuser,abusive,illicit,criminal,sybil,mule,money mule,anomaly,anomalous,phishing,attacker"
 )
-_NEGATIVE = frozenset(
-    "0|0.0|false|f|no|n|negative|neg|normal|good|benign|trusted|trustworthy|honest|legit|legitimate|licit|genuine|clean"
-    "|human|real|authentic|safe|valid|innocent|ham".split(_BAR)
+_NEGATIVE = _words(
+    "0,0.0,false,f,no,n,negative,neg,normal,good,benign,trusted,trustworthy,honest,legit,legitimate,licit,genuine,clean,"
+    "human,real,authentic,safe,valid,innocent,ham"
 )
 
 
@@ -33,9 +35,7 @@ class GroupsSection(Section):
     NEGATIVE_WORDS: ClassVar = _NEGATIVE | {
         f"{no}{word}" for no in ("no ", "not ", "non ", "non") for word in _POSITIVE
     }
-    UNLABELLED_WORDS: ClassVar = frozenset(
-        ("unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "null", "nan", "na", "n/a", "?")
-    )
+    UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Most groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
@@ -104,11 +104,5 @@ class GroupsSection(Section):
 
     @staticmethod
     def word(name: object) -> str:
-        """A class as classes are compared: in lower case, with spaces for ``_`` and ``-`` between words.
-
-        Examples
-        --------
-        >>> GroupsSection.word(" Non-Fraud "), GroupsSection.word(0), GroupsSection.word("-1")
-        ('non fraud', '0', '-1')
-        """
+        """A class as classes are compared: in lower case, with spaces for ``_`` and ``-`` between words."""
         return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", str(name).strip().casefold())
