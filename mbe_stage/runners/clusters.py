@@ -87,8 +87,8 @@ def dask_cluster(
         except (OSError, TimeoutError, RuntimeError) as error:
             raise ClusterLost(
                 f"a worker ended while the cluster of this machine started ({error.__cause__ or error}): expected all "
-                "workers to stay; give each memory, take fewer --workers, or, in a script of yours, start the cluster below "
-                "if __name__ == '__main__'"
+                "workers to stay; give each memory, take fewer --workers, or, in a script of yours, start the cluster "
+                "below if __name__ == '__main__'"
             ) from None
         runner = DaskRunner(client, shares_machine=True)
         if problem is not None and not gpus:
