@@ -39,7 +39,7 @@ _EXACT_FLOATS = 2.0**53
 # Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
-_AS_STRING = {"input.key_type": "string"}
+_AS_STRING: dict[str, object] = {"input.key_type": "string"}
 # What JSON escapes within quotes, the backslash first: the others bring backslashes of their own.
 _ESCAPED = {character: json.dumps(character)[1:-1] for character in ("\\", '"', *map(chr, range(32)))}
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
