@@ -185,7 +185,8 @@ def split_rows(text: str, delimiter: str) -> list[list[str]]:
             for line in lines_of(text)
         ]
     try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        between = io.StringIO(text, newline="")
+        return list(csv.reader(between, delimiter=delimiter, skipinitialspace=delimiter != " "))
     except csv.Error:
         # A field longer than the module's limit: the first lines are enough to see the dialect.
         return [line.split(delimiter) if line else [] for line in lines_of(text)]
@@ -229,10 +230,6 @@ def rows_of(path: Path, config: InputConfig, dialect: Dialect) -> Iterator[tuple
                 line = reader.line_num + 1
     finally:
         csv.field_size_limit(limit)
-
-
-def _pads_quotes(row: list[str]) -> bool:
-    return any(cell[:1] == " " and cell.lstrip().startswith('"') for cell in row)
 
 
 def _pads_unquoted(body: str, delimiter: str) -> bool:
