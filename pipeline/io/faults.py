@@ -22,7 +22,8 @@ def place_of_row(path: Path, config: InputConfig, dialect: Dialect, row: int) ->
         line, fields = next(itertools.islice(rows_of(path, config, dialect), row, None))
     except csv.Error:
         return Place(f"{path}, row {row + 1}")
-    return Place(f"{path}, line {line}", joined(fields) if len(fields) > 1 else None)
+    text = " ".join(fields) if dialect.delimiter == WHITESPACE else joined(fields)
+    return Place(f"{path}, line {line}", text if len(fields) > 1 else None)
 
 
 def find_fault(path: Path, config: InputConfig, dialect: Dialect) -> None:

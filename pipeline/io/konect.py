@@ -6,7 +6,6 @@ are kept as they stand.
 
 from __future__ import annotations
 
-import functools
 import logging
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_konect
 from pipeline.io.raw import RawEdges, refuse_two_sets
-from pipeline.io.text import open_text
-from pipeline.io.whitespace import read_fields
+from pipeline.io.snap import read_lines
 
 __all__ = ["read"]
 
@@ -36,9 +34,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             path,
             kind[1].decode(),
         )
-    return read_fields(
-        functools.partial(open_text, path, config, opener=open_konect), str(path), "konect", b"%", config
-    )
+    return read_lines(path, config, "konect", "%")
 
 
 def _member(directory: Path) -> Path:

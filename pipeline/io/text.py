@@ -5,13 +5,13 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.compression import open_bytes
+from pipeline.io.compression import open_konect
 from pipeline.io.whitespace import IteratorStream
 from pipeline.naming import setting
 
@@ -28,8 +28,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-
-Open = Callable[[Path], io.BufferedReader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def lines_of(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def read_sample(path: Path, config: InputConfig, opener: Open = open_bytes) -> Sample:
+def read_sample(path: Path, config: InputConfig) -> Sample:
     """Read the beginning of a text, as `open_text` gives it.
 
     Raises
@@ -68,15 +66,15 @@ def read_sample(path: Path, config: InputConfig, opener: Open = open_bytes) -> S
     InputError
         As `open_text`.
     """
-    with open_text(path, config, opener=opener) as stream:
+    with open_text(path, config) as stream:
         head = stream.read(_SAMPLE_BYTES)
         while head.count(b"\n") < 2 and len(head) < _LONGEST_SAMPLE and (more := stream.read(len(head) or 1)):
             head += more
         return Sample(head.decode(errors="replace"), whole=not stream.read(1))
 
 
-def open_text(path: Path, config: InputConfig, blank: int = 0, opener: Open = open_bytes) -> io.BufferedReader:
-    """Open a text as UTF-8 without a byte order mark.
+def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedReader:
+    """Open a text as UTF-8 without a byte order mark; of an archive its member ``out.*``.
 
     Parameters
     ----------
@@ -85,15 +83,13 @@ def open_text(path: Path, config: InputConfig, blank: int = 0, opener: Open = op
         `encoding`, `skip_lines` and `comment` are applied: lines to leave out come as blank lines.
     blank : int
         Lines at the start that come as blank lines whatever `skip_lines` is.
-    opener : callable
-        Opens the decompressed bytes.
 
     Raises
     ------
     InputError
         The encoding is unknown; while reading, bytes are not in that encoding.
     """
-    stream = opener(path)
+    stream = open_konect(path)
     head = stream.peek(4)[:4]
     encoding = encoding_of(path, head, config)
     n_blank = max(blank, config.skip_lines or 0)
@@ -108,8 +104,8 @@ def open_text(path: Path, config: InputConfig, blank: int = 0, opener: Open = op
     if n_blank:
         chunks = _without_first(chunks, n_blank)
     if comment:
-        pattern = re.compile(rb"(?m)^[ \t]*" + re.escape(comment) + rb"[^\n]*")
-        chunks = (pattern.sub(b"", block) for block in _whole_lines(chunks))
+        pattern = re.compile(rb"(?m)^[ \t]*" + re.escape(comment) + rb"[^\r\n]*")
+        chunks = (pattern.sub(b"", block) if comment in block else block for block in _whole_lines(chunks))
     return io.BufferedReader(IteratorStream(chunks), _BLOCK_BYTES)
 
 

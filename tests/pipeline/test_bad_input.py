@@ -151,7 +151,7 @@ TEXTS = {
         {},
         ["line 4", "column 'right'", "'x' in the line '3 x'", "key_type to string"],
     ),
-    "konect: one field": ("out.g", "% bip\n1\n2\n", {}, ["line 2: one field", "at least a left and a right id"]),
+    "konect: one field": ("out.g", "% bip\n1\n2\n", {}, ["line 2: one field", "expected 2 fields"]),
     "konect: comments only": ("out.g", "% bip\n% none\n", {}, ["no data line"]),
     "konect: no timestamp": (
         "out.g",
