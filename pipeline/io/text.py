@@ -18,7 +18,7 @@ from pipeline.naming import setting
 __all__ = ["Sample", "encoding_of", "lines_of", "not_in_encoding", "open_text", "read_sample"]
 
 _BLOCK_BYTES = 4 << 20
-_SAMPLE_BYTES = 256 << 10
+_SAMPLE_BYTES = 64 << 10
 _LONGEST_SAMPLE = 64 << 20
 _LINE_END = re.compile("\r\n|\n|\r")
 _MARKS = (
