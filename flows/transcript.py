@@ -91,7 +91,7 @@ def _state_text(state: State | None) -> str:
 
 def _content(artifact: Artifact) -> Iterator[str]:
     if artifact.type == "progress":
-        yield f"  {percent_text(float(str(artifact.data)) / 100)}"
+        yield f"  {percent_text(float(str(artifact.data)) / 100, 1)}"
     elif artifact.type == "table":
         yield from textwrap.indent("\n".join(_aligned(json.loads(str(artifact.data)))), "  ").splitlines()
     else:
