@@ -24,13 +24,17 @@ def listening(process: Any) -> list[tuple[str, int]]:
     return [tuple(each.laddr) for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN]
 
 
+def _listening_here() -> list[tuple[str, int]]:
+    this = psutil.Process()
+    return [each for process in (this, *this.children(recursive=True)) for each in listening(process)]
+
+
 def test_nobody_else_can_talk_to_a_cluster_of_this_machine() -> None:
     """Every port of scheduler, nannies and workers speaks TLS, and refuses a client without the certificate."""
-    this = psutil.Process()
-    before = {port for _, port in listening(this)}
+    # A test before this one may have left a server to this process or to a child of it.
+    before = set(_listening_here())
     with dask_cluster(workers=2, threads=1) as runner:
-        ports = [each for process in (this, *this.children(recursive=True)) for each in listening(process)]
-        ports = [(host, port) for host, port in ports if port not in before]
+        ports = [each for each in _listening_here() if each not in before]
         # The scheduler, two nannies and two workers; none of HTTP.
         assert len(ports) == 5
         assert {host for host, _ in ports} == {"127.0.0.1"}
