@@ -321,7 +321,7 @@ def test_resolve_run(tmp_path):
         ("{", "is not JSON"),
         ("[]", "schema version None; expected 2"),
         ('{"schema_version": 99}', "schema version 99; expected 2"),
-        ('{"schema_version": 2}', r"run_id: Field required"),
+        ('{"schema_version": 2}', r"run_id: is missing"),
     ],
 )
 def test_unreadable_manifests(tmp_path, text, message):
