@@ -237,8 +237,7 @@ def stream(
     is_on_device, runner = getattr(sink, "on_device", False), execution.runner
     name, chosen = _engine_for(problem, engine, is_on_device=is_on_device)
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
-    n_found, sink_seconds = 0, 0.0
-    prepared: Mapping[str, float] = {}
+    n_found, sink_seconds, prepared = 0, 0.0, summed()
     truncated: str | None = None
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
