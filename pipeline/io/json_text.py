@@ -58,12 +58,16 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             expected="objects with the columns as fields, or lists of items" if other is None else f"a {_NAMES[kind]}",
             remedy="convert the file, one object or list a line",
         )
-    table = _of_objects(values) if kind is dict else _of_lists(values, places)
-    names, columns, n_column, rows = table
+    is_object = kind is dict
+    names = list(dict.fromkeys(name for value in values for name in value)) if is_object else _ITEM_NAMES
     chosen = choose_columns(names, config, str(path))
-    picked = {role: columns(names[i]) for role, i in chosen.items()}
+    if is_object:
+        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.items()}
+    else:
+        columns = [int(place.split()[1]) for place in places], values
+        picked = {role: list(columns[i]) for role, i in chosen.items()}
     _refuse_two_lists(path, picked)
-    exploded = _exploded(picked, rows)
+    exploded = _exploded(picked, range(len(values)))
     arrays = {role: _array(path, names[chosen[role]], each, config) for role, each in exploded[0].items()}
     return RawEdges(
         table=pa.table(arrays),
@@ -71,10 +75,10 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         format="json",
         names={role: names[i] for role, i in chosen.items()},
         locate=lambda row: Place(f"{path}, {places[exploded[1][row]]}", json.dumps(values[exploded[1][row]])),
-        input_columns=columns_meant(names, config, str(path), are_named=kind is dict),
-        dialect="objects" if kind is dict else "lists of items",
-        n_columns=n_column,
-        header=tuple(names) if kind is dict else (),
+        input_columns=columns_meant(names, config, str(path), are_named=is_object),
+        dialect="objects" if is_object else "lists of items",
+        n_columns=len(names) if is_object else None,
+        header=tuple(names) if is_object else (),
     )
 
 
@@ -120,16 +124,6 @@ def _parsed(path: Path, text: str, line: int | None) -> Any:
             expected="one object or list a line, or one array of them",
             remedy=f"correct it, or set {setting('input.format')}",
         ) from None
-
-
-def _of_objects(values: list[dict[str, Any]]) -> tuple[list[str], Any, int, range]:
-    names = list(dict.fromkeys(name for value in values for name in value))
-    return names, lambda name: [value.get(name) for value in values], len(names), range(len(values))
-
-
-def _of_lists(values: list[list[Any]], places: list[str]) -> tuple[list[str], Any, None, range]:
-    numbers = [int(place.split()[1]) for place in places]
-    return _ITEM_NAMES, lambda name: numbers if name == "transaction" else values, None, range(len(values))
 
 
 def _refuse_two_lists(path: Path, columns: dict[str, list[Any]]) -> None:
