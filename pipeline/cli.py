@@ -6,7 +6,6 @@ Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import sys
@@ -124,7 +123,9 @@ class _Group(TyperGroup):
             code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
             settings = getattr(error, "settings", ())
             if settings and wants_json:
-                print(json.dumps({"error": str(error), "settings": settings}, ensure_ascii=False))
+                from pipeline.terminal import json_line
+
+                print(json_line({"error": str(error), "settings": settings}))
             raise typer.Exit(code) from None
 
 
