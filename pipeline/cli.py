@@ -123,9 +123,9 @@ class _Group(TyperGroup):
             code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
             settings = getattr(error, "settings", ())
             if settings and wants_json:
-                from pipeline.terminal import json_line
+                from pipeline.console import print_json
 
-                print(json_line({"error": str(error), "settings": settings}))
+                print_json({"error": str(error), "settings": settings})
             raise typer.Exit(code) from None
 
 

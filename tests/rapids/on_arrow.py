@@ -36,6 +36,17 @@ class Series:
     def __init__(self, values: Any) -> None:
         self.array = values if isinstance(values, pa.Array) else pa.array(np.asarray(values))
 
+    @property
+    def iloc(self) -> Any:
+        """By position, as slices."""
+        array = self.array
+
+        class Rows:
+            def __getitem__(self, rows: slice) -> Series:
+                return Series(array[rows])
+
+        return Rows()
+
     @classmethod
     def from_arrow(cls, array: pa.Array) -> Series:
         if pa.types.is_dictionary(array.type):
