@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline import Config, PublishError, RunStore, run
@@ -159,3 +162,44 @@ def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
     with (room / JOURNAL_NAME).open("ab") as file:
         file.write(b"%08x %s\n" % (zlib.crc32(text), text))
     assert len(read_journal(room)[1]) == n_records
+
+
+def beyond(values: pa.ListArray) -> pa.ListArray:
+    return pa.ListArray.from_arrays(values.offsets, pc.add(values.values, 10**9))
+
+
+WRONG: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "beyond": lambda rows: with_column(rows, "right", beyond(rows["right"].combine_chunks())),
+    "negative": lambda rows: with_column(
+        rows,
+        "left",
+        pa.ListArray.from_arrays(rows["left"].combine_chunks().offsets, [-1] * int(pc.sum(rows["n_left"]).as_py())),
+    ),
+    "more than there are": lambda rows: with_column(rows, "n_left", pc.add(rows["n_left"], 10**6)),
+    "null": lambda rows: with_column(rows, "left", pa.nulls(rows.num_rows, rows["left"].type)),
+    "missing": lambda rows: rows.drop_columns(["right"]),
+    "text": lambda rows: with_column(rows, "left", pa.array(["1"] * rows.num_rows)),
+}
+
+
+def with_column(rows: pa.Table, name: str, values: Any) -> pa.Table:
+    field = rows.schema.field(name)
+    typed = values.cast(field.type) if pa.types.is_list(values.type) else values
+    return rows.set_column(rows.schema.get_field_index(name), name, typed)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_rows_of_another_graph_end_before_compiled_code(tmp_path, edges, wrong) -> None:
+    """Their checksums are right: whoever wrote them knows the format."""
+    config = config_for(tmp_path / "out", edges)
+    room = ended_after(1, config)
+
+    def change(record: dict[str, Any]) -> None:
+        for entry in record["files"]:
+            path = room / entry["path"]
+            pq.write_table(WRONG[wrong](pq.read_table(path)), path)
+            entry.update(bytes=path.stat().st_size, sha256=sha256_of(path))
+
+    rewritten(room, change)
+    with pytest.raises(PublishError, match=r"part-00000\.parquet: its column .* holds no vertices of this graph"):
+        run(config, resume=True)

@@ -29,7 +29,7 @@ def kept(tmp_path: Path) -> KeptRows:
             pq.write_table(table if name == "rows" else table.slice(0, 1), path, row_group_size=N_GROUP)
             files.append(path)
     journal: Any = SimpleNamespace(files=files, n_found=0, room=tmp_path)
-    return KeptRows(journal, tmp_path, "rows")
+    return KeptRows(journal, tmp_path, "rows", {})
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 7])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class BlockRows:
         Takes a block, and gives the bytes of its members.
     block_of : callable
         Takes such rows, and gives the block that they were made of, and its keys.
+    members : mapping of str to (str, int)
+        The columns of members: by name, the column of their numbers, and how many vertices there are.
     summaries : Summaries
         Takes each block and its keys in.
     derived : sequence of DerivedCollector
@@ -41,6 +43,7 @@ class BlockRows:
     batch: Callable[[Any, np.ndarray], pa.RecordBatch]
     n_bytes: Callable[[Any], int]
     block_of: Callable[[pa.RecordBatch], tuple[Any, np.ndarray]]
+    members: Mapping[str, tuple[str, int]]
     summaries: Summaries[Any]
     derived: Sequence[DerivedCollector] = ()
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.tasks import Task
 from pipeline.backends.arrow.parts import row_group_of
+from pipeline.errors import PublishError
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 
@@ -58,6 +60,8 @@ class KeptRows:
     run_path : Path
     data_set : str
         The name of the directory whose rows hold all that is to be known.
+    members : mapping of str to (str, int)
+        Of these rows, as `BlockRows` has it.
 
     Attributes
     ----------
@@ -66,9 +70,11 @@ class KeptRows:
         it.
     """
 
-    def __init__(self, journal: Journal | None, run_path: Path, data_set: str) -> None:
+    def __init__(
+        self, journal: Journal | None, run_path: Path, data_set: str, members: Mapping[str, tuple[str, int]]
+    ) -> None:
         self._journal = journal
-        self._data_set = data_set
+        self._data_set, self._members = data_set, members
         self._n_booked = 0 if journal is None else journal.n_found
         self.scratch = run_path / ".sort" if journal is None else journal.room / "sort"
 
@@ -88,20 +94,39 @@ class KeptRows:
             That read parts, a row group each.
         take : callable
             Takes rows, and gives what is made of them; called in these threads.
+
+        Raises
+        ------
+        PublishError
+            Rows are none of this graph, though the checksum of their file is right.
         """
         files = () if self._journal is None else self._journal.files
         for path in files:
             if path.suffix == ".arrow":
                 assert order is not None
-                yield from (take(batch) for batch in order.restore(path) if batch.num_rows)
+                yield from (take(self._checked(batch, path)) for batch in order.restore(path) if batch.num_rows)
         groups = (
             (path, number)
             for path in files
             if path.suffix != ".arrow" and path.parent.name == self._data_set
             for number in range(pq.read_metadata(path).num_row_groups)
         )
-        for taken in _ahead(lambda group: [take(batch) for batch in row_group_of(*group)], groups, n_threads):
+
+        def taken_of(path: Path, number: int) -> list[_T]:
+            return [take(self._checked(batch, path)) for batch in row_group_of(path, number)]
+
+        for taken in _ahead(lambda group: taken_of(*group), groups, n_threads):
             yield from taken
+
+    def _checked(self, batch: pa.RecordBatch, path: Path) -> pa.RecordBatch:
+        """The same rows: compiled code looks up their members without asking whether there are such vertices."""
+        for name, (size, n_vertices) in self._members.items():
+            if not _fits(batch, name, size, n_vertices):
+                raise PublishError(
+                    f"{path}: its column {name!r} holds no vertices of this graph; expected numbers below "
+                    f"{n_vertices:,}, as many as {size!r} says; begin anew, without --resume"
+                )
+        return batch
 
     def book(self, writer: _Writer, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
         """Have the journal say that all but these tasks is done, once everything that was settled is on the disk.
@@ -158,6 +183,18 @@ class KeptRows:
         assert journal is not None
         n_items = summary.fingerprint.n_items
         book_sums(journal, remaining, work_done, lambda: together(summary.sums(), derived), n_items)
+
+
+def _fits(batch: pa.RecordBatch, name: str, size: str, n_vertices: int) -> bool:
+    """Whether a column holds lists of vertices, each as long as another column says, and no longer than all of them."""
+    try:
+        lists, sizes = batch[name], batch[size].to_numpy()
+        members = lists.flatten().to_numpy()
+        are_integers = members.dtype.kind in "iu" and sizes.dtype.kind in "iu"
+        fit = np.array_equal(lists.value_lengths().to_numpy(), sizes) and sizes.min() > 0 and sizes.max() <= n_vertices
+        return bool(are_integers and fit and members.min() >= 0 and members.max() < n_vertices)
+    except (KeyError, AttributeError, pa.ArrowInvalid):
+        return False
 
 
 def _ahead(make: Callable[[Any], _T], items: Iterable[Any], n_threads: int) -> Iterator[_T]:

@@ -104,7 +104,7 @@ class RowSink(Generic[_S]):
         self._rows, self._run_path, self._is_written = rows, run_path, bool(schemas)
         self._context = ExitStack()
         self._data_set = next(iter(schemas), "")
-        self._kept = KeptRows(journal, run_path, self._data_set)
+        self._kept = KeptRows(journal, run_path, self._data_set, rows.members)
         self._order = None if order is None else order(self._kept.scratch)
         if self._is_written:
             for _ in self._kept.taken_back(self._order, most_encoders(memory_budget), rows.take_back):

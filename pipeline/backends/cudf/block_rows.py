@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class BlockRows:
     block_of : callable
         Takes rows of the data set in host memory as one batch, and gives the block that they were made of, on the
         device.
+    members : mapping of str to (str, int)
+        The columns of members: by name, the column of their numbers, and how many vertices there are.
     nothing : block
         Without a result.
     summary
@@ -43,6 +45,7 @@ class BlockRows:
     keys: Callable[[Any], cp.ndarray]
     frame: Callable[[Any, cp.ndarray], Frame]
     block_of: Callable[[pa.RecordBatch], Any]
+    members: Mapping[str, tuple[str, int]]
     nothing: Any
     summary: Any
     derived: Sequence[DerivedCollector] = ()

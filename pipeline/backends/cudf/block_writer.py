@@ -82,7 +82,7 @@ class BlockWriter:
         self.write_file = write_file
         self._rows, self._spread, self._path = rows, spread, run_path
         self._piece_bytes = plan.piece_bytes
-        self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
+        self._kept = KeptRows(journal, run_path, next(iter(schemas), ""), rows.members)
         self._order = None if order is None else order(self._kept.scratch)
         self._settled: list[Path] = []
         self._take_back(plan.n_writers, has_rows=bool(schemas))

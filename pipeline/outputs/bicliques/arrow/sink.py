@@ -76,6 +76,7 @@ class ParquetSink(RowSink[Summary]):
             batch=biclique_batch,
             n_bytes=_member_bytes,
             block_of=block_of,
+            members={"left": ("n_left", left_hashes.size), "right": ("n_right", right_hashes.size)},
             summaries=Summaries(lambda: Summary(left_hashes.size, right_hashes.size, n_shown)),
             derived=derived,
         )

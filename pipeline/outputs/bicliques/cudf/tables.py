@@ -46,7 +46,9 @@ def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Se
     def keys(piece: DeviceBlock) -> cp.ndarray:
         return biclique_keys(piece, *hashes)
 
-    return BlockRows(pieces, keys, biclique_frame, block_of, DeviceBlock.empty(work_done=1.0), summary, derived)
+    members = {"left": ("n_left", hashes[0].size), "right": ("n_right", hashes[1].size)}
+    nothing = DeviceBlock.empty(work_done=1.0)
+    return BlockRows(pieces, keys, biclique_frame, block_of, members, nothing, summary, derived)
 
 
 def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> Frame:

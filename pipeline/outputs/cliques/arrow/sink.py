@@ -75,6 +75,7 @@ class ParquetSink(RowSink[Summary]):
             batch=clique_batch,
             n_bytes=_member_bytes,
             block_of=block_of,
+            members={"vertices": ("size", hashes.size)},
             summaries=Summaries(lambda: Summary(hashes.size)),
             derived=derived,
         )

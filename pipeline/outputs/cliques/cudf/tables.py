@@ -44,7 +44,8 @@ def rows_of(hashes: cp.ndarray, summary: Summary, derived: Sequence[DerivedColle
     def keys(piece: DeviceCliqueBlock) -> cp.ndarray:
         return keys_of_left_vertices(piece.offsets, piece.members, hashes)
 
-    return BlockRows(pieces, keys, clique_frame, block_of, DeviceCliqueBlock.empty(work_done=1.0), summary, derived)
+    members, nothing = {"vertices": ("size", hashes.size)}, DeviceCliqueBlock.empty(work_done=1.0)
+    return BlockRows(pieces, keys, clique_frame, block_of, members, nothing, summary, derived)
 
 
 def clique_frame(block: DeviceCliqueBlock, keys: cp.ndarray) -> Frame:
