@@ -177,18 +177,24 @@ def _malformed(
     open_source: Open, source: str, comment: bytes, n_fields: int, error: pa.ArrowException | None = None
 ) -> InputError:
     """The refusal that names the first line at fault."""
+    head = [(number, len(line.split())) for number, line in itertools.islice(_data_lines(open_source, comment), 1000)]
+    below = {n for _, n in head[1:]}
+    # The first line alone is odd, such as one of counts.
+    skipped = head[0][0] if len(below) == 1 and head[0][1] not in below and below != {1} else 0
     for number, line in _data_lines(open_source, comment):
         text = shortened(line.decode(errors="replace"))
         found = len(line.split())
         if found != n_fields or found < 2:
             fields = "one field" if found == 1 else f"{found} fields"
             expected = f"{n_fields} fields, as in the first line" if n_fields > 1 else "at least a left and a right id"
+            ways = f", set {setting('input.skip_lines')} to {skipped} if the edges begin below" if skipped else ""
             return InputError.at(
                 source,
                 line=number,
                 found=f"{fields} in the line {text}",
                 expected=f"{expected}, separated by blanks",
-                remedy=f"correct the line, or set {setting('input.format')}",
+                remedy=f"correct the line{ways}, or set {setting('input.format')}",
+                settings=[{"input.skip_lines": skipped}] if skipped else [],
             )
         try:
             line.decode()
