@@ -127,8 +127,8 @@ def _ask_for_header(path: Path, dialect: Dialect) -> None:
     InputError
     """
     (corner, *cells), *below = [[cell.strip().lower() for cell in row] for row in dialect.rows]
-    numbers = [_as_number(cell) for cell in cells]
-    if not below or len(cells) < 2 or not all(cells) or None in numbers or len(set(cells)) < len(cells):
+    numbers = [number for number in map(_as_number, cells) if number is not None]
+    if not below or len(cells) < 2 or not all(cells) or len(numbers) < len(cells) or len(set(cells)) < len(cells):
         return
     has_corner = not corner or (_as_number(corner) is None and names_column(corner, [row[0] for row in below]))
     others = {cell for row in below for cell in row[1:]}

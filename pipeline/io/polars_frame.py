@@ -27,7 +27,7 @@ def as_table(frame: Any, config: InputConfig) -> pa.Table:
     """
     try:
         names = frame.collect_schema().names()
-        positions = range(len(names))
+        positions = set(range(len(names)))
         if config.format != "biadjacency":
             positions = set(choose_columns(names, config, "memory:polars").values())
         chosen = [names[position] for position in positions]
