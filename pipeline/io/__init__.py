@@ -80,6 +80,7 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     if is_object(source):
         from pipeline.io.memory import read_object
 
+        _refuse_what_does_not_apply(FoundInput(Path("memory"), "memory"), config)
         return with_measures(read_object(source, config), config)
     found = find_input(config, source)
     reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(READERS[found.format]).read)

@@ -16,15 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.backends.arrow.keys import as_plain
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io import compression
 from pipeline.io.delimited import read_columns
-from pipeline.io.dialect import find_dialect
+from pipeline.io.dialect import Dialect, find_dialect, joined, names_column
 from pipeline.io.faults import find_fault
 from pipeline.io.layout import EMPTY, FLAGS
 from pipeline.io.raw import Place, RawEdges, refuse_several, shortened
-from pipeline.naming import setting
+from pipeline.naming import setting, switch
 
 __all__ = ["matrix_of_table", "read"]
 
@@ -43,6 +44,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:
         find_fault(path, config, dialect)
+    if config.header is None and not dialect.has_header:
+        _ask_for_header(path, dialect)
     columns = read_columns(path, config, dialect, list(range(dialect.n_columns)))
     names = dialect.names
     return matrix_of_table(
@@ -116,8 +119,32 @@ def matrix_of_table(
     )
 
 
+def _ask_for_header(path: Path, dialect: Dialect) -> None:
+    """Ask where the first row may name columns by numbers, as tables made by pandas do.
+
+    Raises
+    ------
+    InputError
+    """
+    (corner, *cells), *below = [[cell.strip().lower() for cell in row] for row in dialect.rows]
+    numbers = [number for number in map(_as_number, cells) if number is not None]
+    if not below or len(cells) < 2 or not all(cells) or len(numbers) < len(cells) or len(set(cells)) < len(cells):
+        return
+    has_corner = not corner or (_as_number(corner) is None and names_column(corner, [row[0] for row in below]))
+    others = {cell for row in below for cell in row[1:]}
+    if has_corner or not (set(cells) <= FLAGS or (others - FLAGS and numbers != sorted(numbers))):
+        raise InputError.at(
+            path,
+            line=dialect.n_skipped + 1,
+            found=f"{shortened(joined(dialect.rows[0]))}, which may be a header or a row of the matrix",
+            expected="to be told which",
+            remedy=f"say which with {switch('input.header')}",
+            settings=[{"input.format": "biadjacency", "input.header": each} for each in (True, False)],
+        )
+
+
 def _plain(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return as_plain(column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]))
 
 
 def _key_column(

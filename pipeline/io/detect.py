@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io import compression, parquet
-from pipeline.io.dialect import SEPARATOR_LINE, WHITESPACE, agreeing, uniform_delimiters
+from pipeline.io.dialect import SEPARATOR_LINE, WHITESPACE, agreeing, names_rows, split_rows, uniform_delimiters
 from pipeline.io.json_text import is_json
 from pipeline.io.layout import rising
 from pipeline.io.raw import shortened
@@ -111,7 +111,8 @@ def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
     rows = [line.split() for line in body]
     if any('"' in line for line in body) or not all(_is_number(field) for row in rows for field in row[:2]):
         return _of_names(path, body, name)
-    found = _of_numbers(path, rows, name, is_konect=lines[0].startswith("%") or name.startswith("out."))
+    is_konect = name.startswith("out.") or lines[0].startswith("%") or any(re.match(r"\s*%\s", line) for line in lines)
+    found = _of_numbers(path, rows, name, is_konect=is_konect)
     # The same edges: as CSV where options or the name ask for it.
     return "csv" if found == "snap" and (by_name == "csv" or (config.header, config.trim) != (None, None)) else found
 
@@ -126,7 +127,7 @@ def _of_names(path: Path, body: list[str], name: str) -> str:
     lengths = [len(line.split()) for line in body]
     marks = [mark for mark in ("\t", ",", ";", "|") if mark in text]
     is_table = any(agreeing(text, mark)[1] >= 0.5 for mark in marks)
-    if found or max(lengths) == 1 or is_table or _BY_SUFFIX.get(Path(name).suffix) == "csv":
+    if found or max(lengths) == 1 or is_table or _is_of_r(text) or _BY_SUFFIX.get(Path(name).suffix) == "csv":
         return "csv"
     if name.endswith(_OF_BASKETS) and not marks and not _is_table_with_odd_lines(lengths):
         return "fimi"
@@ -148,12 +149,19 @@ def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool
         return "fimi" if is_baskets and not _is_table_with_odd_lines(lengths) else "csv"
     columns = [[float(row[i]) if _is_number(row[i]) else 0.0 for row in rows] for i in range(lengths[0])]
     rises = len(columns) > 2 and rising(columns)
+    if len(columns) > 2 and {field for row in rows for field in row} == {"0", "1"}:
+        # A matrix, or edges between them: the reader asks.
+        return "csv"
     if len(columns) > 4:
         return "fimi" if is_baskets and rises else "csv"
     within = rises and len(rows) > 1 and min(columns[2]) <= max(columns[0])
     if is_baskets or within:
         raise _edges_or_transactions(path, "snap")
     return "snap" if len(columns) > 1 else "csv"
+
+
+def _is_of_r(text: str) -> bool:
+    return any(names_rows([len(row) for row in split_rows(text, mark) if row]) for mark in (" ", WHITESPACE))
 
 
 def _is_table_with_odd_lines(lengths: list[int]) -> bool:

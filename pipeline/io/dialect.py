@@ -27,6 +27,8 @@ __all__ = [
     "agreeing",
     "find_dialect",
     "joined",
+    "names_column",
+    "names_rows",
     "rows_of",
     "separator_of",
     "split_rows",
@@ -136,6 +138,9 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     filled = [index for index, row in enumerate(rows) if row]
     data = [rows[index] for index in filled]
     line = n_lead + _lines_before(body, delimiter, filled[0]) + 1
+    if config.header and names_rows(list(map(len, data))):
+        # Of R: the column with the names of the rows has none.
+        data[0].insert(0, "")
     if fewest > 1 and len({len(row) for row in data}) > 1:
         # Refused by the reader, which names the first odd row: no question before that.
         most, share = agreeing(body, delimiter)
@@ -293,7 +298,14 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
             settings=[{"input.delimiter": WHITESPACE}, *ways],
         )
     best = max(DELIMITER_NAMES, key=lambda each: agreeing(body, each)[1])
+    if best == " " and '"' not in body:
+        return WHITESPACE
     return best if agreeing(body, best)[1] else ","
+
+
+def names_rows(lengths: list[int]) -> bool:
+    """Whether only the first of these rows is one field shorter, as in tables that R writes with names of rows."""
+    return len(lengths) > 2 and set(lengths[1:]) == {lengths[0] + 1}
 
 
 def agreeing(text: str, delimiter: str) -> tuple[int, float]:
@@ -418,11 +430,12 @@ def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
     """Whether the first row is a header by cells of it and what stands below each; None where they do not tell."""
     if any(_NUMBER.match(cell) for cell, _ in columns):
         return False
-    verdicts = {_verdict(cell, below) for cell, below in columns} - {None}
+    verdicts = {names_column(cell, below) for cell, below in columns} - {None}
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def _verdict(cell: str, below: list[str]) -> bool | None:
+def names_column(cell: str, below: list[str]) -> bool | None:
+    """Whether a cell names the column of the cells below it; None where nothing tells."""
     if below and all(_VALUE.fullmatch(value) for value in below):
         return True
     has_digits = any(character.isdigit() for character in cell)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.dialect import WHITESPACE, Dialect, joined, rows_of
+from pipeline.io.dialect import WHITESPACE, Dialect, joined, names_rows, rows_of
 from pipeline.io.raw import Place, shortened
-from pipeline.io.text import not_in_encoding
-from pipeline.naming import setting
+from pipeline.io.text import not_in_encoding, read_sample
+from pipeline.naming import setting, switch
 
 __all__ = ["find_fault", "place_of_row", "quote_fault"]
 
@@ -61,8 +61,16 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
     if row and row[0].lstrip()[:1] in ("#", "%", "!") and config.comment is None:
         settings.insert(0, {"input.comment": row[0].lstrip()[0]})
         ways = f"set {setting('input.comment')} to {row[0].lstrip()[0]!r} if this line is a comment, or {ways}"
+    above = [text.lstrip()[:1] for text in read_sample(path, config).lines[: dialect.n_skipped]]
+    marks = [mark for mark in above if mark in ("#", "%")]
+    if marks and config.comment is None:
+        # Lines of transactions have no comments unless they are configured.
+        settings[-1]["input.comment"] = marks[0]
     skipped = _odd_lines_above(path, config, dialect)
-    if skipped:
+    if config.header is None and names_rows([len(row) for row in _first_rows(path, config, dialect)]):
+        settings.insert(0, {"input.header": True, "input.delimiter": dialect.delimiter})
+        ways = f"say with {switch('input.header')} that the first line names all columns but the first, or {ways}"
+    elif skipped:
         settings.insert(0, {"input.skip_lines": skipped})
         ways = f"set {setting('input.skip_lines')} to {skipped} if the table begins below, or {ways}"
     fields = "one field" if len(row) == 1 else f"{len(row)} fields"
@@ -75,6 +83,10 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
         remedy=f"correct the line, quote fields that hold the delimiter, set {setting('input.delimiter')}, or {ways}",
         settings=settings,
     )
+
+
+def _first_rows(path: Path, config: InputConfig, dialect: Dialect) -> list[list[str]]:
+    return [row for _, row in itertools.islice(rows_of(path, config, dialect), 1000)]
 
 
 def _odd_lines_above(path: Path, config: InputConfig, dialect: Dialect) -> int:

@@ -19,7 +19,7 @@ from pipeline.io.dialect import Dialect, joined
 from pipeline.io.raw import shortened
 from pipeline.naming import setting
 
-__all__ = ["EMPTY", "FLAGS", "are_edges", "counts_items", "is_matrix", "refuse_matrix"]
+__all__ = ["EMPTY", "FLAGS", "MATRIX_SAMPLE", "are_edges", "counts_items", "is_matrix", "refuse_matrix"]
 __all__ += ["refuse_matrix_table", "refuse_other_layout", "rising"]
 
 EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
@@ -30,7 +30,9 @@ FLAGS = EMPTY | {"1", "1.0", "true", "t", "yes", "y", "x", "+", "*"}
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WIDE = 3
 _ITEMS = 5
-_SAMPLE = 1000
+MATRIX_SAMPLE = 1000
+"""Rows of a typed table that are looked at."""
+_NO_CELLS = (pa.types.is_nested, pa.types.is_temporal, pa.types.is_null)
 _ZEROS = 0.2
 _SHARED = 0.25
 
@@ -89,9 +91,11 @@ def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, ro
     columns = [*([] if rows is None else [rows]), *table.columns]
     if config.names_columns or len(columns) < _WIDE or not table.num_rows:
         return
-    if any(pa.types.is_nested(column.type) or pa.types.is_temporal(column.type) for column in columns[1:]):
+    if any(tests(column.type) for column in columns[1:] for tests in _NO_CELLS):
         return
-    texts = [["" if value is None else str(value) for value in column[:_SAMPLE].to_pylist()] for column in columns]
+    texts = [
+        ["" if value is None else str(value) for value in column[:MATRIX_SAMPLE].to_pylist()] for column in columns
+    ]
     if is_matrix(texts, has_names=True):
         raise refuse_matrix(source, f"columns {', '.join(map(repr, table.column_names[:4]))} of 0s and other values")
 

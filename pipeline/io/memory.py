@@ -14,7 +14,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.biadjacency import matrix_of_table
-from pipeline.io.layout import refuse_matrix, refuse_matrix_table
+from pipeline.io.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
 from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
 from pipeline.io.sparse import matrix_edges
 
@@ -69,15 +69,15 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     if isinstance(source, np.ndarray) and source.ndim == 2:
         if config.format == "biadjacency":
             return matrix_edges(source, "memory:numpy", "memory", config.model_copy(update={"left": 0}), first=0)
-        if not config.names_columns and _is_binary(source):
-            raise refuse_matrix("memory:numpy", f"an array of 0 and 1 of shape {source.shape}")
+        if not config.names_columns and _is_matrix(source):
+            raise refuse_matrix("memory:numpy", f"an array of 0s and other values of shape {source.shape}")
     if "polars" in modules and hasattr(source, "collect_schema"):
         from pipeline.io.polars_frame import as_table
 
         return _table(as_table(source, config), "polars", config)
     if isinstance(source, tuple | np.ndarray):
         return _table(_from_arrays(source), "numpy", config)
-    if hasattr(source, "__arrow_c_stream__"):
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_frame") and not hasattr(source, "chunks"):
         return _table(pa.table(source), modules[0], config)
     raise InputError.at(
         f"memory:{modules[0]}",
@@ -119,8 +119,8 @@ def _row_names(frame: Any) -> pa.Array | None:
     return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index", pandas=True)
 
 
-def _is_binary(matrix: np.ndarray) -> bool:
-    return matrix.dtype == bool or (matrix.shape[1] > 2 and bool(np.isin(matrix, (0, 1)).all()))
+def _is_matrix(matrix: np.ndarray) -> bool:
+    return matrix.dtype == bool or is_matrix(matrix[:MATRIX_SAMPLE].T.astype(str).tolist(), has_names=False)
 
 
 def _of_graph(read: tuple[pa.Table, int], kind: str, config: InputConfig) -> RawEdges:

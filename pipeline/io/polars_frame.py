@@ -11,13 +11,14 @@ from polars import selectors
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
+from pipeline.io.layout import MATRIX_SAMPLE
 from pipeline.io.raw import choose_columns
 
 __all__ = ["as_table"]
 
 
 def as_table(frame: Any, config: InputConfig) -> pa.Table:
-    """Return the frame as an Arrow table; columns that are not chosen hold nulls.
+    """Return the frame as an Arrow table; of columns that are not chosen, nulls stand below the first rows.
 
     Raises
     ------
@@ -26,7 +27,10 @@ def as_table(frame: Any, config: InputConfig) -> pa.Table:
     """
     try:
         names = frame.collect_schema().names()
-        chosen = [names[position] for position in set(choose_columns(names, config, "memory:polars").values())]
+        positions = set(range(len(names)))
+        if config.format != "biadjacency":
+            positions = set(choose_columns(names, config, "memory:polars").values())
+        chosen = [names[position] for position in positions]
         taken = frame.lazy().select(selectors.by_name(chosen)).collect()
         columns = {name: _column(taken[name]) for name in chosen}
     except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, OSError) as error:
@@ -38,8 +42,23 @@ def as_table(frame: Any, config: InputConfig) -> pa.Table:
             remedy="check frame.lazy().collect(), and convert other columns, for example with "
             ".map_elements(str, polars.String)",
         ) from None
-    unread = pa.nulls(taken.height)
-    return pa.Table.from_arrays([columns.get(name, unread) for name in names], names=names)
+    for name in names:
+        if name not in columns:
+            columns[name] = _first_rows(frame, name, taken.height, config)
+    return pa.Table.from_arrays([columns[name] for name in names], names=names)
+
+
+def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.ChunkedArray:
+    """What `refuse_matrix_table` looks at of a column that is not read; only nulls where it cannot be read."""
+    unread = pa.chunked_array([pa.nulls(height)])
+    if config.names_columns:
+        return unread
+    try:
+        head = _column(frame.lazy().select(selectors.by_name(name)).head(MATRIX_SAMPLE).collect()[name])
+        return pa.chunked_array([*head.chunks, pa.nulls(height - len(head), head.type)])
+    except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, OSError) as error:
+        lack_of_memory.pass_on(error)
+        return unread
 
 
 def _column(values: Any) -> pa.ChunkedArray:

@@ -359,6 +359,7 @@ def test_the_same_bytes_are_the_same_graph_under_any_suffix(tmp_path: Path, text
         ("l.csv", "user,item,note\nann,x,caf\xe9\n".encode("latin-1"), {"encoding": "latin-1"}, 1),
         ("p.csv", "user, item\nann, x\nbob, x\n", {"left": "user", "right": "item"}, 2),
         ("w.txt", "user   item\nann    x\nbob    x\n", {}, 2),
+        ("percent.txt", "1 2\n7 8\n% in the middle\n2 3\n", {}, 3),
     ],
 )
 def test_files_as_they_are_found(
@@ -367,6 +368,56 @@ def test_files_as_they_are_found(
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert len(graph_of(InputConfig(path=str(path), **given))) == n_edges
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given", "wanted"),
+    [
+        # A table of pandas whose columns have numbers for names.
+        ("crosstab.csv", ",10,20,30\n1,1,0,1\n2,0,1,1\n", {}, {("1", "10"), ("1", "30"), ("2", "20"), ("2", "30")}),
+        ("flags.csv", "user,0,1\nann,1,0\nbob,0,1\n", {"format": "biadjacency"}, {("ann", "0"), ("bob", "1")}),
+        # A table of R, whose names of rows have no name.
+        ("r.txt", 'a b c\nr1 1 0 1\n"r 2" 0 1 1\n', {}, {("r1", "a"), ("r1", "c"), ("r 2", "b"), ("r 2", "c")}),
+        ("edges.txt", '"u" "v"\n"1" "ann" "x"\n"2" "bob" "y"\n', {"left": "u", "right": "v"}, None),
+        ("aligned.txt", "u   v\n1   ann x\n20  bob y\n", {"left": "u", "right": "v"}, None),
+        ("comma.csv", '"u","v"\n"1","ann","x"\n"2","bob","y"\n', {"left": "u", "right": "v"}, None),
+        # Counts below a KONECT comment; neighbours below a comment; a matrix between blanks.
+        ("soc.edges", "% sym\n10 10 3\n1 2\n1 3\n2 3\n", {}, {("1", "2"), ("1", "3"), ("2", "3")}),
+        ("m.txt", "0 1 1\n1 0 1\n", {}, {("1", "2"), ("1", "3"), ("2", "1"), ("2", "3")}),
+    ],
+)
+def test_remedies_lead_to_the_graph(
+    tmp_path: Path, name: str, text: str, given: dict[str, Any], wanted: Graph | None
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError):
+        graph_of(InputConfig(path=str(path), **given))
+    check(path, wanted or {("ann", "x"), ("bob", "y")}, given)
+
+
+@pytest.mark.parametrize("source", [pa.chunked_array([[1, 2]]), np.array([[0, 2, 1, 0], [1, 0, 0, 7], [5, 1, 1, 0]])])
+def test_objects_that_are_no_edges(source: object) -> None:
+    with pytest.raises(InputError):
+        graph_of(InputConfig(), source)
+
+
+def test_an_option_that_does_not_apply_to_an_object() -> None:
+    with pytest.raises(InputError, match="delimiter for the format memory"):
+        graph_of(InputConfig(delimiter=","), (["ann"], ["x"]))
+
+
+def test_a_matrix_of_polars() -> None:
+    frame = pytest.importorskip("polars").DataFrame({"n": ["u", "v"], "b": [True, None], "c": [True, True]})
+    assert graph_of(InputConfig(format="biadjacency"), frame) == {("u", "b"), ("u", "c"), ("v", "c")}
+
+
+def test_columns_of_polars_that_are_not_read() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"u": [1, 2], "v": [5, 6], "rating": [3, 4], "time": [10, 11]})
+    assert graph_of(InputConfig(), frame) == graph_of(InputConfig(), frame.lazy()) == {("1", "5"), ("2", "6")}
+    with pytest.raises(InputError, match="row of a matrix"):
+        graph_of(InputConfig(), polars.DataFrame({"n": [1, 2, 3], "b": [0, 1, 0], "c": [3, 0, 0], "d": [1, 0, 2]}))
 
 
 def test_a_first_line_longer_than_the_sample(tmp_path: Path) -> None:
