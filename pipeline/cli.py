@@ -185,7 +185,8 @@ def _report(error: Exception) -> int:
 
     if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
         if hasattr(error, "message"):
-            error.message = visible(error.message)
+            # Typer has pydantic's words before its own.
+            error.message = visible(error.message.removeprefix("Value error, "))
         raise error
     from mbe_stage.errors import StageError
     from pipeline.errors import exit_code

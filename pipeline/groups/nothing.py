@@ -76,7 +76,7 @@ def _degrees(run_path: Path) -> tuple[np.ndarray, np.ndarray]:
 def _best(run_path: Path) -> str:
     """How far the most surprising biclique is from the threshold."""
     value = (pq.read_schema(run_path / "groups.parquet").metadata or {}).get(BEST_SURPRISE)
-    return "" if value is None else f", the best {-float(value):,.3g} nats short of significance"
+    return "" if value is None else f", the best {0.0 - float(value):,.3g} nats short of significance"
 
 
 def _not_looked_at(manifest: Manifest) -> list[str]:

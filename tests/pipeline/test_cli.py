@@ -240,7 +240,11 @@ def test_wrong_option_value(edges: Path) -> None:
 
 
 def test_unknown_choice_and_option(edges: Path) -> None:
-    assert mbe("enumerate", edges, "--engine", "gpu").exit_code == 2
+    unknown = mbe("enumerate", edges, "--engine", "gpu")
+    assert unknown.exit_code == 2
+    said = " ".join(unknown.stderr.split())
+    assert "'gpu' is not one of 'auto', 'cpu', 'cuda', 'rapids'" in said
+    assert "Value error" not in said
     assert mbe("enumerate", edges, "--min-lefft", 2).exit_code == 2
     assert mbe("enumrate", edges).exit_code == 2
 

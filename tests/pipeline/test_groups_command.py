@@ -120,6 +120,9 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
         "no group can be with these degrees: naming its members costs more than it can gain; 17 bicliques looked at, "
     )
     assert why(path) == never + "the best 2.3 nats short of significance"
+    one = tmp_path / "one.csv"
+    one.write_text("left,right\na,b\n")
+    assert why(one).endswith("; 1 biclique looked at, the best 0 nats short of significance")
     stopped = why(sparse, "--max-bicliques", 30)
     assert stopped.startswith(
         "the degrees of the vertices explain what was looked at; 30 bicliques looked at, the best "

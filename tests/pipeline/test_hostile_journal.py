@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -202,4 +203,35 @@ def test_rows_of_another_graph_end_before_compiled_code(tmp_path, edges, wrong) 
 
     rewritten(room, change)
     with pytest.raises(PublishError, match=r"part-00000\.parquet: its column .* holds no vertices of this graph"):
+        run(config, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("groups/left_members", lambda array: array + 10**8, "no left vertices of this graph"),
+        ("groups/right_members", lambda array: array - 10**3, "no right vertices of this graph"),
+        ("groups/left_best_rows", lambda array: array + 10**8, "no left vertices of this graph"),
+        ("groups/right_offsets", lambda array: array * 10**6, "no right vertices of this graph"),
+        ("groups/surprise", lambda array: array[:1], "no left vertices of this graph"),
+        ("run/left_n_bicliques", lambda array: array[:2], "its sums are of another shape"),
+        ("run/numbers", lambda _: None, "its sums are of another shape"),
+    ],
+)
+def test_sums_of_another_graph_end_before_compiled_code(tmp_path, edges, name, change, said) -> None:
+    sections = {"output": {"bicliques": False}, "groups": {}}
+    config = Config.from_mapping({**sections, **values(tmp_path / "out", edges, **sections)})
+    room = ended_after(1, config)
+
+    def replaced(record: dict[str, Any]) -> None:
+        (entry,) = record["files"]
+        path = room / entry["path"]
+        with np.load(path) as stored:
+            sums = {key: stored[key] for key in stored.files}
+        array = change(sums.pop(name))
+        np.savez(path, **sums, **({} if array is None else {name: array}))
+        entry.update(bytes=path.stat().st_size, sha256=sha256_of(path))
+
+    rewritten(room, replaced)
+    with pytest.raises(PublishError, match=said):
         run(config, resume=True)

@@ -160,9 +160,21 @@ class KeptRows:
         summary
         derived : sequence of DerivedCollector
             Which give their sums, too.
+
+        Raises
+        ------
+        PublishError
+            They are of another shape, though the checksum of their file is right.
         """
-        if (sums := taken_back(self._journal)) is not None:
-            restore(sums, summary.restore, derived)
+        try:
+            if (sums := taken_back(self._journal)) is not None:
+                restore(sums, summary.restore, derived)
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            room = None if self._journal is None else self._journal.room
+            raise PublishError(
+                f"{room}: its sums are of another shape ({error}); expected those of this run; begin anew, without "
+                "--resume"
+            ) from None
 
     def book_sums(self, remaining: Sequence[Task], work_done: float, summary: _Summary, derived: Sequence[Any]) -> None:
         """As `book`, where there are no rows.

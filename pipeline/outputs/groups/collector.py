@@ -15,6 +15,7 @@ from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
+from pipeline.errors import PublishError
 from pipeline.groups.nothing import BEST_SURPRISE
 from pipeline.outputs.both_sides import keys_of_both_sides
 from pipeline.outputs.groups.chosen import GROWN_COVER, Chosen, edges_of
@@ -62,7 +63,18 @@ class GroupsCollector:
         return self._sink.sums()
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """See `pipeline.publication.DerivedCollector`."""
+        """See `pipeline.publication.DerivedCollector`; compiled code looks members and rows up without asking."""
+        graph, n_groups = self._collecting.graph, sums["keys"].size
+        for side, n in (("left", graph.n_left), ("right", graph.n_right)):
+            offsets, members, rows = (sums[f"{side}_{name}"] for name in ("offsets", "members", "best_rows"))
+            are_integers = all(array.dtype.kind == "i" and array.ndim == 1 for array in (offsets, members, rows))
+            sizes = offsets.size - 1, sums["surprise"].size, rows.size, offsets[0], offsets[-1]
+            fit = sizes == (n_groups, n_groups, n, 0, members.size) and _are_within(np.diff(offsets), 1, n + 1)
+            if not (are_integers and fit and _are_within(members, 0, n) and _are_within(rows, -1, n_groups)):
+                raise PublishError(
+                    f"the kept sums of groups name no {side} vertices of this graph; expected numbers below {n:,}; "
+                    "begin anew, without --resume"
+                )
         self._sink.restore(sums)
 
     def for_workers(self) -> Callable[[], Any]:
@@ -132,6 +144,10 @@ class GroupsCollector:
             **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
         return tables, by_edge.n_left_out
+
+
+def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
+    return not numbers.size or (first <= int(numbers.min()) and int(numbers.max()) < end)
 
 
 def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
