@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 from pipeline import lack_of_memory
@@ -58,9 +60,25 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         n_columns=dialect.n_columns,
         header=tuple(dialect.names) if dialect.has_header else (),
     )
-    if choose is None and not dialect.has_header:
+    if choose is None and dialect.has_header:
+        _refuse_header_again(raw)
+    elif choose is None:
         refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
     return without_padding(raw, config) if dialect.may_pad or config.trim else raw
+
+
+def _refuse_header_again(raw: RawEdges) -> None:
+    """Refuse a header among the rows, as files have it that were put one behind the other."""
+    again = reduce(pc.and_, [pc.equal(raw.table.column(role), name) for role, name in raw.names.items()])
+    row = pc.index(again, True).as_py()
+    if row >= 0:
+        raise raw.refusal(
+            row,
+            "left" if "left" in raw.names else next(iter(raw.names)),
+            found="the header again",
+            expected="one header, on the first line",
+            remedy="remove the line; of several files give all, or a pattern, rather than one behind the other",
+        )
 
 
 def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:

@@ -400,6 +400,9 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
     positions = [int(key) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
     if not positions:
         return True
+    if first in below and all(_names_a_column(first[position]) for position in positions):
+        # Files put one behind the other: the reader refuses the second header.
+        return True
     told = _told_by([(first[position], _column(below, position)) for position in positions])
     if told is not None:
         return told
@@ -442,8 +445,11 @@ def names_column(cell: str, below: list[str]) -> bool | None:
     alike = sum(_shape(value) == _shape(cell) for value in below) if has_digits else 0
     if cell in below or alike * 2 > len(below):
         return False
-    words = set(re.split(r"[^a-z]+", cell.lower()))
-    return True if words & _HEADER_WORDS and not has_digits else None
+    return True if _names_a_column(cell) and not has_digits else None
+
+
+def _names_a_column(cell: str) -> bool:
+    return not _HEADER_WORDS.isdisjoint(re.split(r"[^a-z]+", cell.lower()))
 
 
 def _shape(text: str) -> str:

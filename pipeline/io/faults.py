@@ -71,7 +71,9 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
         settings.insert(0, {"input.header": True, "input.delimiter": dialect.delimiter})
         ways = f"say with {switch('input.header')} that the first line names all columns but the first, or {ways}"
     elif skipped:
-        settings.insert(0, {"input.skip_lines": skipped})
+        # Counts above a table are likelier than a short transaction before others.
+        is_counts = all(each.isdecimal() for each in row) or len(row) == 1
+        settings.insert(0 if is_counts else len(settings), {"input.skip_lines": skipped})
         ways = f"set {setting('input.skip_lines')} to {skipped} if the table begins below, or {ways}"
     fields = "one field" if len(row) == 1 else f"{len(row)} fields"
     wanted = "the first line" if n_before else "most lines"

@@ -149,10 +149,12 @@ _BINARY: _Kinds = (
     (rb"MATLAB 5\.0", "a MATLAB file", None),
     (rb"%PDF-", "a PDF document", None),
 )
+_DIMACS = "e = [l.split()[1:3] for l in TEXT.splitlines() if l[:2] in ('e ', 'a ')]; " + _PAIRS
 # The same of text, which is taken for these only if no format is given.
 _TEXT: _Kinds = (
     (rb"(?i)(?:\s|%[^\n]*\n)*\*(?:vertices|network)\b", "a Pajek network", _pajek),
     (rb"(?i)\s*dl\b[\s,]*(?:n|nr|nc|nm|format)\s*=", "a UCINET DL file", _ucinet),
+    (rb"(?:c[^\n]*\n)*p (?:edge|col|sp)[ \t]+\d+[ \t]+\d+", "a DIMACS graph", _DIMACS),
     (rb"B[ \t]*\r?\n(?:[^\n]*\n)?\s*\d+\s*\n\s*\d+\s*\n", "a formal context (Burmeister .cxt)", _context),
     (rb"(?i)(?:\s|(?:#|creator|version|comment)[^\n]*\n)*graph\s*\[", "a GML graph", _gml),
     (rb"(?i)\s*<(?:[\s\S]*<)?graphml[\s>]", "a GraphML graph", _GRAPH.format("n.read_graphml(FILE)")),

@@ -28,6 +28,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# What begins with ASCII text has a zero in every other byte.
+_UNMARKED = (("utf-16-le", rb"(?:[\t\n\r -~]\0){8}"), ("utf-16-be", rb"(?:\0[\t\n\r -~]){8}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,10 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
         The encoding is unknown; while reading, bytes are not in that encoding.
     """
     stream = open_konect(path)
-    head = stream.peek(4)[:4]
-    encoding = encoding_of(path, head, config)
+    start = stream.peek(_BLOCK_BYTES)
+    encoding = encoding_of(path, start, config)
     n_blank = max(blank, config.skip_lines or 0)
     comment = (config.comment or "").encode()
-    start = stream.peek(_BLOCK_BYTES)
     is_old_mac = encoding == "utf-8" and b"\r" in start[:-1] and b"\n" not in start
     if encoding == "utf-8" and not (n_blank or comment or is_old_mac):
         return stream
@@ -113,7 +114,7 @@ def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
     """The encoding of a text: as configured, or as its byte order mark says, or UTF-8."""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     if config.encoding is None:
-        return marked or "utf-8"
+        return marked or next((name for name, start in _UNMARKED if re.match(start, head)), "utf-8")
     try:
         name = codecs.lookup(config.encoding).name
         "".encode(name).decode(name)

@@ -420,6 +420,28 @@ def test_columns_of_polars_that_are_not_read() -> None:
         graph_of(InputConfig(), polars.DataFrame({"n": [1, 2, 3], "b": [0, 1, 0], "c": [3, 0, 0], "d": [1, 0, 2]}))
 
 
+def test_a_header_that_stands_twice_is_no_edge(tmp_path: Path) -> None:
+    path = tmp_path / "both.csv"
+    path.write_text("user,item\nann,x\nuser,item\nbob,x\n")
+    with pytest.raises(InputError, match="line 3, column 'user': the header again"):
+        graph_of(InputConfig(path=str(path)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_bytes("user,item\nann,x\nbob,y\n".encode(encoding))
+    assert graph_of(InputConfig(path=str(path))) == {("ann", "x"), ("bob", "y")}
+
+
+def test_baskets_of_words_are_told_so_first(tmp_path: Path) -> None:
+    path = tmp_path / "baskets.csv"
+    path.write_text("milk,bread,eggs\nbread,eggs\nmilk,bread\n")
+    with pytest.raises(InputError) as asked:
+        graph_of(InputConfig(path=str(path)))
+    assert asked.value.settings[0] == {"input.format": "fimi", "input.delimiter": ","}
+
+
 def test_a_first_line_longer_than_the_sample(tmp_path: Path) -> None:
     names = [f"movie number {i}" for i in range(40_000)]
     path = tmp_path / "wide.csv"

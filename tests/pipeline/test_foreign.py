@@ -218,6 +218,11 @@ CASES: dict[str, tuple[str, bytes | str, Pairs]] = {
         "dl nr=4 nc=2 format = nodelist2 labels embedded\ndata:\nann p1\nbob p1 p2\n\neve p2\n007 p2\n",
         NAMED,
     ),
+    "dimacs e.col": (
+        "a DIMACS graph",
+        "c mine\nc too\np edge 4 5\n" + "".join(f"e {u} {v}\n" for u, v in numbered()),
+        TEXT_PAIRS,
+    ),
     "context e.cxt": (
         "a formal context",
         "B\n\n4\n2\n\n" + "\n".join([*LEFT, *RIGHT, *("".join(".X"[x] for x in row) for row in MATRIX)]) + "\n",
