@@ -82,7 +82,7 @@ def _machine_lock(name: str, log: _Log) -> Iterator[None]:
 
 def _opened(path: Path) -> IO[bytes]:
     # Reading is enough for a lock on this machine; a file of another user in a shared directory may not even be opened
-    # with O_CREAT. Anybody may have made a link or a pipe of that name.
+    # with O_CREAT. Another user may have made a link or a pipe of that name.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:

@@ -1,6 +1,6 @@
 """Biadjacency matrices: a row is a left vertex, a column a right vertex, and a cell says whether they are joined.
 
-Cells hold 0 and 1, true and false, yes and no, ``x`` and nothing, or numbers, of which those that are not 0 are edges
+Cells hold 0 and 1, true and false, yes and no, ``x`` and nothing, or numbers: those that are not 0 are edges
 with that weight. The first column holds the rows' names where it is no such column, or has no name; `left` says
 otherwise: a column by name or position, or ``row`` for row numbers. Columns are named by the header. Numbers of rows
 and columns count from 1 in a text and from 0 in memory, as in Matrix Market and NumPy.

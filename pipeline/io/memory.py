@@ -21,7 +21,7 @@ from pipeline.io.sparse import matrix_edges
 __all__ = ["read_object"]
 
 _PAIR_NAMES = ("left", "right", "weight", "timestamp")
-# Of which the place says what a column is.
+# Columns are known by their place alone.
 _OWN_ORDER = ("numpy", "networkx", "cugraph")
 
 

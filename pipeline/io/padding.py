@@ -37,7 +37,7 @@ def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputCo
     try:
         trimmed = pc.utf8_trim(values, " \t")
     except pa.ArrowInvalid:
-        # No UTF-8: whoever looks at the keys says which row.
+        # No UTF-8: the check of the keys names the row.
         return values
     is_padded = pc.not_equal(trimmed, values)
     if not pc.any(is_padded).as_py():

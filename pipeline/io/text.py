@@ -145,7 +145,7 @@ def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[b
         if encoding == "utf-8-sig":
             stream.read(len(codecs.BOM_UTF8))
         if encoding.startswith("utf-8"):
-            # Taken as it is: whoever parses it says which line is not UTF-8.
+            # Taken as it is: the parser names a line that is not UTF-8.
             yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
             return
         decoder = codecs.getincrementaldecoder(encoding)()
