@@ -45,7 +45,7 @@ DELIMITER_NAMES = {
     " ": "blank",
     WHITESPACE: "blanks",
 }
-_SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|", WHITESPACE: WHITESPACE}
+_SPELLED = {name: each for each, name in DELIMITER_NAMES.items()} | {"\\t": "\t", "space": " ", WHITESPACE: WHITESPACE}
 SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
 # Of the rows have one length where the file is a table with odd lines.
 _MOST_ROWS = 0.5

@@ -28,6 +28,7 @@ from pyarrow import parquet as pq
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.io.dialect import DELIMITER_NAMES
 
 Edge = tuple[Any, Any]
 Edges = list[Edge]
@@ -418,6 +419,15 @@ def test_columns_of_polars_that_are_not_read() -> None:
     assert graph_of(InputConfig(), frame) == graph_of(InputConfig(), frame.lazy()) == {("1", "5"), ("2", "6")}
     with pytest.raises(InputError, match="row of a matrix"):
         graph_of(InputConfig(), polars.DataFrame({"n": [1, 2, 3], "b": [0, 1, 0], "c": [3, 0, 0], "d": [1, 0, 2]}))
+
+
+@pytest.mark.parametrize("delimiter", DELIMITER_NAMES)
+def test_a_delimiter_goes_by_the_name_that_questions_use(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "edges.txt"
+    between = " " if delimiter == "whitespace" else delimiter
+    path.write_text(f"1{between}7\n2{between}8\n")
+    config = InputConfig(path=str(path), delimiter=DELIMITER_NAMES[delimiter])
+    assert graph_of(config) == {("1", "7"), ("2", "8")}
 
 
 def test_a_header_that_stands_twice_is_no_edge(tmp_path: Path) -> None:
