@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline import lack_of_memory
 from pipeline.backends.arrow.keys import as_plain
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
@@ -39,7 +40,13 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     if is_parquet:
         from pyarrow import parquet as pq
 
-        table = pq.read_table(path)
+        from pipeline.io.parquet import unreadable
+
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowException, OSError) as error:
+            lack_of_memory.pass_on(error)
+            raise unreadable(path, error) from None
         return matrix_of_table(table.column_names, table.columns, config, str(path), first=1, has_names=True)
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:

@@ -62,7 +62,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     )
     if choose is None and dialect.has_header:
         _refuse_header_again(raw)
-    elif choose is None:
+    if choose is None and (not dialect.has_header or dialect.is_named_by_comment):
         refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
     return without_padding(raw, config) if dialect.may_pad or config.trim else raw
 

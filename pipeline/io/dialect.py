@@ -79,6 +79,8 @@ class Dialect:
         The first data rows.
     pads_quotes : bool
         Whether blanks stand before opening quotes.
+    is_named_by_comment : bool
+        Whether the header is a comment line.
     may_pad : bool
         Whether blanks around fields may be padding: some stand outside quotes, or there are no quotes.
     """
@@ -90,6 +92,7 @@ class Dialect:
     rows: list[list[str]] = field(default_factory=list)
     pads_quotes: bool = False
     may_pad: bool = True
+    is_named_by_comment: bool = False
 
     @property
     def n_columns(self) -> int:
@@ -156,9 +159,8 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
         names = [cell.strip() for cell in data[0]]
         return Dialect(delimiter, names, last, has_header=True, rows=data[1:], pads_quotes=padded, may_pad=may_pad)
     names = named or _numbered(len(data[0]))
-    return Dialect(
-        delimiter, names, n_lead, has_header=named is not None, rows=data, pads_quotes=padded, may_pad=may_pad
-    )
+    is_named = named is not None
+    return Dialect(delimiter, names, n_lead, is_named, data, padded, may_pad, is_named_by_comment=is_named)
 
 
 def separator_of(path: Path, config: InputConfig) -> str | None:

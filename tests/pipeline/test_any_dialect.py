@@ -430,6 +430,21 @@ def test_a_delimiter_goes_by_the_name_that_questions_use(tmp_path: Path, delimit
     assert graph_of(config) == {("1", "7"), ("2", "8")}
 
 
+def test_counts_below_a_comment_that_could_name_columns(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("# made by us\n12 12 2\n10 11 30\n11 10 37\n")
+    with pytest.raises(InputError, match="which may be counts") as asked:
+        graph_of(InputConfig(path=str(path)))
+    assert asked.value.settings[0] == {"input.skip_lines": 2}
+
+
+def test_a_damaged_matrix_in_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.parquet"
+    path.write_bytes(b"PAR1")
+    with pytest.raises(InputError):
+        graph_of(InputConfig(path=str(path), format="biadjacency"))
+
+
 def test_a_header_that_stands_twice_is_no_edge(tmp_path: Path) -> None:
     path = tmp_path / "both.csv"
     path.write_text("user,item\nann,x\nuser,item\nbob,x\n")

@@ -227,7 +227,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     except _CUDF_REFUSES as error:
         raise _refused_by_cudf(error) from error
     _check_padding(frame)
-    if not dialect.has_header and may_be_counts(dialect.rows[:1], n_rows):
+    if (not dialect.has_header or dialect.is_named_by_comment) and may_be_counts(dialect.rows[:1], n_rows):
         raise HostNeeded("a first line that may be counts")
     if len(frame) != n_rows:
         raise HostNeeded(f"{len(frame)} rows read by cuDF, where {n_rows} were counted")
