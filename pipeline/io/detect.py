@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io import compression, parquet
-from pipeline.io.dialect import SEPARATOR_LINE, WHITESPACE, agreeing, names_rows, split_rows, uniform_delimiters
+from pipeline.io.dialect import MARKS, SEPARATOR_LINE, WHITESPACE, agreeing, names_rows, split_rows, uniform_delimiters
 from pipeline.io.json_text import is_json
 from pipeline.io.layout import rising
 from pipeline.io.raw import shortened
@@ -125,7 +125,7 @@ def _of_names(path: Path, body: list[str], name: str) -> str:
     if name.endswith(_OF_BASKETS) and found in ([" "], [WHITESPACE]):
         raise _edges_or_transactions(path, "csv")
     lengths = [len(line.split()) for line in body]
-    marks = [mark for mark in ("\t", ",", ";", "|") if mark in text]
+    marks = [mark for mark in MARKS if mark in text]
     is_table = any(agreeing(text, mark)[1] >= 0.5 for mark in marks)
     if found or max(lengths) == 1 or is_table or _is_of_r(text) or _BY_SUFFIX.get(Path(name).suffix) == "csv":
         return "csv"

@@ -21,6 +21,7 @@ from pipeline.naming import setting, switch
 
 __all__ = [
     "DELIMITER_NAMES",
+    "MARKS",
     "SEPARATOR_LINE",
     "WHITESPACE",
     "Dialect",
@@ -45,6 +46,8 @@ DELIMITER_NAMES = {
     " ": "blank",
     WHITESPACE: "blanks",
 }
+MARKS = ("\t", ",", ";", "|")
+"""Delimiters of one character that hardly stand within keys."""
 _SPELLED = {name: each for each, name in DELIMITER_NAMES.items()} | {"\\t": "\t", "space": " ", WHITESPACE: WHITESPACE}
 SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
 # Of the rows have one length where the file is a table with odd lines.
@@ -283,7 +286,7 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
     if found and found[0] not in (" ", WHITESPACE):
         return found[0]
     if found:
-        marks = [mark for mark in ("\t", ",", ";", "|") if mark in body]
+        marks = [mark for mark in MARKS if mark in body]
         if '"' in body or not marks or marks == ["\t"]:
             # Runs of blanks, unless single ones alone split all rows: before quoted or empty fields.
             is_run = found[0] == WHITESPACE or ('"' not in body and agreeing(body, WHITESPACE)[1] == 1.0)

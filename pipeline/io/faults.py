@@ -66,8 +66,9 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
     if marks and config.comment is None:
         # Lines of transactions have no comments unless they are configured.
         settings[-1]["input.comment"] = marks[0]
-    skipped = _odd_lines_above(path, config, dialect)
-    if config.header is None and names_rows([len(row) for row in _first_rows(path, config, dialect)]):
+    lengths = [(number, len(each)) for number, each in itertools.islice(rows_of(path, config, dialect), 1000)]
+    skipped = _odd_lines_above(lengths)
+    if config.header is None and names_rows([length for _, length in lengths]):
         settings.insert(0, {"input.header": True, "input.delimiter": dialect.delimiter})
         ways = f"say with {switch('input.header')} that the first line names all columns but the first, or {ways}"
     elif skipped:
@@ -87,13 +88,11 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
     )
 
 
-def _first_rows(path: Path, config: InputConfig, dialect: Dialect) -> list[list[str]]:
-    return [row for _, row in itertools.islice(rows_of(path, config, dialect), 1000)]
+def _odd_lines_above(rows: list[tuple[int, int]]) -> int:
+    """The number of lines above a table whose rows are all equally long; 0 where there is no such table.
 
-
-def _odd_lines_above(path: Path, config: InputConfig, dialect: Dialect) -> int:
-    """The number of lines above a table whose rows are all equally long; 0 where there is no such table."""
-    rows = [(line, len(row)) for line, row in itertools.islice(rows_of(path, config, dialect), 1000)]
+    `rows` has the line and the length of each of the first rows.
+    """
     length = rows[-1][1]
     n_odd = max((n for n, (_, each) in enumerate(rows, start=1) if each != length), default=0)
     return rows[n_odd][0] - 1 if length > 1 and len(rows) - n_odd >= max(2, n_odd) else 0

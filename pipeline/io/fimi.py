@@ -21,7 +21,7 @@ import pyarrow as pa
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.dialect import DELIMITER_NAMES, WHITESPACE, Dialect, joined, rows_of, separator_of, split_rows
+from pipeline.io.dialect import DELIMITER_NAMES, MARKS, WHITESPACE, Dialect, joined, rows_of, separator_of, split_rows
 from pipeline.io.faults import quote_fault
 from pipeline.io.layout import counts_items
 from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets, shortened
@@ -78,7 +78,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 def _delimiter(path: Path, lines: list[str]) -> str:
     """Blanks, or the one delimiter that stands in the lines where they have no blanks."""
     text = "\n".join(lines)
-    others = [each for each in ("\t", ",", ";", "|") if each in text]
+    others = [each for each in MARKS if each in text]
     if not others or (others == ["\t"] and " " not in text):
         return WHITESPACE
     if len(others) == 1 and " " not in text:
