@@ -20,11 +20,11 @@ MANY_ARGUMENTS = {
 # Commands, whose arguments are explained by the help of their options.
 WITHOUT_PARAMETERS = {
     "flows/command.py flow_command",
-    "pipeline/cli.py diff",
-    "pipeline/cli.py export",
-    "pipeline/cli.py run",
-    "pipeline/cli.py top",
-    "pipeline/cli.py verify",
+    "pipeline/cli/app.py diff",
+    "pipeline/cli/app.py export",
+    "pipeline/cli/app.py run",
+    "pipeline/cli/app.py top",
+    "pipeline/cli/app.py verify",
 }
 
 

@@ -1,7 +1,8 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
-into pieces of similar cost, let a pool of threads walk them (`mbe_stage.worker_pool`, `cpu.worker`, `cpu.tree`), and
+into pieces of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`),
+and
 turn what they find back into the user's vertices (`cpu.twin_expansion`). What comes before the walk is the same for all
 tasks of a search: `prepare` does it once for whoever does several parts of it.
 """
@@ -27,12 +28,12 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.bicliques.roots import roots_of
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.processor import device, unavailable_reason
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
+from mbe_stage.search.cpu.processor import device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
-from mbe_stage.worker_pool import Barrier, WorkerPool, pieces_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 

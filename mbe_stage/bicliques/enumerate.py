@@ -12,10 +12,10 @@ from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueTable, DeviceSink, Sink, TableSink
 from mbe_stage.engines import AUTO
+from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
-from mbe_stage.outlook import Outlook
 from mbe_stage.tasks import Task
 
 __all__ = ["Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"]

@@ -17,7 +17,7 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.techniques import DOMINATED
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["push_bitset_frame"]
 

@@ -28,7 +28,7 @@ from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_word
 from mbe_stage.bicliques.cpu.row_words import is_excluded, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
 from mbe_stage.bits import popcount
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["walk_bitset_frames"]
 

@@ -7,7 +7,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["drop_too_small", "is_hopeless", "path_multiplicity", "word_multiplicity"]
 

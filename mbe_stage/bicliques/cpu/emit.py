@@ -9,7 +9,7 @@ from mbe_stage.bicliques.constraints import are_met
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import spread
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["emit_closed_sets", "emit_list", "emit_word"]
 

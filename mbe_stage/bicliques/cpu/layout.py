@@ -16,10 +16,10 @@ import numpy as np
 from numba import int64, types
 
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
-from mbe_stage.jit import INTS as _INTS
-from mbe_stage.jit import LONGS as _LONGS
-from mbe_stage.jit import WORDS as _WORDS
-from mbe_stage.time_quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
+from mbe_stage.runtime.jit import INTS as _INTS
+from mbe_stage.runtime.jit import LONGS as _LONGS
+from mbe_stage.runtime.jit import WORDS as _WORDS
+from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
 __all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT"]
 __all__ += ["DONE", "OK", "OUTPUT_FULL", "QUANTUM_OVER"]
@@ -210,7 +210,7 @@ WORD_STARTS = WORD_BITS + 1
 # The payload of a row is the right vertex itself, not a group of them.
 NO_GROUPS = -1
 
-# What a quantum ends with, beside what `mbe_stage.time_quanta` knows.
+# What a quantum ends with, beside what `mbe_stage.search.cpu.quanta` knows.
 INTS_SHORT = 4
 WORDS_SHORT = 5
 FRAMES_SHORT = 6

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["SORT_SLACK", "sort_ids"]
 

@@ -10,7 +10,7 @@ from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_multiplicity
 from mbe_stage.bicliques.cpu.emit import emit_list
 from mbe_stage.bicliques.cpu.merged_columns import write_column_ids
 from mbe_stage.bicliques.cpu.row_words import sort_rows
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["open_subgraph"]
 

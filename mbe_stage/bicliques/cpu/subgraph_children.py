@@ -23,7 +23,7 @@ from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import popcount
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["visit_subgraph_child"]
 

@@ -16,8 +16,8 @@ from numba import int64, none
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bitset_walk import walk_bitset_frames
 from mbe_stage.bicliques.cpu.subgraph_children import visit_subgraph_child
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, compiled, steps_of
 
 __all__ = ["compile_steps", "run_quantum"]
 

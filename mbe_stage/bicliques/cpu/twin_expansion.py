@@ -10,8 +10,8 @@ import numpy as np
 from mbe_stage.bicliques.cpu.member_sorting import SORT_SLACK, sort_ids
 from mbe_stage.bicliques.reduction import Groups
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
 __all__ = ["Found", "Translation", "compile_steps", "expand_blocks"]
 

@@ -17,13 +17,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bitset_walk import set_frame
-from mbe_stage.bicliques.cuda.closed_sets import (
-    add_subset,
-    clear_subsets,
-    closed_sets,
-    subsets_of_lane,
-    without_whole,
-)
+from mbe_stage.bicliques.cuda.closed_sets import add_subset, clear_subsets, closed_sets, subsets_of_lane, without_whole
 from mbe_stage.bicliques.cuda.right_superset import set_superset
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, write_ids

@@ -21,16 +21,7 @@ from mbe_stage.bicliques.cuda.sparse_accumulator import number_of
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
-from mbe_stage.device.warp import (
-    ALL,
-    ballot,
-    clear,
-    count_bits,
-    exclusive_sums,
-    first_bit,
-    next_tile,
-    rank,
-)
+from mbe_stage.device.warp import ALL, ballot, clear, count_bits, exclusive_sums, first_bit, next_tile, rank
 
 __all__ = ["all_columns", "keep_columns", "no_columns"]
 

@@ -29,12 +29,7 @@ from mbe_stage.bicliques.cuda.twin_groups import (
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
 )
-from mbe_stage.bicliques.cuda.whole_graph import (
-    PARTS_PER_WARP,
-    Numbering,
-    Target,
-    write_whole_graph_warp_per_tile,
-)
+from mbe_stage.bicliques.cuda.whole_graph import PARTS_PER_WARP, Numbering, Target, write_whole_graph_warp_per_tile
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.graph import on_device

@@ -15,9 +15,9 @@ from mbe_stage.bicliques.estimation.interval import Interval, interval_of, whole
 from mbe_stage.bicliques.estimation.model import GrowthModel
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
 __all__ = ["Effort", "Estimate", "compile_steps", "estimate_bicliques"]
 

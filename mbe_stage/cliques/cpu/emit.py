@@ -8,7 +8,7 @@ from numba import njit
 from mbe_stage.bits import deposit_bits, lowest_bit_index, popcount
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES, of_sizes
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["emit_columns", "emit_path", "emit_subsets", "has_room"]
 

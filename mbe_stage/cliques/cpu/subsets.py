@@ -15,16 +15,8 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import extract_bits, lowest_bit_index
-from mbe_stage.jit import compiled
-from mbe_stage.subset_words import (
-    WITHOUT_0,
-    WITHOUT_1,
-    WITHOUT_2,
-    WITHOUT_3,
-    WITHOUT_4,
-    WITHOUT_5,
-    down_set,
-)
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 __all__ = ["MOST_CLIQUES", "WIDTH", "maximal_subsets", "of_sizes"]
 

@@ -14,7 +14,7 @@ from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
 from mbe_stage.cliques.cpu.wide_rows import has_bit, is_empty, n_in, packed_row, packed_word, set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["visit_branch"]
 

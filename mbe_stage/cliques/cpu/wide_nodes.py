@@ -12,7 +12,7 @@ from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Path
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
 from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, is_empty, n_common, n_in
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["begin_wide", "ints_of_frame", "words_of_frame"]
 

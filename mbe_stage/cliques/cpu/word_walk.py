@@ -16,7 +16,7 @@ from mbe_stage.cliques.cpu.emit import emit_columns, emit_subsets, has_room
 from mbe_stage.cliques.cpu.layout import Excluded
 from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["begin_words", "walk_words"]
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I32, I64, I64_2D, INT, U8, bundle, compile_steps_of, kernel
 from mbe_stage.device.warp import ballot, sum_all
 from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, N_BICLIQUES, SHARE
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = [
     "HIGHEST",
