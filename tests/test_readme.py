@@ -29,6 +29,12 @@ ROOT = Path(__file__).parent.parent
 RUNNABLE = [
     "README.md",
     "docs/tutorial.md",
+    "docs/how-to/cliques.md",
+    "docs/how-to/compare.md",
+    "docs/how-to/counts.md",
+    "docs/how-to/groups.md",
+    "docs/how-to/python.md",
+    "docs/reference/arrays.md",
 ]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
