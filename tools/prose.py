@@ -42,15 +42,14 @@ class Sentence(NamedTuple):
 
 
 def documents() -> list[Path]:
-    """Return the Markdown files that people read, without those that a program writes."""
+    """Return the Markdown files that people read, without those that a program writes and records of measurements."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
     return sorted(path for path in found if not is_generated(path))
 
 
 def is_generated(path: Path) -> bool:
-    """Tell whether a program writes the file: ``tools/reference.py``, or a benchmark its results."""
-    text = path.read_text(encoding="utf-8")
-    return "<!-- generated" in text[:500]
+    """Tell whether a program writes the file, or it is a record that stays as it was written."""
+    return path.read_text(encoding="utf-8").startswith(("<!-- generated", "<!-- record"))
 
 
 def faults(path: Path) -> Iterator[str]:
@@ -58,7 +57,7 @@ def faults(path: Path) -> Iterator[str]:
     name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
     lines = path.read_text(encoding="utf-8").splitlines()
     for number, line in _outside_of_code(lines):
-        if len(line) > MOST_CHARACTERS and not re.match(r"\s*(#|\||<)", line) and " " in line[MOST_CHARACTERS:]:
+        if len(line) > MOST_CHARACTERS and not re.match(r"\s*(#|\||<)|    ", line) and " " in line.strip():
             yield f"{name}:{number}: a line of {len(line)} characters; at most {MOST_CHARACTERS}"
     found = sentences(lines)
     for sentence in found:
