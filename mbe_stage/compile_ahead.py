@@ -85,7 +85,6 @@ def compile_ahead(
 
     Parameters
     ----------
-    steps : sequence of CompileStep
     on_progress : callable, optional
         Called while something is compiled, once a second, from a thread of its own; by default there are log lines.
     processes : int, optional

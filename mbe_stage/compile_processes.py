@@ -43,7 +43,6 @@ def compile_in_processes(
     ----------
     tasks : sequence of callables
         Pickled: functions of modules, or `functools.partial` of such.
-    processes : int
     on_done : callable
         Called after every task, from any thread.
     beside : callable, optional

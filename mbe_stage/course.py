@@ -156,14 +156,7 @@ class Checkpoints:
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
-        """Whether the search goes on for a moment, so long after it began, to end at a barrier.
-
-        Parameters
-        ----------
-        seconds : float
-        patience : float or None
-            As of `Course.patience`.
-        """
+        """Whether the search goes on for a moment, so long after it began, to end at a barrier."""
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:

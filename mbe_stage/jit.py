@@ -91,8 +91,6 @@ def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, 
 
     Parameters
     ----------
-    *functions
-        Made by `compiled`.
     variant : str, optional
         Only the signature of that name.
     """

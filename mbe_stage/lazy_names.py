@@ -20,7 +20,6 @@ def lazy(
 
     Parameters
     ----------
-    package : str
     names : mapping of str to sequence of str
         The names that come from each module of the package.
     public : sequence of str

@@ -48,8 +48,6 @@ class Runner(Protocol):
 
         Parameters
         ----------
-        problem, engine : str
-            Their names.
         graph, query, execution, detail
             As an engine takes them.
         tasks : iterable of Task, optional

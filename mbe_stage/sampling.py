@@ -76,8 +76,6 @@ def outlook_beside(
     ----------
     sampled : callable
         Takes `goes_on` and gives outlooks, as `Sampler.outlooks` does.
-    n_cores : int
-        That work on the search.
     seconds_before : float
         What preparing the search took, and may cost here once more: it begins when that much is within its share.
     is_over : Event, optional
@@ -122,7 +120,6 @@ def paced(n_cores: int, is_over: threading.Event, spent: Callable[[], float] = t
 
     Parameters
     ----------
-    n_cores : int
     is_over : Event
         Ends any waiting.
     spent : callable

@@ -204,11 +204,8 @@ def stream(
 
     Parameters
     ----------
-    problem : Problem
-    sink : Sink
     graph, query
         As the problem has them; the graph has the attribute `is_on_host`.
-    execution : Execution
     engine : str
         Where the engine that ``auto`` chose has too little memory for the graph, and says so before its first block,
         the next one does the work, and a warning says why; not for a sink or a graph on the device.
@@ -303,9 +300,6 @@ def pulled(
 
     Parameters
     ----------
-    problem : Problem
-    graph, query
-        As the problem has them.
     execution : Execution
         Threads, budgets and the size of blocks.
     detail : optional
@@ -455,12 +449,8 @@ def _sampling(
 
     Parameters
     ----------
-    problem : Problem
     engine : str
         The name of the one that searches.
-    graph, query
-        Of the problem.
-    execution : Execution
     tasks : tuple of Task or None
         Those that are done; only where all of them are, somebody samples.
     on_progress : callable or None
@@ -531,13 +521,8 @@ def _begun(
 
     Parameters
     ----------
-    problem : Problem
-    name : str
-        Of the engine.
-    engine : Engine
     blocks_of : callable
         Begins a run of an engine.
-    execution : Execution
     goes_on : callable
         Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
     may_take_over : bool

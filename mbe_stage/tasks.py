@@ -45,7 +45,6 @@ class Roots:
 
         Parameters
         ----------
-        problem : str
         vertices : (n_roots,) integers
             Each distinct, in ids of the user's graph.
         *others
@@ -124,10 +123,8 @@ def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
 
     Parameters
     ----------
-    roots : Roots
     costs : (roots.n,) float64
         Expected work below each.
-    n : int
 
     Raises
     ------

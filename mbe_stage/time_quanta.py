@@ -50,7 +50,6 @@ def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
     ----------
     frames : (n, n_fields) integers
         Of the task, the shallowest first.
-    at : RangeFields
     """
     ahead, weight = 0.0, 1.0
     for frame in frames:
@@ -67,7 +66,6 @@ def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> t
     ----------
     frame : (n_fields,) integers
         Changed in place.
-    at : RangeFields
     share_left : float
         Share of the task that is ahead, 0 to 1.
 

@@ -55,7 +55,6 @@ def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> l
         Of each root.
     ranges : sequence of (int, int)
         Ascending.
-    n : int
     """
     total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
     pieces = []
@@ -95,10 +94,6 @@ class WorkerPool:
     ----------
     pieces : list of Piece
         In the order they are to be started.
-    n_workers : int
-    budget_bytes : int
-    barrier : Barrier, optional
-        Asked by the consumer.
     marker : callable, optional
         Takes the ranges that are left at a barrier, ascending, those that adjoin as one; gives what the consumer is
         handed.

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
@@ -95,10 +94,6 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
-    execution : Execution
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -149,7 +144,7 @@ def run(
 
 def _collects(query: BicliqueQuery, detail: Detail) -> bool:
     """Whether the walk has to collect members: for the sink, or to check sizes."""
-    return detail > Detail.COUNT or bool(size_constraints(query)[at.ACTIVE])
+    return detail > Detail.COUNT or bool(size_constraints(query)[ACTIVE])
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

@@ -71,11 +71,8 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
     execution : Execution
         Its memory budget is the device's.
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -161,8 +158,6 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : BicliqueQuery
-    n : int
     """
     from mbe_stage.bicliques import engine_cpu
 

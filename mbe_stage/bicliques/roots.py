@@ -18,11 +18,8 @@ def roots_of(graph: BipartiteCSR, query: BicliqueQuery, vertices: np.ndarray, *,
     ----------
     graph : BipartiteCSR
         The user's; its arrays may be CuPy's.
-    query : BicliqueQuery
     vertices : (n_roots,) int32
         The smallest of each root's twins, in ids of the user's graph.
-    are_left : bool
-        Which side they are of.
     """
     bounds = (query.min_left, query.min_right, query.max_left, query.max_right, query.min_edges)
     members = [sorted({int(vertex) for vertex in side}) for side in (query.containing_left, query.containing_right)]

@@ -59,10 +59,6 @@ def run(
 
     Parameters
     ----------
-    graph : UndirectedCSR
-    query : CliqueQuery
-    execution : Execution
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     prepared : (CommonPart, OrderedGraph), optional

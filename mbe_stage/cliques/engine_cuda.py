@@ -85,10 +85,8 @@ def run(
     ----------
     graph : UndirectedCSR
         Its arrays may be CuPy's.
-    query : CliqueQuery
     execution : Execution
         Its memory budget is the device's.
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -178,8 +176,6 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     ----------
     graph : UndirectedCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : CliqueQuery
-    n : int
     """
     part = _part(graph, query)
     roots = RootOrder(graph, query, part)
@@ -222,9 +218,6 @@ def _asked(
 
     Parameters
     ----------
-    part : CommonPart
-    roots : RootOrder
-        Of the part.
     query, execution, detail, sizes, techniques
         As `run` has them.
     wanted : (n,) int64 or None
@@ -293,10 +286,6 @@ def _blocks(
     sizes : (n_cliques,) int32
     members : int32
         Vertices of the part, ascending within a clique.
-    part : CommonPart
-    detail : Detail
-    block_bytes : int
-    share : float
     """
     if sizes.size == 0:
         yield CliqueBlock.empty(detail, share)

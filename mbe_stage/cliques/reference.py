@@ -42,7 +42,6 @@ def _grown(
 
     Parameters
     ----------
-    clique : tuple of int
     candidates, excluded : set of int
         The vertices adjacent to all of the clique: those that may join, and those whose cliques were found before.
     adjacent : list of frozenset of int

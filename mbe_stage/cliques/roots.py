@@ -18,7 +18,6 @@ def roots_of(graph: UndirectedCSR, query: CliqueQuery, vertices: np.ndarray) -> 
     ----------
     graph : UndirectedCSR
         The user's; its arrays may be CuPy's.
-    query : CliqueQuery
     vertices : (n_roots,) int32
         In ids of the user's graph.
     """

@@ -48,7 +48,6 @@ def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
 
     Parameters
     ----------
-    ids : int32
     n : int or None
         As stated.
     name, of : str

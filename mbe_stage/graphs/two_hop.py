@@ -72,12 +72,9 @@ def begin_two_hop_degrees(
 
     Parameters
     ----------
-    graph : BipartiteCSR
     pool : Executor
         Its threads do the work, in pieces of a fraction of a second or so: shutting it down with `cancel_futures` stops
         them soon.
-    n_threads : int
-        Of the pool.
     most_steps : int
         Where it would take more (`two_hop_steps`) nothing is counted, and None is given.
     """
@@ -152,7 +149,6 @@ def _plan(offsets, members, other_offsets, other_members):
         Of each hub, whether those that it does not reach are asked.
     work : int64
         Running sum over `order` of the steps of each, one at least.
-    n_steps : int
     """
     n, n_other = offsets.size - 1, other_offsets.size - 1
     hubs, walks = np.empty(n, np.int32), np.empty(n, np.int64)
@@ -283,7 +279,6 @@ def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
         Scratch: the number of the last vertex with this neighbour.
     outside : (n,) int32
         Its first `n_outside` entries are those that the hub does not reach.
-    n_outside : int
     offsets, members
         As in `_count`.
     """

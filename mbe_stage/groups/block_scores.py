@@ -90,11 +90,8 @@ def _take_in(side, start, end, score, key, row, share):
 
     Parameters
     ----------
-    side : Side
     start, end : int64
         Where its members stand.
-    score, key : int64
-    row : int64
     share : int64
         Its share numerator on this side.
     """
@@ -164,7 +161,6 @@ def drop_overtaken(left, right, marks):
 
     Parameters
     ----------
-    left, right : Side
     marks : (n,) uint8
         Changed in place.
     """

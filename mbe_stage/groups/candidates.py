@@ -386,7 +386,6 @@ def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[in
     ----------
     scores, keys : (more than n,) int64
         Of NumPy, or of CuPy.
-    n : int
     xp : module
         The one whose arrays they are.
     """

@@ -57,10 +57,6 @@ def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit:
         On the host.
     groups : GroupMembers
         Bicliques or quasi-bicliques of the graph, in any order; each with at least one member a side.
-    model : NullModel
-        Of the graph.
-    limit : int, optional
-        At most so many.
 
     Returns
     -------
@@ -147,15 +143,8 @@ def _positions(first, end, members, right, found):
 
     Parameters
     ----------
-    first, end : int
-    members, right : int32
     found : int64
         Receives the positions of those that are there.
-
-    Returns
-    -------
-    int
-        How many are.
     """
     n = 0
     for vertex in right:
@@ -181,7 +170,6 @@ def _figures(row, graph, groups, model, explained):
 
     Parameters
     ----------
-    row : int
     graph, groups, model
         See `_parts`.
     explained : (n_edges,) bool

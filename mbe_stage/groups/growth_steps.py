@@ -105,7 +105,6 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
         Without members; as they were afterwards, but for `best`.
     log_edges : int
         ``ln E`` in units.
-    schedule : Schedule
 
     Returns
     -------
@@ -194,12 +193,8 @@ def _choose(side, n_other, density, is_prefix):
 
     Parameters
     ----------
-    side : Side
     n_other : int
         Members of the other side.
-    density : float
-    is_prefix : int
-        Which way of choosing.
 
     Returns
     -------
@@ -234,7 +229,6 @@ def _prefix_end(side, n_other, log_share, log_missing):
 
     Parameters
     ----------
-    side : Side
     n_other, log_share, log_missing : int
         Members of the other side; ``ln q`` and ``ln(1 - q)``.
 

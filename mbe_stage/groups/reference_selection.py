@@ -21,13 +21,7 @@ Edges = set[tuple[int, int]]
 
 
 class NullOfEdges:
-    """A graph as a set of edges, what each is worth, and what naming costs.
-
-    Parameters
-    ----------
-    graph : BipartiteCSR
-    model : NullModel
-    """
+    """A graph as a set of edges, what each is worth, and what naming costs."""
 
     def __init__(self, graph: BipartiteCSR, model: NullModel) -> None:
         left, right = (side.tolist() for side in graph.edges())

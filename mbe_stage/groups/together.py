@@ -56,7 +56,6 @@ def grown_together(parts: Sequence[GrownGroups], limit: int | None = None) -> tu
     ----------
     parts : sequence of GrownGroups
         Best first.
-    limit : int, optional
 
     Returns
     -------

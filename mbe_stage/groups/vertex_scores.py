@@ -185,7 +185,6 @@ def _cover_edges(
     ratios : (n_candidates,) int64
     best : (3, n_edges) float64
         Changed in place: the largest ratio, ratio times right members, ratio times left members.
-    most_steps : int64
     """
     n_steps = np.int64(0)
     for i in range(ratios.size):

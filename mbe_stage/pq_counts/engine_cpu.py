@@ -71,9 +71,6 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : PqQuery
-    execution : Execution
     detail : Detail
         Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
     tasks : iterable of Task, optional

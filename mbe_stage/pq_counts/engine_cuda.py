@@ -100,8 +100,6 @@ def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : PqQuery
-    n : int
     """
     from mbe_stage.pq_counts import engine_cpu
 
@@ -126,7 +124,6 @@ def run(
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's.
-    query : PqQuery
     execution : Execution
         Its memory budget is the device's.
     detail : Detail
@@ -187,8 +184,6 @@ def _local_search(
     ----------
     graph, query, execution, detail
         As `run` takes them; the graph is on the host.
-    search : Search
-    sizes : dict
     """
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
@@ -212,9 +207,6 @@ def _counted(
     ----------
     graph, query, execution, techniques, barrier
         As `run` has them.
-    sizes : dict
-    statistics : dict, optional
-    tasks : tuple of Task, or None
     """
     from mbe_stage.device.held_roots import with_barriers
     from mbe_stage.device.memory_budget import device_budget

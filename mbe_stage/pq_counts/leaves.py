@@ -101,7 +101,6 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
     ----------
     leaves : Leaves
         As `together` gives them.
-    ps, qs : range
     """
     if len(leaves) == 0:
         return [[0] * len(qs) for _ in ps]

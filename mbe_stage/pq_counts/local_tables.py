@@ -24,7 +24,6 @@ class Places:
     ----------
     graph : BipartiteCSR
         The user's.
-    query : PqQuery
     part : Reduced
         An induced subgraph, beside the vertices that all bicliques hold.
     edges : bool

@@ -96,7 +96,6 @@ def core_of(lists: RowLists, fewest: Fewest) -> Core:
     ----------
     lists : RowLists
         Of `ordering.row_lists`.
-    fewest : Fewest
     """
     row_offsets, _, column_offsets, rows = lists
     order = np.argsort(np.diff(column_offsets), kind="stable")
@@ -113,8 +112,6 @@ def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Pa
 
     Parameters
     ----------
-    core : Core
-    prices : Prices
     wanted : integers, optional
         The roots, by default all. Those without paths are in no part.
 

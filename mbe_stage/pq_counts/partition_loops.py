@@ -149,8 +149,6 @@ def _add_root(core, root, part, seen, owners, firsts, sizes):
 
     Parameters
     ----------
-    core : Core
-    root : int
     part : int
         Its number, above that of every part before.
     seen : (n_rows,) int64
@@ -231,9 +229,7 @@ def assign_parts(core, order, prices):
 
     Parameters
     ----------
-    core : Core
     order : (n_roots,) int32
-    prices : Prices
 
     Returns
     -------
@@ -279,7 +275,6 @@ def lists_of_part(core, roots):
 
     Parameters
     ----------
-    core : Core
     roots : (n_roots,) int32
         In the order that they are to be searched in.
     """

@@ -68,7 +68,6 @@ def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
 
     Parameters
     ----------
-    graph : BipartiteCSR
     query : PqQuery
         Nothing can be chosen where it is not possible.
     """
@@ -159,10 +158,7 @@ def _leaves(
 
     Parameters
     ----------
-    held_left, optional_left, held_right : int
     optional_right, times : (n,) integers
-    min_q : int
-        As in `Leaves`.
     """
     optional = np.asarray(optional_right, np.int64)
     return Leaves(

@@ -92,11 +92,7 @@ def _local(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : PqQuery
     sets : list of (left members, what they have in common)
-    p, q : int
-    detail : Detail
     """
     left, right, edges = [0] * graph.n_left, [0] * graph.n_right, [0] * graph.n_edges
     wanted = set(query.containing_right)

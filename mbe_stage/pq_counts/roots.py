@@ -18,11 +18,8 @@ def roots_of(graph: BipartiteCSR, query: PqQuery, vertices: np.ndarray, *, are_l
     ----------
     graph : BipartiteCSR
         The user's; its arrays may be CuPy's.
-    query : PqQuery
     vertices : (n_roots,) int32
         In ids of the user's graph.
-    are_left : bool
-        Which side they are of.
     """
     sizes = [int(size) for size in (query.min_p, query.max_p, query.min_q, query.max_q)]
     members = [sorted({int(vertex) for vertex in side}) for side in (query.containing_left, query.containing_right)]

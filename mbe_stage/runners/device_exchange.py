@@ -152,12 +152,6 @@ class _Member:
 class Exchange:
     """What the threads share.
 
-    Parameters
-    ----------
-    terms : Terms
-    barrier : Barrier, optional
-        Asked by the consumer.
-
     Attributes
     ----------
     warnings : list of str

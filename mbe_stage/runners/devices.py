@@ -192,8 +192,6 @@ class DeviceRunner:
 
         Parameters
         ----------
-        problem, engine : str
-            Their names.
         graph, query, execution, detail
             As of an engine. The budget of device memory is that of each device.
         tasks : iterable of Task, optional
@@ -340,11 +338,6 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
 
     Parameters
     ----------
-    k : int
-        Which of the threads it is.
-    number : int
-        Of the device.
-    work : _Work
     turns : Turns or None
         Of a device that is not the search's alone.
     """

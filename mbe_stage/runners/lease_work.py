@@ -234,12 +234,8 @@ def do_lease(
     ----------
     job : str
         By which leases of the same graph and query know each other.
-    number : int
-        Of the lease.
-    tasks : sequence of Task
     execution : Execution
         Budgets are the worker's.
-    terms : Terms
     proof
         What `begin_job` has answered, where `Search.parts` is to make a part of what is found; else None.
 

@@ -125,8 +125,6 @@ class Ledger:
 
         Parameters
         ----------
-        number : int
-            Of the lease.
         remaining : sequence of Task
             What of it is left: ranges within its tasks.
         """

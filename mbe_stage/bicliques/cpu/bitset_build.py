@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_multiplicity, word_multiplicity
 from mbe_stage.bicliques.cpu.row_words import (
@@ -18,8 +19,6 @@ from mbe_stage.bicliques.cpu.row_words import (
 )
 from mbe_stage.bicliques.cpu.techniques import DOMINATED
 from mbe_stage.jit import compiled
-
-__all__ = ["push_bitset_frame"]
 
 _U = np.uint64
 
@@ -37,14 +36,10 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
         Where the arena of words is free.
     raw_end : int
         One past the last of the rows, which begin at `top`.
-    excluded : Excluded
-    behind : Behind
     n_path : int
         Right members on the path.
     columns_at : int
         Where starts and ids of the columns stand in the arena of ints.
-    worker : WorkerState
-    output : Output or None
     """
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[at.DEPTH]
@@ -69,7 +64,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
     union = _U(0)
     for k in range(top, kept_end):
         union |= words[k]
-    if output is not None and output.constraints[at.ACTIVE]:
+    if output is not None and output.constraints[ACTIVE]:
         right_least = path_multiplicity(worker.path, n_path, output.right_multiplicities)
         left_most = word_multiplicity(union, columns_at, worker.ints, output.left_multiplicities)
         if is_hopeless(left_most, right_least, right_least + multiplicity, output.constraints):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
 from mbe_stage.bicliques.cpu.bounds import drop_too_small, word_multiplicity
@@ -29,8 +30,7 @@ from mbe_stage.bicliques.cpu.row_words import is_excluded, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
 from mbe_stage.bits import popcount
 from mbe_stage.jit import compiled
-
-__all__ = ["walk_bitset_frames"]
+from mbe_stage.time_quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 
@@ -57,10 +57,10 @@ def walk_bitset_frames(worker, output, work_limit):
         end = rows_at + frames[depth, at.END]
         row_at = rows_at + frames[depth, at.CURSOR]
         steps = 8 + ((excluded_end - rows_at) >> 2)
-        status = at.OK
+        status = OK
         while row_at < end:
             if control[at.WORK] >= work_limit:
-                status = at.QUANTUM_OVER
+                status = QUANTUM_OVER
                 break
             control[at.WORK] += steps
             control[at.VISITED] += 1
@@ -78,7 +78,7 @@ def walk_bitset_frames(worker, output, work_limit):
             count = control[at.COUNT]
             excluded = at.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
             status = _visit_child(left, excluded, depth, worker, output)
-            if status != at.OK:
+            if status != OK:
                 control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
                 control[at.COUNT] = count
                 break
@@ -86,12 +86,12 @@ def walk_bitset_frames(worker, output, work_limit):
             if control[at.DEPTH] != depth:
                 break
         frames[depth, at.CURSOR] = row_at - rows_at
-        if status != at.OK:
+        if status != OK:
             return status
         if control[at.DEPTH] == depth:
             control[at.DEPTH] = depth - 1
         depth = control[at.DEPTH]
-    return at.OK
+    return OK
 
 
 @njit(inline="always")
@@ -99,8 +99,8 @@ def _is_too_small(left, columns_at, ints, output):
     """Whether a left set stands for fewer of the user's vertices than are wanted."""
     constraints = output.constraints
     return (
-        constraints[at.ACTIVE]
-        and word_multiplicity(left, columns_at, ints, output.left_multiplicities) < constraints[at.MIN_LEFT]
+        constraints[ACTIVE]
+        and word_multiplicity(left, columns_at, ints, output.left_multiplicities) < constraints[MIN_LEFT]
     )
 
 
@@ -112,9 +112,9 @@ def _visit_child(left, excluded, depth, worker, output):
     """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
     if output is not None and _is_too_small(left, frames[depth, at.COLUMNS], ints, output):
-        return at.OK
+        return OK
     if not DOMINATED and is_excluded(left, words, excluded):
-        return at.OK
+        return OK
     top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
     rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
     n_all_excluded = excluded.end - excluded.start + row_at - rows_at
@@ -151,10 +151,10 @@ def _visit_child(left, excluded, depth, worker, output):
                 ints[ints_top + raw_end - top] = k - rows_at
                 raw_end += 1
         if not emit_word(left, columns_at, n_path, top, top, behind, worker, output):
-            return at.OUTPUT_FULL
+            return OUTPUT_FULL
         raw_end = drop_too_small(words, top, raw_end, columns_at, ints, ints_top, output)
     if raw_end == top:
-        return at.OK
+        return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
@@ -162,7 +162,7 @@ def _visit_child(left, excluded, depth, worker, output):
         if output is None:
             control[at.COUNT] += popcount(closed)
         elif not emit_closed_sets(closed, columns_at, n_path, top, raw_end, behind, worker, output):
-            return at.OUTPUT_FULL
-        return at.OK
+            return OUTPUT_FULL
+        return OK
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output)
-    return at.OK
+    return OK

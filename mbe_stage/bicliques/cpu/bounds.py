@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.jit import compiled
-
-__all__ = ["drop_too_small", "is_hopeless", "path_multiplicity", "word_multiplicity"]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -40,10 +39,10 @@ def word_multiplicity(left, columns_at, ints, left_multiplicities):
 def is_hopeless(left_most, right_least, right_most, constraints):
     """Whether no biclique with at most `left_most` left and `right_least` to `right_most` right vertices is wanted."""
     return (
-        left_most < constraints[at.MIN_LEFT]
-        or right_most < constraints[at.MIN_RIGHT]
-        or right_least > constraints[at.MAX_RIGHT]
-        or left_most * right_most < constraints[at.MIN_EDGES]
+        left_most < constraints[MIN_LEFT]
+        or right_most < constraints[MIN_RIGHT]
+        or right_least > constraints[MAX_RIGHT]
+        or left_most * right_most < constraints[MIN_EDGES]
     )
 
 
@@ -56,22 +55,13 @@ def drop_too_small(words, start, end, columns_at, ints, payload_at, output):
 
     Parameters
     ----------
-    words : uint64
-        The arena.
-    start : int
-        First entry.
-    end : int
-        One past the last.
     columns_at : int
         Where starts and ids of the columns stand in the arena of ints.
-    ints : int32
-        The arena.
     payload_at : int
         Where the entries that move along begin in the arena of ints.
-    output : Output or None
     """
-    least = output.constraints[at.MIN_LEFT]
-    if not output.constraints[at.ACTIVE] or least == 1:
+    least = output.constraints[MIN_LEFT]
+    if not output.constraints[ACTIVE] or least == 1:
         return end
     kept = start
     shift = payload_at - start

@@ -22,16 +22,6 @@ from numba import njit
 from mbe_stage.jit import compiled
 from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
-__all__ = [
-    "CLOSED_SET_WIDTH",
-    "bit_masks",
-    "closed_sets",
-    "column_groups",
-    "spread",
-    "subsets_of",
-    "subsets_of_singles",
-]
-
 CLOSED_SET_WIDTH = 6
 """Most groups of columns whose subsets fit one word."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import are_met
+from mbe_stage.bicliques.constraints import ACTIVE, are_met
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import spread
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.jit import compiled
-
-__all__ = ["emit_closed_sets", "emit_list", "emit_word"]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -27,19 +25,12 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
 
     Parameters
     ----------
-    left : uint64
-        The left side.
     columns_at : int
         Where starts and ids of the columns stand in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
         First row in the arena of words.
-    rows_end : int
-        One past the last.
-    behind : Behind
-    worker : WorkerState
-    output : Output or None
     """
     control, words, ints = worker.control, worker.words, worker.ints
     out_left, out_right = output.left, output.right
@@ -86,19 +77,12 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
 
     Parameters
     ----------
-    closed : uint64
-        The bitmap.
     columns_at : int
         Where starts and ids of the columns stand in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
         First row in the arena of words.
-    rows_end : int
-        One past the last.
-    behind : Behind
-    worker : WorkerState
-    output : Output or None
     """
     while closed != _U(0):
         left = spread(_U(lowest_bit_index(closed)), worker.masks)
@@ -134,7 +118,7 @@ def _commit(n_left, n_right, control, output):
     """Make what was written a biclique, unless its size is not wanted."""
     left_start, right_start = control[at.LEFT_USED], control[at.RIGHT_USED]
     constraints = output.constraints
-    if constraints[at.ACTIVE]:
+    if constraints[ACTIVE]:
         left_multiplicity = right_multiplicity = 0
         for k in range(left_start, n_left):
             left_multiplicity += output.left_multiplicities[output.left[k]]

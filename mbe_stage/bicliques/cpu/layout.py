@@ -15,15 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
 from mbe_stage.jit import INTS as _INTS
 from mbe_stage.jit import LONGS as _LONGS
 from mbe_stage.jit import WORDS as _WORDS
-from mbe_stage.time_quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
-
-__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT"]
-__all__ += ["DONE", "OK", "OUTPUT_FULL", "QUANTUM_OVER"]
-__all__ += ["Behind", "Child", "Collected", "Excluded", "KeptColumns", "Output", "WorkerState", "subgraph_parts"]
 
 
 class WorkerState(NamedTuple):

@@ -8,8 +8,6 @@ from numba import njit
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.jit import compiled
 
-__all__ = ["SORT_SLACK", "sort_ids"]
-
 SORT_SLACK = 16
 """Entries behind the last id that `sort_ids` may overwrite."""
 

@@ -17,18 +17,6 @@ from numba import njit
 from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
 from mbe_stage.jit import compiled
 
-__all__ = [
-    "drop_dominated",
-    "drop_dominated_with_payload",
-    "is_excluded",
-    "is_inside_any",
-    "merge_equal",
-    "restrict_distinct",
-    "sort_rows",
-    "sort_rows_with_payload",
-    "table_size",
-]
-
 _U = np.uint64
 _ONE = _U(1)
 _BATCH = 32
@@ -134,15 +122,6 @@ def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
 
     Parameters
     ----------
-    words : uint64
-        The arena.
-    start : int
-        First entry.
-    end : int
-        One past the last.
-    excluded : Excluded
-    ints : int32
-        The arena.
     payload_at : int
         Where the entries that move along begin in the arena of ints.
     """
@@ -176,28 +155,17 @@ def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table
 
     Parameters
     ----------
-    words : uint64
-        The arena.
-    start : int
-        First entry.
-    end : int
-        One past the last.
     mask : uint64
         Columns that are kept.
     kept_at : int
         Where the rows that were kept before begin.
-    kept_end : int
-        One past the last of them.
     singles : uint64
         Columns that were a restriction by themselves before.
     table_at : int
         First entry of the hash table.
-    table_end : int
-        One past its last.
 
     Returns
     -------
-    kept_end : int
     singles : uint64
     """
     rows, kept, table = words[start:end], words[kept_at:table_at], words[table_at:table_end]

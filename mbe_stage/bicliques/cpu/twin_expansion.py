@@ -13,8 +13,6 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
 
-__all__ = ["Found", "Translation", "compile_steps", "expand_blocks"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Translation:
@@ -78,8 +76,6 @@ def expand_blocks(
 
     Parameters
     ----------
-    left, right : Found
-        Of the same bicliques.
     detail : Detail
         SIZES or MEMBERS.
     block_bytes : int
@@ -149,7 +145,6 @@ def _translate(members, sizes, only, group_offsets, group_members, full, bitmap)
     only : (n_groups,) int32
         As in `Translation`.
     group_offsets : (n_groups + 1,) int64
-    group_members : int32
     full : int32
         Receives the user's vertices; `SORT_SLACK` longer.
     bitmap : uint64

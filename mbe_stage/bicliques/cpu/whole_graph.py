@@ -8,8 +8,6 @@ from mbe_stage.bicliques.cpu.layout import subgraph_parts
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["as_subgraph"]
-
 
 def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
     """The whole graph in the layout that the tree walk reads, rows being the right side."""

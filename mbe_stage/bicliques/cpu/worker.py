@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.arenas import Shortage
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
@@ -24,8 +25,6 @@ from mbe_stage.bicliques.cpu.worker_state import (
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.time_quanta import QuantumWorker
 from mbe_stage.worker_pool import WorkerPool
-
-__all__ = ["Plan", "Worker"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +62,7 @@ class Plan:
     @property
     def collects(self) -> bool:
         """Whether the walk has to collect members: for the sink, or to check sizes."""
-        return self.detail > Detail.COUNT or bool(self.constraints[at.ACTIVE])
+        return self.detail > Detail.COUNT or bool(self.constraints[ACTIVE])
 
     def new_output(self, n_bytes: int) -> Output:
         """Room for found bicliques."""

@@ -12,16 +12,6 @@ from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import WorkerState
 from mbe_stage.time_quanta import RangeFields, range_given_back, ranges_ahead
 
-__all__ = [
-    "FirstSizes",
-    "give_back",
-    "new_state",
-    "set_piece",
-    "share_left",
-    "short_of",
-    "split_piece",
-]
-
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)
 

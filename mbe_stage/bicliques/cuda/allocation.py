@@ -8,8 +8,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.control import Control
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, whole_lines
 
-__all__ = ["new_output", "new_scratch", "new_warps", "scratch_of", "zeroed_scratch"]
-
 
 def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
     """The arrays of `layout.Warps` that hold nothing between two quanta; `bits` and `counts` are yet to be zeroed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import has_constraints
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, without_whole
@@ -17,8 +18,6 @@ from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, sort
 from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, DOMINATED
 from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild
 from mbe_stage.device.warp import ballot, count_bits, next_tile, rank
-
-__all__ = ["build_child", "count_child", "is_wanted", "next_candidate"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -39,7 +38,7 @@ def next_candidate(cursor, frame, own, pool, launch):
 @cuda.jit(device=True, forceinline=True)
 def is_wanted(child, frame, words, pool, launch):
     """Whether a child's left set is large enough, and inside no earlier row where dominated candidates are kept."""
-    if has_constraints(launch.mode, pool) and child.left_most < pool.constraints[at.MIN_LEFT]:
+    if has_constraints(launch.mode, pool) and child.left_most < pool.constraints[MIN_LEFT]:
         return False
     return launch.techniques & DOMINATED != 0 or not _is_excluded(child.left, child.cursor, frame, words)
 

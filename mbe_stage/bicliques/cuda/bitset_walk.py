@@ -29,8 +29,6 @@ from mbe_stage.bicliques.cuda.walk_bundles import Superset
 from mbe_stage.bicliques.cuda.work_donation import donate_work, is_donor
 from mbe_stage.device.warp import ballot, sum_small
 
-__all__ = ["set_frame", "walk_bitset_frames"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -43,14 +41,10 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
 
     Parameters
     ----------
-    warp : int32
     own : Own
         The warp's; its stack is not empty.
-    pool : Pool
     warps : Warps
         Of all warps, one of which may be given children.
-    output : Output
-    launch : Launch
     """
     state = own.state
     depth = np.int32(state[at.DEPTH])
@@ -101,14 +95,8 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
 
     Parameters
     ----------
-    cursor : int32
-        Which child of `frame`.
     frame, next_frame : (FRAME_FIELDS,) int32, global
         The second is made the child's where there is more below it.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
 
     Returns
     -------
@@ -157,14 +145,8 @@ def _emit(child, below, superset, own, pool, output, launch):
 
     Parameters
     ----------
-    child : BitsetChild
-    below : Below
     superset : Superset
         Restricted to the child's left set.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     is_known = launch.techniques & DOMINATED != 0
     list_at = np.int32(below.top if is_known else below.top + below.n_kept)
@@ -183,7 +165,6 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
 
     Parameters
     ----------
-    warp : int32
     n_visits : int32
         Visits of this warp.
     cursor : int32
@@ -192,9 +173,6 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
         Where its children end.
     depth : int32
         Of the deepest frame.
-    own : Own
-    warps : Warps
-    launch : Launch
     """
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         stop_if_late(launch)
@@ -233,11 +211,8 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
         Receives the child's frame.
     top : int32
         Where the candidates' rows stand.
-    n_kept : int32
-        How many they are.
     n_superset : int32
         Rows of its superset.
-    own : Own
     """
     union = union_of(own.words, top, n_kept)
     n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
@@ -264,7 +239,6 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
     frame : (FRAME_FIELDS,) int32, global
     n_rows : int32
         The child's row of a first frame included.
-    n_excluded : int32
     singles : uint32
         Columns that are an excluded row by themselves.
     first : int32

@@ -10,8 +10,6 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.device.peers import brought_here
 from mbe_stage.tasks import Task
 
-__all__ = ["DeviceBlock"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceBlock:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of, multiplicity_of_ids
 from mbe_stage.device.warp import lowest_bits, next_tile, sum_small
-
-__all__ = ["allows", "has_constraints", "left_multiplicity", "right_bounds"]
 
 _U = np.uint32
 
@@ -17,7 +16,7 @@ _U = np.uint32
 @cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """Whether there are constraints; what only counts or writes members is compiled without a thought of them."""
-    return (mode == at.SIZES or mode == at.CONSTRAINED) and pool.constraints[at.ACTIVE] != 0
+    return (mode == at.SIZES or mode == at.CONSTRAINED) and pool.constraints[ACTIVE] != 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -69,7 +68,7 @@ def right_bounds(seen, node, child, own, pool):
 def allows(left_most, right_least, right_most, pool):
     """Whether sides within these bounds, in the user's vertices, may have a wanted right size and edges enough."""
     return (
-        right_least <= pool.constraints[at.MAX_RIGHT]
-        and right_most >= pool.constraints[at.MIN_RIGHT]
-        and np.int64(left_most) * right_most >= pool.constraints[at.MIN_EDGES]
+        right_least <= pool.constraints[MAX_RIGHT]
+        and right_most >= pool.constraints[MIN_RIGHT]
+        and np.int64(left_most) * right_most >= pool.constraints[MIN_EDGES]
     )

@@ -22,16 +22,6 @@ from mbe_stage.device.jit import CSR, I32, I64, U32, U64, kernel
 from mbe_stage.device.warp import ALL, ballot, max_all, sum_all
 from mbe_stage.splitmix import INCREMENT, finalised
 
-__all__ = [
-    "ALIVE",
-    "DEGREE_MASK",
-    "EDGES",
-    "FACTS_PER_SIDE",
-    "LARGEST_DEGREE",
-    "SQUARES",
-    "collapse_twins_warp_per_tile",
-]
-
 _U = np.uint64
 # What is summed up of each side, after the other's twins are left out.
 SQUARES, ALIVE, EDGES, LARGEST_DEGREE = range(4)
@@ -65,7 +55,6 @@ def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
 
     Parameters
     ----------
-    lists : Lists
     first_vertex : int
         Of this side, in the common numbering.
     seed : uint64
@@ -116,7 +105,6 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
 
     Parameters
     ----------
-    lists : Lists
     first_vertex : int
         Of this side, in the common numbering.
     firsts : (n_slots,) int32, global
@@ -177,7 +165,6 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
 
     Parameters
     ----------
-    lists : Lists
     first_vertex : int
         Of this side, in the common numbering.
     first_other : int

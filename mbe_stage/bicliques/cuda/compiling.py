@@ -22,8 +22,6 @@ from mbe_stage.device.copying import copy_pieces_block_per_piece
 from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
 
-__all__ = ["all_steps", "steps_of"]
-
 _PAIRS = ((at.MEMBERS, at.COUNTS), (at.CONSTRAINED, at.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
@@ -42,7 +40,6 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
 
     Parameters
     ----------
-    query : BicliqueQuery
     mode : int
         Of `layout`.
     """

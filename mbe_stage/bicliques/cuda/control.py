@@ -9,15 +9,12 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.device.arrays import upload
 
-__all__ = ["Control"]
-
 
 class Control:
     """Control words, idle mask and mailboxes: one copy to the device begins a quantum, one back ends it.
 
     Parameters
     ----------
-    n_warps : int
     pool_top : int
         Entries of the pool that node 0 takes.
     constraints : (6,) int64

@@ -11,8 +11,6 @@ from mbe_stage.bicliques.cuda.output_chunk import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of, multiplicity_of_ids
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_one, next_tile, rank, sum_small
 
-__all__ = ["emit_list"]
-
 _U = np.uint32
 
 
@@ -24,15 +22,10 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
     Parameters
     ----------
-    node : Node
     child : Child
         Its left set is that of the biclique.
     n_nonzero : int32
         Rows that see the left set, as they stand in the accumulator.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     mode = launch.mode
     counts_twins = mode == at.SIZES or has_constraints(mode, pool)
@@ -98,19 +91,11 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
     ----------
     place : uint64
         In the output's members.
-    node : Node
-    child : Child
-    n_nonzero : int32
-    own : Own
-    mode : int, known when it is compiled
     counts_twins : bool
         Whether the user's vertices are counted.
-    pool : Pool
-    output : Output
 
     Returns
     -------
-    n_right : int32
     multiplicity : int32
         This lane's part of the user's vertices.
     """

@@ -31,8 +31,6 @@ from mbe_stage.bicliques.cuda.time_quantum import ask_for_words
 from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces
 from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
 
-__all__ = ["count_small", "open_bitset_frame"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -69,14 +67,8 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
 
     Parameters
     ----------
-    node : Node
-    child : Child
     n_columns : int32
         How many columns of the word are in use.
-    seen : Seen
-    own : Own
-    pool : Pool
-    launch : Launch
     """
     words, mode = own.words, launch.mode
     # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the superset.
@@ -132,17 +124,9 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     ----------
     full : uint32
         The whole left set.
-    node : Node
-    child : Child
-    seen : Seen
-    places : FramePlaces
-    own : Own
-    pool : Pool
-    mode : int, known when it is compiled
 
     Returns
     -------
-    n_candidates, n_excluded, n_superset : int32
     is_excluded : bool
         Whether an excluded row holds the whole left set.
     """

@@ -21,8 +21,6 @@ from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
 from mbe_stage.bicliques.cuda.task_suspension import SuspendedTasks, suspend, take_away, tasks_in_progress
 from mbe_stage.device.peers import brought_here, copied_from
 
-__all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "of_this_device", "put_nodes"]
-
 _MOST_INTS = 1 << 28
 """Entries of the nodes that are handed over at a time, the heaviest first: a gigabyte, some milliseconds each way.
 Nodes of hundreds of thousands of columns take megabytes each."""
@@ -110,7 +108,6 @@ def give_nodes(pool: at.Pool, n_nodes: int, rooms: Sequence[Room], spare_ints: i
 
     Parameters
     ----------
-    pool : Pool
     n_nodes : int
         How many are in use.
     rooms : sequence of Room
@@ -189,13 +186,10 @@ def give_tasks(
 
     Parameters
     ----------
-    warps : Warps
     state : (n, STATE_FIELDS) int64
         That of the warps, on the host.
     with_ints : bool
         Whether the arenas of ids are in use.
-    rooms, parcels
-        As of `give_nodes`.
     """
     stacks = np.flatnonzero(state[:, at.DEPTH] >= 0)
     n = len(rooms) + 1

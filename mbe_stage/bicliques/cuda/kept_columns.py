@@ -11,8 +11,6 @@ from mbe_stage.bicliques.cuda.subgraph_parts import entry, write_edge
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, path_at
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
 
-__all__ = ["COUNT", "FILL", "MARK", "count_kept", "record_of", "walk_kept"]
-
 _U = np.uint32
 _ONE = _U(1)
 _TAG_SHIFT = 16
@@ -25,16 +23,6 @@ def count_kept(columns, rows, node, child, own, numbers):
 
     A candidate holds kept columns only, and `counts` says how many. What earlier rows hold is found by walking either
     the kept columns or the others, whichever are fewer. Rows that hold the whole left set get 0.
-
-    Parameters
-    ----------
-    columns : Columns
-    rows : Rows
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
@@ -69,19 +57,7 @@ def count_kept(columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, rows, node, child, own, numbers):
-    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them.
-
-    Parameters
-    ----------
-    i : int32
-    columns : Columns
-    rows : Rows
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
-    """
+    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
     place = i
     size = np.int32(1)
     leads = True
@@ -125,8 +101,6 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
         Whether the path's own column leads them.
     first_tag : int
         Tag of the first new column.
-    child : Child
-    own : Own
     """
     live = other > child.row and leads and held != child.n_left
     is_counted = 0 <= other < child.row and held >= size

@@ -23,17 +23,16 @@ from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
 from mbe_stage.bicliques.cuda.time_quantum import read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.walk_bundles import Launch, Own
 from mbe_stage.bicliques.cuda.work_donation import EXIT, wait_for_work
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held, load_fresh
-
-__all__ = ["OUTPUT", "THREADS", "blocks_per_multiprocessor", "kernel_for", "walking_blocks", "walking_kernel"]
 
 # The types of the bundles in which kernels take their arrays.
 POOL = bundle(at.Pool, I32, I64_2D, I32, I32, I32, I32, I64)
 WARPS = bundle(at.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
 OUTPUT = bundle(at.Output, I32, I64, I32, I32)
 
-THREADS = at.WALKING_WARPS_PER_BLOCK * at.WARP_SIZE
+THREADS = at.WALKING_WARPS_PER_BLOCK * WARP_SIZE
 _HOPPER = (9, 0)
 _TABLES_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _SUBSETS_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 64)
@@ -130,7 +129,7 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
         Known when it is compiled: what is told of a biclique, and `Techniques.kernel_mask`.
     """
     lane = cuda.laneid
-    slot = np.int32(cuda.threadIdx.x // at.WARP_SIZE)
+    slot = np.int32(cuda.threadIdx.x // WARP_SIZE)
     warp = np.int32(cuda.blockIdx.x * at.WALKING_WARPS_PER_BLOCK + slot)
     own = _own(warp, slot, warps)
     state = own.state

@@ -14,16 +14,6 @@ from mbe_stage.device.launch import launch_threads, launch_warps
 from mbe_stage.device.warp import sum_all
 from mbe_stage.splitmix import finalised
 
-__all__ = [
-    "add_to",
-    "biclique_keys",
-    "edge_fingerprint",
-    "hash_integers",
-    "hash_text",
-    "keys_of_left_vertices",
-    "vertex_hashes",
-]
-
 # Items worked on at once where arithmetic makes copies: this bounds memory.
 _CHUNK = 1 << 24
 _U = np.uint64

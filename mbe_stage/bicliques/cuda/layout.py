@@ -13,12 +13,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
-from mbe_stage.device import WARP_SIZE
-
-__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT", "WARP_SIZE"]
-__all__ += ["Output", "Pool", "Warps"]
-
 
 class Pool(NamedTuple):
     """Induced subgraphs in CSR, the whole graph being node 0.

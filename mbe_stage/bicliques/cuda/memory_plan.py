@@ -8,19 +8,6 @@ from dataclasses import dataclass, replace
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.errors import MemoryBudgetExceeded
 
-__all__ = [
-    "PASSING_INTS",
-    "REMEDY",
-    "MemoryPlan",
-    "ReducedSizes",
-    "check_preparation",
-    "expansion_bytes",
-    "plan_memory",
-    "preparation_bytes",
-    "slots_for",
-    "whole_lines",
-]
-
 _FIRST_WORDS = 1 << 14
 _WORDS_SHARE = 32
 """Of the budget, what arenas may take from the beginning: growing costs a pause."""
@@ -224,12 +211,10 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
 
     Parameters
     ----------
-    graph : ReducedSizes
     n_blocks : int
         Most blocks that the device keeps resident; fewer are planned where memory is short.
     mode : int
         `layout.COUNTS`, `SIZES` or `MEMBERS`.
-    budget_bytes : int
 
     Raises
     ------

@@ -8,8 +8,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import REMEDY, MemoryPlan, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 
-__all__ = ["blocks_that_fit", "check_growth", "with_larger_arenas", "with_space_in_pool"]
-
 _FREE_SHARE = 4
 """Of a pool, what is to be free after it was compacted: else quanta end before much is done in them."""
 
@@ -23,7 +21,6 @@ def check_growth(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> Memory
         After growing.
     held_bytes : int
         What is held beside it for a while.
-    budget_bytes : int
 
     Raises
     ------
@@ -51,11 +48,8 @@ def with_larger_arenas(plan: MemoryPlan, needed: int, held_bytes: int, budget_by
 
     Parameters
     ----------
-    plan : MemoryPlan
-    needed : int
     held_bytes : int
         The tasks of all warps, and those that wait: they are held while there are no arenas.
-    budget_bytes : int
 
     Raises
     ------
@@ -79,14 +73,12 @@ def with_space_in_pool(
 
     Parameters
     ----------
-    plan : MemoryPlan
     used, n_nodes : int
         Entries and number of the nodes that are needed further on.
     needed : int
         Entries of the largest node that did not fit.
     held_bytes : int
         The tasks of all warps, and those that wait.
-    budget_bytes : int
 
     Raises
     ------

@@ -32,8 +32,6 @@ from mbe_stage.device.warp import (
     rank,
 )
 
-__all__ = ["all_columns", "keep_columns", "no_columns"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -61,12 +59,6 @@ def keep_columns(node, child, rows, own, numbers, techniques):
 
     Parameters
     ----------
-    node : Node
-    child : Child
-    rows : Rows
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     techniques : int, known when it is compiled
     """
     if rows.n_candidates == 0:
@@ -159,11 +151,6 @@ def _note_walked(has_keys, keys, node, child, own, numbers):
         Whether which candidate it is matters.
     keys : int32
         Where the keys begin in the arena of words.
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     group = np.int32(0)
@@ -222,7 +209,6 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
     ----------
     k : int32
         This lane's place in the left set.
-    is_kept : bool
     low : uint32
         The key's first word.
     high : uint32
@@ -231,8 +217,6 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
         A power of two.
     keys : int32
         Where the keys begin in the arena of words.
-    words : uint32, global
-        The warp's arena.
     """
     place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
     leader = k

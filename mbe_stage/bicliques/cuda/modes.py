@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.results import Detail
-
-__all__ = ["mode_of"]
 
 
 def mode_of(detail: Detail, constraints: np.ndarray) -> int:
@@ -15,9 +14,8 @@ def mode_of(detail: Detail, constraints: np.ndarray) -> int:
 
     Parameters
     ----------
-    detail : Detail
     constraints : (6,) int64
         As in `layout.Pool`.
     """
     within = {Detail.COUNT: at.SIZES, Detail.SIZES: at.SIZES, Detail.MEMBERS: at.CONSTRAINED}
-    return within[detail] if constraints[at.ACTIVE] else int(detail)
+    return within[detail] if constraints[ACTIVE] else int(detail)

@@ -13,8 +13,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.time_quantum import read_shared
 from mbe_stage.device.warp import ALL, ballot, first_bit, load_fresh, max_all, next_tile
 
-__all__ = ["NO_NODE", "find_open_node", "take_child"]
-
 _U = np.uint32
 _FEW_OPEN = 1024
 _LARGEST = 1 << 30

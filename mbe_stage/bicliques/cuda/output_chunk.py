@@ -9,8 +9,6 @@ from mbe_stage.bicliques import constraints
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.device.warp import ballot, count_bits, rank
 
-__all__ = ["accepts", "commit", "has_room"]
-
 accepts = cuda.jit(device=True, forceinline=True)(constraints.are_met)
 
 
@@ -53,19 +51,10 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
         Whether this lane has one.
     begin : int32
         Where its members begin, behind the chunk's cursor.
-    n_left : int32
-        Members on the left.
-    n_right : int32
-        On the right.
     left_multiplicity : int32
         The user's vertices on the left.
-    right_multiplicity : int32
-        On the right.
     n_members : int32
         Of all lanes together.
-    mode : int, known when it is compiled
-    own : Own
-    output : Output
     """
     lane = cuda.laneid
     mask = ballot(accepted)

@@ -11,8 +11,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
 from mbe_stage.device.copying import copy_pieces
 
-__all__ = ["LiveNodes", "filled", "laid_out", "live_nodes", "move", "moved_out", "put_in", "table_of"]
-
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
 """Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
 move; and how many nodes the host looks at in a few milliseconds."""
@@ -169,7 +167,6 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     ----------
     ints : (n,) int32
         The pool.
-    live : LiveNodes
     passing_ints : int
         Entries that pass through other memory at a time; `PASSING_INTS` at least.
     """

@@ -15,8 +15,6 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device.core import core_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["shrinks", "shrunk"]
-
 
 def shrinks(query: BicliqueQuery) -> bool:
     """Whether a query leaves out vertices before anything is enumerated."""
@@ -30,7 +28,6 @@ def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> Bipartit
     ----------
     graph : BipartiteCSR
         Arrays are CuPy's.
-    query : BicliqueQuery
     n_blocks : int
         Blocks that are resident.
 

@@ -42,8 +42,6 @@ from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["DeviceGraph", "RootOrder", "prepare"]
-
 
 @dataclass(frozen=True, eq=False)
 class RootOrder:
@@ -225,10 +223,8 @@ def prepare(
     ----------
     graph : BipartiteCSR
         Its arrays may be NumPy's or CuPy's.
-    query : BicliqueQuery
     n_blocks : int
         Blocks that are resident.
-    budget_bytes : int
     by_degree : bool
         Whether rows are in ascending degree; else they are in the order of the user's ids.
 

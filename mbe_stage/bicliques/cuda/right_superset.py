@@ -13,8 +13,6 @@ from mbe_stage.bicliques.cuda.bounds import has_constraints
 from mbe_stage.bicliques.cuda.row_words import is_among
 from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["drop_from_superset", "restrict_superset", "set_superset"]
-
 _U = np.uint32
 _NONE = _U(0)
 
@@ -33,16 +31,11 @@ def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
 
     Parameters
     ----------
-    left : uint32
-        The child's left set.
     fewest : int32
         How many of it a row must hold.
     cursor : int32
         The child's place among the frame's rows.
     frame : (FRAME_FIELDS,) int32, global
-    own : Own
-    pool : Pool
-    mode : int, known when it is compiled
     """
     lane = np.int32(cuda.laneid)
     superset, n_superset, superset_ids = frame[at.SUPERSET], frame[at.N_SUPERSET], frame[at.SUPERSET_IDS]
@@ -88,18 +81,12 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
 
     Parameters
     ----------
-    left : uint32
-        The child's left set.
     n_superset : int32
         Rows of the child's superset.
     top : int32
         Where the child's candidates stand.
-    n_candidates : int32
-        How many they are.
     frame : (FRAME_FIELDS,) int32, global
         The parent's.
-    own : Own
-    pool : Pool
     """
     lane = np.int32(cuda.laneid)
     superset, superset_ids = frame[at.WORDS_TOP], frame[at.INTS_TOP]

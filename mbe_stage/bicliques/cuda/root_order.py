@@ -7,8 +7,6 @@ from numba import cuda
 
 from mbe_stage.device.warp import ALL, inclusive_sum, rank
 
-__all__ = ["N_BINS", "add_to_bins", "bin_of", "starts_of_bins"]
-
 N_BINS = 512
 """Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
 

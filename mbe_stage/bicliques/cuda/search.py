@@ -30,8 +30,6 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
-__all__ = ["MOST_DONE", "Quantum", "Search", "planned"]
-
 log = logging.getLogger(__name__)
 
 MOST_DONE = 0.999

@@ -40,8 +40,6 @@ from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_work, zeroed_beside
 from mbe_stage.device.grid import on_grid
 
-__all__ = ["Session"]
-
 _STOPPED_BY_HOST = at.STOP_BIT + (1 << 20)
 """Warps that go on take themselves from the count of those that are idle: it has to stay above the bit."""
 _MUCH_OF_THE_WORK = 0.25
@@ -56,11 +54,8 @@ class Session:
 
     Parameters
     ----------
-    graph : DeviceGraph
     constraints : (6,) int64
         As in `layout.Pool`.
-    mode : int
-    plan : MemoryPlan
     budget_bytes : int
         What growing may not exceed.
     techniques : int

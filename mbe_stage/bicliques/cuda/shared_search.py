@@ -21,8 +21,6 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
 
-__all__ = ["SharedSearch"]
-
 _NONE = np.empty(0, np.int32)
 
 

@@ -15,8 +15,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.walk_bundles import Rows
 from mbe_stage.device.warp import ballot, count_bits, max_all, next_tile, rank
 
-__all__ = ["append_nonzero", "clear_accumulator", "look_at_rows", "no_rows", "nonzero_at", "number_of"]
-
 _U = np.uint32
 _NONE = _U(0)
 

@@ -17,8 +17,6 @@ from mbe_stage.bicliques.cuda.subgraph_edges import fill_from_paths, fill_from_r
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, parts_of, write_ids
 from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, next_tile, rank, sum_small
 
-__all__ = ["build_subgraph"]
-
 _U = np.uint32
 
 
@@ -29,16 +27,6 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     `counts` says how many of the left set every nonzero row holds, `own.columns` which columns stay and as which.
     Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
     they are equal.
-
-    Parameters
-    ----------
-    node : Node
-    child : Child
-    columns : Columns
-    rows : Rows
-    own : Own
-    pool : Pool
-    launch : Launch
     """
     numbers = pool.ints
     mode = launch.mode
@@ -110,20 +98,6 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
 
     `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
     list of a row begins.
-
-    Parameters
-    ----------
-    new : Node
-        The one that is being written.
-    node : Node
-    child : Child
-    n_columns : int32
-    n_rows : int32
-    n_excluded : int32
-    rows : Rows
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     bits = own.bits
@@ -195,12 +169,6 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
 
     Parameters
     ----------
-    number : int32
-        The node's.
-    n_excluded : int32
-    n_rows : int32
-    own : Own
-    pool : Pool
     control : (CONTROL_FIELDS,) int32, global
     """
     if cuda.laneid == 0:

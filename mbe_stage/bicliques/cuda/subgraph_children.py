@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows, has_constraints, left_multiplicity, right_bounds
 from mbe_stage.bicliques.cuda.emit_list import emit_list
@@ -24,8 +25,6 @@ from mbe_stage.bicliques.cuda.two_pass_filter import mark_rows
 from mbe_stage.bicliques.cuda.two_step_paths import count_paths
 from mbe_stage.bicliques.cuda.walk_bundles import Child, Seen, Singles
 
-__all__ = ["visit_subgraph_child"]
-
 _U = np.uint32
 
 
@@ -39,10 +38,6 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     ----------
     number, row : int32
         Which subgraph, and which of its rows.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
 
     Returns
     -------
@@ -53,7 +48,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     child = _child_at(node, row, pool.ints)
     is_constrained = has_constraints(launch.mode, pool)
     left_most = left_multiplicity(node, child, pool) if is_constrained else np.int32(0)
-    if is_constrained and left_most < pool.constraints[at.MIN_LEFT]:
+    if is_constrained and left_most < pool.constraints[MIN_LEFT]:
         return at.DONE
     seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
     status = at.DONE
@@ -113,15 +108,8 @@ def _open_child(node, child, columns, rows, seen, own, pool, launch):
 
     Parameters
     ----------
-    node : Node
-    child : Child
     columns : Columns
         Those that it keeps; none where nothing is below it.
-    rows : Rows
-    seen : Seen
-    own : Own
-    pool : Pool
-    launch : Launch
     """
     if columns.n_columns > (at.WORD_BITS if launch.techniques & WORDS != 0 else 0):
         return build_subgraph(node, child, columns, rows, own, pool, launch)
@@ -142,16 +130,6 @@ def _visit_list_child(node, child, rows, own, pool, output, launch):
     """Write a list child unless an earlier row holds its whole left set, and find the columns below it.
 
     Where at most 32 are left, `bits` says which of them each row holds.
-
-    Parameters
-    ----------
-    node : Node
-    child : Child
-    rows : Rows
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     if rows.most_earlier == child.n_left:
         return at.DONE, no_columns()

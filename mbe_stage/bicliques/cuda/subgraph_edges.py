@@ -16,8 +16,6 @@ from mbe_stage.bicliques.cuda.subgraph_parts import entry, write_edge
 from mbe_stage.bicliques.cuda.two_step_paths import behind_paths, column_at, end_to_end, list_of, paths_at
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank
 
-__all__ = ["fill_from_paths", "fill_from_record"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -32,16 +30,8 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
 
     Parameters
     ----------
-    new : Node
-        The one that is being written.
     n_full : int32
         Rows that hold the whole left set.
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
-    mode : int, known when it is compiled
     """
     to = np.int32(0)
     group = np.int32(0)

@@ -12,17 +12,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.walk_bundles import Node
 from mbe_stage.device.warp import exclusive_sums, next_one, next_tile, sum_small
 
-__all__ = [
-    "count_ids",
-    "entry",
-    "ids_of",
-    "multiplicity_of_ids",
-    "node_at",
-    "parts_of",
-    "write_edge",
-    "write_ids",
-]
-
 _U = np.uint32
 _ONE = _U(1)
 
@@ -41,11 +30,6 @@ def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
     ----------
     offset : int64
         Where its piece of the pool begins.
-    n_columns : int32
-    n_rows : int32
-    n_edges : int32
-    n_ids : int32
-    n_path : int32
     """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
@@ -106,18 +90,8 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
 
     Parameters
     ----------
-    node : Node
-    child : Child
-    own : Own
     target : int32, global
         The pool, or the warp's arena of ints.
-    offsets : int64
-        Where the offsets go.
-    n_columns : int32
-    ids : int64
-        Where the vertices go.
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     k = lane

@@ -15,17 +15,6 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.device.copying import copy_pieces
 
-__all__ = [
-    "SuspendedTasks",
-    "mark_owned",
-    "own_renumbered",
-    "resume",
-    "state_without_tasks",
-    "suspend",
-    "take_away",
-    "task_bytes",
-]
-
 _COUNTERS = [at.FOUND, at.N_OPENED, at.N_CLOSED_SETS, at.N_LISTS, at.N_DONATED]
 """Fields of a warp's state that outlive the warp."""
 _TASK_FIELDS = [at.DEPTH, at.PENDING_NODE, at.PENDING_ROW, at.EMITTED, at.ROOT]
@@ -94,7 +83,6 @@ def suspend(warps: at.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTas
 
     Parameters
     ----------
-    warps : layout.Warps
     state : (n, STATE_FIELDS) int64
         That of the warps, on the host.
     with_ints : bool
@@ -152,7 +140,6 @@ def own_renumbered(warps: at.Warps, numbers: cp.ndarray) -> None:
 
     Parameters
     ----------
-    warps : layout.Warps
     numbers : (n + 1,) int64
         The new number of each node, -1 where it is left out and in the last place.
     """

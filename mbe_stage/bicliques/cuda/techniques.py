@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["ALL_TECHNIQUES", "CLOSED_SETS", "DOMINATED", "MERGING", "SPLITTING", "WORDS", "Techniques"]
-
 # Bits of the constant that a kernel is compiled for.
 MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
 ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING

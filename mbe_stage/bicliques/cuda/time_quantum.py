@@ -10,8 +10,6 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.device.warp import ALL, global_nanoseconds, load_fresh
 
-__all__ = ["ask_for_words", "ask_to_stop", "read_shared", "stop_if_late"]
-
 
 @cuda.jit(device=True, forceinline=True)
 def read_shared(values, index):

@@ -33,8 +33,6 @@ from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.device.memory_budget import device_work
 
-__all__ = ["ListSizes", "Piece", "expanded", "piece_block", "pieces", "room_for_sizes", "work_out_sizes"]
-
 MOST_BLOCKS = 1 << 11
 """More than are resident at once."""
 
@@ -90,7 +88,6 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
 
     Parameters
     ----------
-    sizes : ListSizes
     found : Output
         In ids of the reduced graph. Slots of left size 0 are unused.
     taken : (1,) int64
@@ -121,7 +118,6 @@ def expanded(
         How many slots it took.
     sizes : ListSizes
         Worked out for it.
-    piece_members : int
     budget_bytes : int
         What an error names where the device has less memory than was promised.
 

@@ -17,19 +17,6 @@ from mbe_stage.device.jit import CSR, I32_2D, I64, INT, kernel
 from mbe_stage.device.sorting import sort_by_block, sort_by_warp
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, inclusive_sum_64, owner_of, rank, sum_all
 
-__all__ = [
-    "LEFT",
-    "LONG",
-    "LONGEST_STAGED",
-    "RIGHT",
-    "SECTIONS",
-    "TILE",
-    "USED",
-    "expanded_lists_warp_per_tile",
-    "full_sizes_warp_per_tile",
-    "sort_long_lists_block_per_list",
-]
-
 TILE = 32
 LONGEST_STAGED = 512
 """Vertices that a warp has room for in shared memory; a longer list is long."""
@@ -74,11 +61,8 @@ def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, part
 
     Parameters
     ----------
-    found : Output
     taken : (1,) int64, global
         How many slots are taken, all of them where that is more.
-    left_groups : DeviceGroups
-    right_groups : DeviceGroups
     full : (2, n_slots) int32, global
         Receives the lengths.
     parts : (1 + SECTIONS * n_tiles,) int64, global
@@ -131,14 +115,11 @@ def _gather(first, last, source, ends, members, groups, target, to):
     ----------
     first : int32
         First entry of the tile's lists that is taken.
-    last : int32
-        One past the last.
     source : int64
         What is added to an entry's number to find it among the members.
     ends : int32
         Where the lanes' lists end.
     members : int32, global
-    groups : DeviceGroups
     target : int32, shared or global
     to : int64
         Where this lane's list goes.
@@ -193,15 +174,9 @@ def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
     staged : (LONGEST_STAGED,) int32, shared
     begins : int32
         Where this lane's list begins there.
-    ends : int32
-        Where it ends.
     chosen : uint32
         Lanes whose lists are there.
-    n_vertices : int32
-        In all of them.
     result : int32, global
-    to : int64
-        Where they go.
     """
     lane = cuda.laneid
     for tile in range(0, n_vertices, 32):
@@ -231,11 +206,8 @@ def _write_side(members, start, n, full, groups, result, to, staged):
         In ids of the reduced graph.
     start : int64
         Where this lane's list begins.
-    n : int32
-        How long it is.
     full : int32
         How long it becomes.
-    groups : DeviceGroups
     result : int32, global
     to : int64
         Where the tile's lists go.
@@ -278,19 +250,13 @@ def expanded_lists_warp_per_tile(
 
     Parameters
     ----------
-    found : Output
     full : (2, n_slots) int32, global
     sums : (1 + SECTIONS * n_tiles,) int64, global
-    left_groups : DeviceGroups
-    right_groups : DeviceGroups
     left_lists : Lists
         Receive the left sides.
     right_lists : Lists
         Receive the right sides.
     long_lists : int64, global
-    begin : int
-    stop : int
-    before : SECTIONS int
     """
     lane = cuda.laneid
     warp = cuda.threadIdx.x // TILE

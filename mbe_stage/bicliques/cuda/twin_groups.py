@@ -12,8 +12,6 @@ from numba import cuda
 
 from mbe_stage.device.jit import I32, I64, INT, bundle, kernel
 
-__all__ = ["GROUPS", "DeviceGroups", "groups_thread_per_vertex", "multiplicities_thread_per_vertex"]
-
 
 class DeviceGroups(NamedTuple):
     """The vertices behind each row, or behind each column.
@@ -49,7 +47,6 @@ def multiplicities_thread_per_vertex(numbers, multiplicities, rows_at, n_row_ver
         Where the vertices of the rows' side begin in the common numbering.
     n_row_vertices : int
         How many that side has.
-    n_rows : int
     result : (n_rows + n_columns,) int32, global
     """
     vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
@@ -79,7 +76,6 @@ def groups_thread_per_vertex(
         How many that side has.
     columns_at : int
         Where the other side's begin.
-    n_rows : int
     offsets : (n_groups + 1,) int64, global
     n_others : (n_groups,) int32, global
     members : int32, global

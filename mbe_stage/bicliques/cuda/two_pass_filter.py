@@ -21,8 +21,6 @@ from mbe_stage.bicliques.cuda.two_step_paths import list_of
 from mbe_stage.bicliques.cuda.walk_bundles import Singles
 from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
-__all__ = ["mark_rows"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -42,7 +40,6 @@ def mark_rows(node, child, own, numbers, mode):
 
     Returns
     -------
-    n_nonzero : int32
     singles : Singles
         What is to be known of the rows that are not marked.
     """
@@ -66,11 +63,6 @@ def _see_rows(length, start, n_bits, node, child, own, numbers):
         Where it begins among the node's column members.
     n_bits : int32
         Of the number of words of a bitmap.
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     """
     earlier = _NONE
     column = np.int32(0)
@@ -112,12 +104,6 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
         Of the number of words of a bitmap.
     earlier : uint32
         Columns that an earlier row holds.
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
-    mode : int, known when it is compiled
     """
     n_nonzero = np.int32(0)
     later = _NONE

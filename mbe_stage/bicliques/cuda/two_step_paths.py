@@ -17,18 +17,6 @@ from mbe_stage.bicliques.cuda.sparse_accumulator import append_nonzero
 from mbe_stage.bicliques.cuda.subgraph_parts import entry
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank
 
-__all__ = [
-    "behind_paths",
-    "column_at",
-    "count_paths",
-    "end_to_end",
-    "group_at",
-    "list_of",
-    "pairs_from",
-    "path_at",
-    "paths_at",
-]
-
 _U = np.uint32
 _NONE = _U(0)
 _NO_PATH = (np.int32(-1), np.int32(0))
@@ -80,17 +68,12 @@ def path_at(k, total, ends, shift, node, numbers):
 
     Parameters
     ----------
-    k : int32
-        Number of the path.
     total : int32
         How many paths the 32 columns have.
     ends : int32
         Where this lane's list ends among them.
     shift : int32
         How far it lies from its place among the node's column members.
-    node : Node
-    numbers : int32, global
-        `Pool.ints`.
     """
     holder = owner_of(k, ends)
     begin = cuda.shfl_sync(ALL, shift, holder)
@@ -117,10 +100,6 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
         Where this lane's list ends among them.
     shift : int32
         How far it lies from its place among the node's column members.
-    node : Node
-    numbers : int32, global
-        `Pool.ints`.
-    mode : int, known when it is compiled
     """
     k = np.int32(tile + cuda.laneid)
     path_0 = path_at(k, total, ends, shift, node, numbers)

@@ -18,8 +18,6 @@ from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I8, I32, I64, kernel
 from mbe_stage.device.launch import launch_warps
 
-__all__ = ["DeviceSizeCounts", "DeviceVertexStatistics", "long_form"]
-
 _LARGEST_KEY = np.int64(2**63 - 1)
 
 

@@ -8,21 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Below",
-    "BitsetChild",
-    "Child",
-    "Columns",
-    "FramePlaces",
-    "Launch",
-    "Node",
-    "Own",
-    "Rows",
-    "Seen",
-    "Singles",
-]
-__all__ += ["Superset"]
-
 
 class Launch(NamedTuple):
     """What is the same for all warps of a launch.

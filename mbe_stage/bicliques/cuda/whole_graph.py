@@ -15,6 +15,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
 from mbe_stage.bicliques.cuda.root_order import add_to_bins, bin_of, starts_of_bins
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
@@ -27,8 +28,6 @@ from mbe_stage.device.grid import (
 )
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
-
-__all__ = ["PARTS_PER_WARP", "Numbering", "Target", "write_whole_graph_warp_per_tile"]
 
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
@@ -95,7 +94,6 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
         Where the rows begin in the order.
     columns_from : int
         Where the vertices of the columns' side begin in the common numbering.
-    n_rows : int
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
@@ -139,7 +137,6 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
     keys : (n_vertices,) uint32, global
     rows_from : int
         Where the rows begin in the order.
-    n_rows : int
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
@@ -208,8 +205,6 @@ def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offset
     ----------
     rows : Lists
         Of the side that becomes the rows.
-    numbering : Numbering
-    target : Target
     rows_at, columns_from : int
         Where the vertices of that side and of the other one begin in the common numbering.
     rows_from : int
@@ -280,19 +275,16 @@ def write_whole_graph_warp_per_tile(
     ----------
     rows, columns : Lists
         Those of the user's graph, of the side that becomes the rows and of the other one.
-    numbering : Numbering
-    target : Target
     arrived : (1,) int32
         0 before.
     rows_at, columns_from : int
         Where the vertices of the sides begin in the common numbering.
     rows_from : int
         Where the rows begin in the order.
-    n_columns, n_edges : int
     """
     lane = cuda.laneid
     warp = this_warp()
-    bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
+    bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // WARP_SIZE]
     order, keys, numbers, parts, bins = numbering
     ints, n_rows = target.ints, target.roots.size
     n_column_vertices = columns.offsets.size - 1
@@ -328,9 +320,6 @@ def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_
 
     Parameters
     ----------
-    target : Target
-    n_columns : int
-    n_edges : int
     row_offsets_at : int
         Where the rows' offsets stand in `Target.ints`.
     column_offsets_at : int

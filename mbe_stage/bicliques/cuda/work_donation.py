@@ -15,8 +15,6 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, load_fresh, next_one, next_tile
 
-__all__ = ["EXIT", "donate_work", "is_donor", "wait_for_work"]
-
 _U = np.uint32
 _NAP_NS = 400
 # Donated children and rows after them: each such pair is a row to restrict. Fewer are not worth handing over.
@@ -167,11 +165,8 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
         The donor's.
     receiver : int32
         A warp that is the donor's: nobody else writes its memory.
-    donated : int32
     own : Own
         The donor's.
-    warps : Warps
-    mode : int, known when it is compiled
     """
     lane = np.int32(cuda.laneid)
     target = warps.frames[receiver, 0]

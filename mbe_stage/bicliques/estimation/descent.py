@@ -100,7 +100,6 @@ def descend(
         Opens, walks and keeps nodes of the graph's tree.
     model : GrowthModel
         What a piece is expected to hold.
-    n_pieces : int
     rng : np.random.Generator
         Chooses where pieces are thinned.
     budget : Budget

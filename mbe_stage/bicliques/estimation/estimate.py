@@ -90,16 +90,10 @@ def estimate_bicliques(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery, optional
     effort : Effort, optional
         Two seconds by default, everything included but compiling.
     seed : int
         With a budget of steps the same seed gives the same estimate.
-
-    Returns
-    -------
-    Estimate
 
     Examples
     --------

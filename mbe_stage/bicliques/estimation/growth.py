@@ -50,7 +50,6 @@ def list_degrees(offsets, members, n_columns, first, columns, edges):
     ----------
     offsets, members : (n_children + 1,) and (n_entries,) int32
         Columns of each child, as numbers below `n_columns`.
-    n_columns : int64
     first : int64
         The first child that is looked at.
     columns, edges : (n_children - first,) int64

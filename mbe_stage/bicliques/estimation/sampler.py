@@ -62,15 +62,11 @@ def outlooks(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-        In host memory.
-    query : BicliqueQuery
     execution : Execution
         Its memory budget, beside which this takes `memory_bytes`.
     goes_on : callable
         Called before and after the graph is prepared, for each pilot and round, and before each piece is visited: may
         wait, and ends everything by False.
-    seed : int
     """
     if memory_bytes(graph, execution) == 0:
         needed = _TIMES_THE_GRAPH * graph.nbytes

@@ -24,6 +24,7 @@ from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.time_quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
 
 __all__ = ["Left", "Node", "Visit", "Walk"]
 
@@ -73,8 +74,6 @@ class Walk:
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
     collects : bool
         Without it members are not counted: the engine's other walk does, which is quicker and checks no sizes.
     """
@@ -122,11 +121,11 @@ class Walk:
             n_bicliques += int(control[at.COUNT])
             n_steps += int(control[at.WORK])
             n_members += self._n_members()
-            if status == at.DONE:
+            if status == DONE:
                 return Visit(n_bicliques, n_members, n_steps, [])
-            if status == at.QUANTUM_OVER:
+            if status == QUANTUM_OVER:
                 return Visit(n_bicliques, n_members, n_steps, self._left())
-            if status == at.OUTPUT_FULL:
+            if status == OUTPUT_FULL:
                 if control[at.N_OUT] == 0:
                     self._enlarge_output()
             else:

@@ -8,8 +8,6 @@ from numba import njit
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import Path
 
-__all__ = ["inserted", "place_columns"]
-
 _U = np.uint64
 _ONE = _U(1)
 
@@ -38,9 +36,6 @@ def place_columns(worker, output, n_candidates, path):
     ----------
     worker : WorkerState
         ``ids`` holds the candidates' vertices, ascending; afterwards those of all columns.
-    output : Output or None
-    n_candidates : int64
-    path : Path
 
     Returns
     -------

@@ -10,8 +10,6 @@ from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES, of_sizes
 from mbe_stage.jit import compiled
 
-__all__ = ["emit_columns", "emit_path", "emit_subsets", "has_room"]
-
 _U = np.uint64
 _ONE = _U(1)
 

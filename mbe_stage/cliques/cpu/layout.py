@@ -20,10 +20,6 @@ from numba import int64, types, uint64
 
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.jit import INTS, LONGS, WORDS
-from mbe_stage.time_quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
-
-__all__ = ["DONE", "OK", "OUTPUT_FULL", "QUANTUM_OVER"]
-__all__ += ["Excluded", "Matrix", "Output", "Path", "WorkerState"]
 
 
 class WorkerState(NamedTuple):

@@ -26,8 +26,6 @@ from mbe_stage.subset_words import (
     down_set,
 )
 
-__all__ = ["MOST_CLIQUES", "WIDTH", "maximal_subsets", "of_sizes"]
-
 WIDTH = 6
 """Most candidates whose subsets fit one word."""
 MOST_CLIQUES = 9
@@ -52,7 +50,6 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
     ----------
     candidates : uint64
         At most six of the columns.
-    n_candidates : int64
     rows : (64,) uint64
         What each column is adjacent to.
     excluded : uint64

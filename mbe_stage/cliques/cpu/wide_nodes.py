@@ -14,8 +14,6 @@ from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
 from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, is_empty, n_common, n_in
 from mbe_stage.jit import compiled
 
-__all__ = ["begin_wide", "ints_of_frame", "words_of_frame"]
-
 _U = np.uint64
 _ZERO = _U(0)
 _ONE = _U(1)
@@ -41,8 +39,6 @@ def begin_wide(worker, output, matrix, path):
     ----------
     worker : WorkerState
         Its arenas have room for the whole frame.
-    output : Output or None
-    matrix : Matrix
     path : Path
         In front of the vertices of the columns.
     """

@@ -8,8 +8,6 @@ from numba import njit
 from mbe_stage.bits import extract_bits, popcount
 from mbe_stage.cliques.cpu import layout as at
 
-__all__ = ["fill", "has_bit", "holds_all", "is_empty", "n_common", "n_in", "packed_row", "packed_word", "set_bit"]
-
 _U = np.uint64
 _ZERO = _U(0)
 _ONE = _U(1)

@@ -17,8 +17,7 @@ from mbe_stage.cliques.cpu.layout import Excluded
 from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
 from mbe_stage.jit import compiled
-
-__all__ = ["begin_words", "walk_words"]
+from mbe_stage.time_quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 _ZERO = _U(0)
@@ -34,11 +33,8 @@ def begin_words(worker, output, candidates, joined, excluded):
 
     Parameters
     ----------
-    worker : WorkerState
-    output : Output or None
     candidates, joined : uint64
         Columns.
-    excluded : Excluded
     """
     start, end = excluded
     if DOMINATED:
@@ -133,9 +129,9 @@ def walk_words(worker, output, work_limit):
             control[at.NODE] -= 1
             continue
         if control[at.WORK] >= work_limit:
-            return at.QUANTUM_OVER
+            return QUANTUM_OVER
         if not has_room(worker, output):
-            return at.OUTPUT_FULL
+            return OUTPUT_FULL
         n_excluded = np.int64(node[at.X_END] - node[at.X])
         needed = np.int64(node[at.X_END]) + n_excluded + at.WORD_BITS
         if needed > worker.words.size:
@@ -145,7 +141,7 @@ def walk_words(worker, output, work_limit):
         control[at.WORK] += n_excluded + _STEPS
         control[at.VISITED] += 1
         _visit(worker, output, node, todo & (~todo + _ONE))
-    return at.OK
+    return OK
 
 
 @njit(inline="always")

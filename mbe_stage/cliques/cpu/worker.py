@@ -26,8 +26,6 @@ from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.time_quanta import QuantumWorker
 from mbe_stage.worker_pool import WorkerPool
 
-__all__ = ["Plan", "Worker", "blocks_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:

@@ -11,8 +11,6 @@ from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import WorkerState
 from mbe_stage.time_quanta import RangeFields, range_given_back, ranges_ahead
 
-__all__ = ["FirstSizes", "give_back", "new_state", "set_piece", "share_left", "short_of", "split_piece"]
-
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)
 

@@ -19,15 +19,6 @@ from mbe_stage.device.jit import I32, I64, I64_2D, INT, U8, bundle, compile_step
 from mbe_stage.device.warp import ballot, sum_all
 from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, N_BICLIQUES, SHARE
 
-__all__ = [
-    "HIGHEST",
-    "Side",
-    "compile_steps",
-    "drop_overtaken_warp_per_biclique",
-    "lower_keys_warp_per_biclique",
-    "score_warp_per_biclique",
-]
-
 HIGHEST = np.int64(2**63 - 1)
 """The best key of a vertex of which no biclique has been seen, or whose best score has just become higher."""
 
@@ -77,9 +68,6 @@ def _take_in(side, index, score, share):
 
     Parameters
     ----------
-    side : Side
-    index : int64
-    score : int64
     share : int64
         Its share numerator on this side.
     """
@@ -104,7 +92,6 @@ def score_warp_per_biclique(left, right, keys, log_edges, threshold_score, thres
 
     Parameters
     ----------
-    left, right : Side
     keys : (n,) int64, global
     log_edges : int64
         ``ln E`` in units.
@@ -151,7 +138,6 @@ def lower_keys_warp_per_biclique(left, right, keys, scores, marks):
 
     Parameters
     ----------
-    left, right : Side
     keys, scores : (n,) int64, global
     marks : (n,) uint8, global
         Bicliques without `IMPROVES` are passed over.
@@ -179,7 +165,6 @@ def drop_overtaken_warp_per_biclique(left, right, keys, scores, marks):
 
     Parameters
     ----------
-    left, right : Side
     keys, scores : (n,) int64, global
     marks : (n,) uint8, global
         Changed in place.

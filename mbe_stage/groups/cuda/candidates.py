@@ -37,8 +37,6 @@ from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 
-__all__ = ["DeviceCandidateSink", "compile_steps", "pool_bytes"]
-
 
 class DeviceCandidateSink:
     """Keeps the best biclique of each vertex and the best of all, and sums up what each vertex is in.
@@ -102,7 +100,6 @@ class DeviceCandidateSink:
 
         Parameters
         ----------
-        block : DeviceBlock
         keys : (n_bicliques,) int64
             On the device.
 

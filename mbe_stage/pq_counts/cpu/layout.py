@@ -9,38 +9,10 @@ from numba import types
 
 from mbe_stage.jit import INTS, LONGS, WORDS
 
-__all__ = [
-    "BYTES_HELD",
-    "FRAME_DEPTH",
-    "FRAME_FIELDS",
-    "LACKS_MEMORY",
-    "LISTS",
-    "MAX_COLUMNS",
-    "MAX_ROWS",
-    "MEMORY_BUDGET",
-    "MIN_COLUMNS",
-    "MIN_ROWS",
-    "NODES",
-    "N_CONTROL",
-    "STOP",
-    "STOPPED",
-    "TABLE_FULL",
-    "TABLE_USED",
-    "WIDTH",
-    "WORKER",
-    "Frame",
-    "LeafTable",
-    "Lists",
-    "Size",
-    "Worker",
-    "new_table",
-    "new_worker",
-]
-
 WIDTH = 64
 """Rows and columns of a frame, at most: bits of a word."""
 
-# Fields of the sizes that are asked for, in rows and columns.
+# Fields of `asked`, (4,) int64: the sizes of a query or a cell, in rows and columns.
 MIN_ROWS, MAX_ROWS, MIN_COLUMNS, MAX_COLUMNS = range(4)
 
 # Fields of a worker's control.

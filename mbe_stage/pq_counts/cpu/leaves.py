@@ -20,8 +20,6 @@ from mbe_stage.pq_counts.cpu.layout import (
 )
 from mbe_stage.splitmix import finalised
 
-__all__ = ["compile_steps", "is_at_end", "is_too_small", "put_back", "tally", "tally_times"]
-
 _mix = njit(inline="always")(finalised)
 _HALF = np.uint64(32)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -34,14 +32,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @njit(nogil=True, inline="always")
 def tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns):
-    """Count a leaf, where its bicliques reach the sizes that are asked for.
-
-    Parameters
-    ----------
-    worker : Worker
-    asked : (4,) int64
-    held_rows, optional_rows, held_columns, optional_columns : int64
-    """
+    """Count a leaf, where its bicliques reach the sizes that are asked for."""
     tally_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
 
 
@@ -97,9 +88,6 @@ def is_at_end(worker, asked, size, n_rows, n_columns):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     n_rows, n_columns : int64
         Of the node, neither held nor optional.
     """

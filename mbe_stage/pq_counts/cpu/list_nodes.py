@@ -23,28 +23,6 @@ from mbe_stage.pq_counts.cpu.layout import (
 )
 from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
 
-__all__ = [
-    "FULL",
-    "child_of_column",
-    "child_of_row",
-    "child_on",
-    "count_leaf",
-    "fill_frame",
-    "has_room",
-    "is_last",
-    "kept",
-    "leaves_out",
-    "missed_rows",
-    "most_neighbours",
-    "narrowed",
-    "rest_of_column",
-    "rest_of_row",
-    "rows_beside",
-    "rows_on",
-    "turned",
-    "with_columns",
-]
-
 FULL = -2
 """In place of the new number of a line that is full; -1 is that of one that is too small."""
 
@@ -86,16 +64,8 @@ def with_columns(row_offsets, columns, n_columns):
 def narrowed(asked, size, lists):
     """The node without what is too small and with all that is full as optional, until nothing changes.
 
-    Parameters
-    ----------
-    asked : (4,) int64
-    size : Size
-    lists : Lists
-
     Returns
     -------
-    size : Size
-    lists : Lists
     is_leaf : bool
         Whether `count_leaf` counts all of it.
     """
@@ -177,7 +147,6 @@ def rows_on(lists, new_columns, n_columns, least):
     Returns
     -------
     offsets, columns : int64 and int32
-    n_full : int64
     numbers : (former n_rows,) int32
         As `kept` gives those of columns.
     """
@@ -277,8 +246,6 @@ def child_of_row(lists, row, gone, least):
 
     Parameters
     ----------
-    lists : Lists
-    row : int64
     gone : (n_rows,) bool
         Rows that were held before, and this one.
     least : int64

@@ -15,8 +15,6 @@ from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, MAX_COLUMNS, MAX_ROWS, ME
 from mbe_stage.pq_counts.cpu.leaves import tally_times
 from mbe_stage.pq_counts.cpu.list_nodes import has_room, turned
 
-__all__ = ["NO_SIDE", "OF_COLUMNS", "OF_ROWS", "bits_pay", "count_pairs", "pairs_side", "share_bits", "share_steps"]
-
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
 # A step along a column reads where it writes next; a word of a row is read in a stream.
 _WORDS_PER_STEP = 4
@@ -40,9 +38,6 @@ def count_pairs(worker, asked, size, lists, side, part, n_parts):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     lists : Lists
         As `narrowed` gives it.
     side : int64
@@ -81,11 +76,6 @@ def _tally(worker, asked, size, by_rows, n_more, n_others, n):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
-    by_rows : bool
-    n_more, n_others : int64
     n : int64
         How many such leaves.
     """
@@ -136,9 +126,7 @@ def share_bits(lines, times, part, n_parts, control):
 
     Parameters
     ----------
-    lines : Lists
     times : (n_columns + 1,) int64
-    part, n_parts : int64
     control : (N_CONTROL,) int64
         Who is told to stop has counted some of the pairs.
     """
@@ -161,13 +149,7 @@ def share_bits(lines, times, part, n_parts, control):
 
 @njit(nogil=True)
 def share_steps(lines, times, part, n_parts, control):
-    """As `share_bits`, along the columns of each row.
-
-    Parameters
-    ----------
-    lines, times, part, n_parts, control
-        As there.
-    """
+    """As `share_bits`, along the columns of each row."""
     n_lines = lines.row_offsets.size - 1
     shared = np.zeros(n_lines, np.int32)
     for line in range(part, n_lines, n_parts):

@@ -17,8 +17,6 @@ from mbe_stage.pq_counts.results import Leaves
 from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Roots, split
 
-__all__ = ["Search", "pieces_of"]
-
 _PIECES_PER_THREAD = 32
 
 

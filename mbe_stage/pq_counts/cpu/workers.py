@@ -31,8 +31,6 @@ from mbe_stage.pq_counts.cpu.layout import (
 from mbe_stage.pq_counts.cpu.leaves import put_back
 from mbe_stage.pq_counts.cpu.tree import count_roots
 
-__all__ = ["TAKING_SECONDS", "Counting", "Piece", "worked_off"]
-
 TAKING_SECONDS = 0.5
 """After which a worker hands over what it has: a search that a time limit ends has counted what it had by then."""
 
@@ -76,9 +74,6 @@ def worked_off(
 
     Parameters
     ----------
-    pieces : sequence of Piece
-        Begun in this order.
-    n_threads : int
     work : callable
         Takes the number of a worker, whom nobody else uses meanwhile, and a piece; what it gives is yielded.
     stop : callable
@@ -150,7 +145,6 @@ class Counting:
         The whole graph; roots are rows.
     asked : (4,) int64
         Sizes, as `cpu.layout` numbers them.
-    n_threads : int
     memory_budget : int
         Bytes for all threads together.
     first_capacity : int
@@ -181,7 +175,6 @@ class Counting:
 
         Parameters
         ----------
-        pieces : sequence of Piece
         deadline : float, optional
             In the time of `time.perf_counter`: then all workers stop where they are, and what they have counted by then
             is yielded.
@@ -190,7 +183,6 @@ class Counting:
         ------
         leaves : list of five int64 arrays
             Held and optional rows, held and optional columns, times; empty ones where nothing new is to be told.
-        work_done : float
         """
         done = 0.0
         with closing(worked_off(pieces, self._n_threads, self._count, self._stop, deadline)) as found:

@@ -22,8 +22,6 @@ from mbe_stage.pq_counts.local_tables import Places, table_bytes
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 
-__all__ = ["LocalSearch", "compile_steps"]
-
 _FEWEST_DIGITS = 2
 # Only the empty block at the end says that all is done: others may wait behind one that does.
 _BEFORE_THE_END = 0.999
@@ -39,11 +37,8 @@ class LocalSearch:
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : PqQuery
     search : Search
         Of the same.
-    execution : Execution
     detail : Detail
         Vertices, or edges too.
 

@@ -14,22 +14,6 @@ from mbe_stage.jit import INTS, LONGS, WORDS
 from mbe_stage.pq_counts.cpu.layout import FRAME_DEPTH, MEMORY_BUDGET, N_CONTROL, WIDTH
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS
 
-__all__ = [
-    "COLUMN",
-    "FIELDS",
-    "HELD",
-    "LOCAL_WORKER",
-    "N_KINDS",
-    "OPENED",
-    "OPTIONAL",
-    "ROW",
-    "LocalFrame",
-    "LocalWorker",
-    "at",
-    "new_local_worker",
-    "worker_bytes",
-]
-
 # Not Python's: Numba would compile each function once more for each of these.
 ROW, COLUMN = np.int64(0), np.int64(1)
 """Sides of a line."""
@@ -138,7 +122,6 @@ def new_local_worker(
 
     Parameters
     ----------
-    n_rows, n_columns : int
     row_ways, column_ways, entries
         As `LocalWorker` has them; threads share them.
     memory_budget : int

@@ -22,8 +22,6 @@ from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS
 from mbe_stage.pq_counts.cpu.local.layout import HELD, N_KINDS, OPTIONAL, at
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS, add, multiply, subtract
 
-__all__ = ["add_line", "compile_steps", "n_ways", "subtract_line", "values_of", "ways", "ways_at"]
-
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Everything here that Python calls."""
@@ -67,10 +65,8 @@ def values_of(worker, asked, size):
 
     Parameters
     ----------
-    worker : LocalWorker
     asked : (4,) int64
         One cell.
-    size : Size
     """
     p, q = asked[MAX_ROWS], asked[MAX_COLUMNS]
     k, m = p - size.held_rows, q - size.held_columns
@@ -97,9 +93,7 @@ def add_line(worker, sums, line, side, kind, numbers):
 
     Parameters
     ----------
-    worker : LocalWorker
     sums : (n_lines * n_kinds, n_words) uint64
-    line, side, kind : int64
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]
@@ -114,9 +108,7 @@ def subtract_line(worker, sums, line, side, kind, numbers):
 
     Parameters
     ----------
-    worker : LocalWorker
     sums : (n_lines * n_kinds, n_words) uint64
-    line, side, kind : int64
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]

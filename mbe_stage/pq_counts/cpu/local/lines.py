@@ -13,8 +13,6 @@ from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values
 from mbe_stage.pq_counts.cpu.local.list_nodes import turned_node
 from mbe_stage.pq_counts.cpu.local.words import add, clear, is_zero, subtract
 
-__all__ = ["add_leaf_node", "close_lines", "hand_on_frame", "open_line", "open_lines"]
-
 _ONE = np.uint64(1)
 # What happens to a line.
 _CLOSES, _OPENS = np.int64(0), np.int64(1)
@@ -97,17 +95,7 @@ def add_leaf_node(graph, worker, asked, size, node):
 
 @njit(nogil=True)
 def _add_last(graph, worker, asked, size, node, side):
-    """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf.
-
-    Parameters
-    ----------
-    graph : Lists
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
-    node : Node
-    side : int64
-    """
+    """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf."""
     if values_of(worker, asked, _with(size, side, 0, node.columns.size)):
         _add_lines(graph, worker, 1 - side, node.columns, OPTIONAL)
     offsets = node.lists.row_offsets
@@ -166,8 +154,6 @@ def hand_on_frame(graph, worker, node, row_order, column_order):
 
     Parameters
     ----------
-    graph : Lists
-    worker : LocalWorker
     node : Node
         That the frame was filled with.
     row_order, column_order : int64
@@ -199,9 +185,7 @@ def _hand_on(numbers, i, sums, j, n):
     Parameters
     ----------
     numbers : (n_numbers, n_words) uint64
-    i : int64
     sums : (n_sums, n_words) uint64
-    j, n : int64
     """
     for k in range(n):
         add(sums, j + k, numbers, i + k)

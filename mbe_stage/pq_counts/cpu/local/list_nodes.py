@@ -22,8 +22,6 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     with_columns,
 )
 
-__all__ = ["Node", "held_row", "narrowed_node", "rest_node", "turned_node"]
-
 
 class Node(NamedTuple):
     """A node, and the numbers of its rows and columns in the whole graph: int32."""
@@ -39,9 +37,6 @@ def narrowed_node(asked, size, node):
 
     Returns
     -------
-    size : Size
-    node : Node
-    is_leaf : bool
     full_rows, full_columns : int32
         The lines of the graph that were full.
     """
