@@ -85,34 +85,35 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a running search stands.
+    """Progress of a running search.
 
     Attributes
     ----------
     n_found : int
         Results so far.
     work_done : float
-        Share of the work as the engine guesses it; 1 when the search has ended, complete, and not before.
+        Share of the work as the engine estimates it. It reaches 1 only when the search is complete.
     seconds : float
         Since the search began.
     engine : str
-        Which one is at work.
+        The engine at work; empty if not known.
     expected : Outlook or None
-        How many results there will be; None where nobody samples.
+        Total number of results, `low` to `high` in 95 cases of 100; `high` is None if there is no upper bound. None
+        without samples.
     share : float or None
-        Share of them that is found, below 1 before the end; None where `expected` is open or wide.
+        Share of the expected results found so far, below 1 before the end. None if `expected` is open or wide.
     seconds_left : float or None
-        By that share and the time so far, and within the time limit; None where the share is.
+        Estimated from that share and the time so far, at most the time limit. None if `share` is None.
     has_stopped : bool
-        A limit has ended the search: the last that is told of it, with its last share and no time left.
+        A limit has ended the search. This is the last report, with the last share and no time left.
     search : str
-        Which of several searches of a run; empty for the run's own.
+        Name of the search in a run of several; empty for the first or only one.
     """
 
     n_found: int
     work_done: float
     seconds: float
-    engine: str
+    engine: str = ""
     expected: Outlook | None = None
     share: float | None = None
     seconds_left: float | None = None

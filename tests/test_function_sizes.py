@@ -20,6 +20,7 @@ MANY_ARGUMENTS = {
     "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
 }
 
+
 def trees() -> Iterator[tuple[Path, ast.Module]]:
     for package in ("mbe_stage", "pipeline", "flows"):
         for path in sorted((ROOT / package).rglob("*.py")):

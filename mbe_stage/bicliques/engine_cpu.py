@@ -25,7 +25,6 @@ from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_c
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -165,10 +164,11 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
         reduced = reduced.swapped()
     if techniques.ORDER:
         reduced = rows_by_degree(reduced)
+    first_twins = reduced.right_groups.first_members
     return Prepared(
         reduced=reduced,
         rows_are_left=rows_are_left,
         node=as_subgraph(reduced.graph),
         costs=task_costs(reduced.graph),
-        roots=roots_of(graph, query, reduced.right_groups.first_members, are_left=rows_are_left),
+        roots=Roots.of("bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum),
     )

@@ -53,6 +53,12 @@ class BicliqueQuery:
             if most is not None and most < fewest:
                 raise InvalidArgument(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
 
+    @property
+    def identity(self) -> tuple[list[int | None], list[list[int]]]:
+        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        bounds = [self.min_left, self.min_right, self.max_left, self.max_right, self.min_edges]
+        return bounds, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
+
     def swapped(self) -> BicliqueQuery:
         """The same query for the graph with its sides exchanged."""
         return BicliqueQuery(

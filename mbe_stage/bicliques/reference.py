@@ -13,7 +13,6 @@ import numpy as np
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
@@ -92,7 +91,7 @@ def run(
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery) -> Roots:
-    return roots_of(graph, query, np.arange(graph.n_right), are_left=False)
+    return Roots.of("bicliques", np.arange(graph.n_right), False, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _block(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:

@@ -12,7 +12,6 @@ import numpy as np
 
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.cliques.roots import roots_of
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
@@ -101,7 +100,7 @@ def run(
 
 
 def _roots(graph: UndirectedCSR, query: CliqueQuery) -> Roots:
-    return roots_of(graph, query, np.arange(graph.n))
+    return Roots.of("cliques", np.arange(graph.n), *query.identity, graph.n, graph.edges_checksum)
 
 
 def _block(cliques: list[tuple[int, ...]], detail: Detail, work_done: float) -> CliqueBlock:

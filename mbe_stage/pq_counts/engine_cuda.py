@@ -30,7 +30,6 @@ from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 from mbe_stage.worker_pool import Barrier
 
@@ -299,7 +298,8 @@ def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore |
         are_left, vertices = core.rows_are_left, core.vertices
         if part.left_ids.size + part.right_ids.size:
             vertices = (part.left_ids if are_left else part.right_ids)[vertices]
-    return roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)
+    vertices = np.concatenate([[-1], vertices])
+    return Roots.of("pq_counts", vertices, are_left, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:

@@ -14,7 +14,6 @@ from mbe_stage.options import Execution
 from mbe_stage.pq_counts.digits import digits_of, n_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
 
 __all__ = ["compile_steps", "device", "left_sets", "run", "tasks_of", "unavailable_reason"]
@@ -82,7 +81,7 @@ def run(
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery) -> Roots:
-    return roots_of(graph, query, np.arange(graph.n_left), are_left=True)
+    return Roots.of("pq_counts", np.arange(graph.n_left), True, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _local(

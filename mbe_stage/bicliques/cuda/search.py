@@ -22,7 +22,6 @@ from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.device import launch
 from mbe_stage.device.held_roots import ranges_from
 from mbe_stage.device.memory_budget import device_budget, device_work
@@ -222,9 +221,10 @@ def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
     """The roots of all of the work; rows are numbered here as they are by the CPU engine."""
-    if prepared is None:
-        return roots_of(graph, query, np.empty(0, np.int32), are_left=False)
-    return roots_of(graph, query, prepared.first_vertices(), are_left=prepared.rows_are_left)
+    rows_are_left, vertices = False, np.empty(0, np.int32)
+    if prepared is not None:
+        rows_are_left, vertices = prepared.rows_are_left, prepared.first_vertices()
+    return Roots.of("bicliques", vertices, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _overridden(plan: MemoryPlan, facts: ReducedSizes, sizes: dict[str, Any]) -> MemoryPlan:

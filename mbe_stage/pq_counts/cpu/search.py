@@ -14,7 +14,6 @@ from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import is_possible, reduced, to_choose, without_search
 from mbe_stage.pq_counts.results import Leaves
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Roots, split
 
 _PIECES_PER_THREAD = 32
@@ -60,7 +59,9 @@ class Search:
 
     def roots(self, graph: BipartiteCSR, query: PqQuery) -> Roots:
         """The identity of the roots."""
-        return roots_of(graph, query, self._root_ids, are_left=self.are_left)
+        return Roots.of(
+            "pq_counts", self._root_ids, self.are_left, *query.identity, graph.n_right, graph.edges_checksum
+        )
 
     def leaves(self, counted: Sequence[np.ndarray]) -> Leaves:
         """What was counted below the rows, in left and right vertices."""
