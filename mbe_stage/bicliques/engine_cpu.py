@@ -18,9 +18,8 @@ from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
 from mbe_stage.bicliques.cpu.worker import Plan, Worker
-from mbe_stage.bicliques.cpu.worker_state import FirstSizes
+from mbe_stage.bicliques.cpu.worker_state import FirstSizes, as_subgraph
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph

@@ -7,8 +7,7 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_multiplicity
-from mbe_stage.bicliques.cpu.emit import emit_list
+from mbe_stage.bicliques.cpu.emit import emit_list, is_hopeless, path_multiplicity
 from mbe_stage.bicliques.cpu.merged_columns import write_column_ids
 from mbe_stage.bicliques.cpu.row_words import sort_rows
 from mbe_stage.jit import compiled

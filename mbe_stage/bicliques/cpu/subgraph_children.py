@@ -15,10 +15,9 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
-from mbe_stage.bicliques.cpu.bounds import drop_too_small
+from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
-from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_list
+from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_list
 from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room, write_column_ids
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph

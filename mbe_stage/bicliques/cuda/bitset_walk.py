@@ -17,16 +17,29 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bitset_children import build_child, count_child, is_wanted, next_candidate
-from mbe_stage.bicliques.cuda.bounds import allows, has_constraints
+from mbe_stage.bicliques.cuda.bitset_children import (
+    build_child,
+    count_child,
+    drop_from_superset,
+    is_wanted,
+    next_candidate,
+    restrict_superset,
+    set_superset,
+)
 from mbe_stage.bicliques.cuda.closed_sets import fewest_members
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_below
-from mbe_stage.bicliques.cuda.right_superset import drop_from_superset, restrict_superset, set_superset
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
+from mbe_stage.bicliques.cuda.subgraph_parts import allows, has_constraints
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
-from mbe_stage.bicliques.cuda.time_quantum import ask_for_words, ask_to_stop, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.walk_bundles import Superset
-from mbe_stage.bicliques.cuda.work_donation import donate_work, is_donor
+from mbe_stage.bicliques.cuda.work_donation import (
+    ask_for_words,
+    ask_to_stop,
+    donate_work,
+    is_donor,
+    read_shared,
+    stop_if_late,
+)
 from mbe_stage.device.warp import ballot, sum_small
 
 _U = np.uint32

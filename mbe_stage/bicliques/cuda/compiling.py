@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.collapse_twins import collapse_twins_warp_per_tile
+from mbe_stage.bicliques.cuda.collapse_twins import (
+    collapse_twins_warp_per_tile,
+    groups_thread_per_vertex,
+    multiplicities_thread_per_vertex,
+)
 from mbe_stage.bicliques.cuda.kernels import walking_kernel
-from mbe_stage.bicliques.cuda.pq_core import shrinks
+from mbe_stage.bicliques.cuda.prepare import shrinks
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     expanded_lists_warp_per_tile,
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.twin_groups import groups_thread_per_vertex, multiplicities_thread_per_vertex
 from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep

@@ -1,6 +1,6 @@
 """Writing found bicliques over the columns of a word.
 
-Each warp fills a chunk of its own (`output_chunk`); where there is none left, nothing has been written. Bicliques over
+Each warp fills a chunk of its own (`emit_list`); where there is none left, nothing has been written. Bicliques over
 the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
 from a list of rows in the arenas of words and ids: all that hold the whole left side.
 """
@@ -11,9 +11,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import has_constraints
 from mbe_stage.bicliques.cuda.closed_sets import spread
-from mbe_stage.bicliques.cuda.output_chunk import accepts, commit, has_room
+from mbe_stage.bicliques.cuda.emit_list import accepts, commit, has_room
+from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import (
     ALL,

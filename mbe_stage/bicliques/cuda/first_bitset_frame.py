@@ -16,6 +16,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.bitset_children import set_superset
 from mbe_stage.bicliques.cuda.bitset_walk import set_frame
 from mbe_stage.bicliques.cuda.closed_sets import (
     add_subset,
@@ -24,11 +25,10 @@ from mbe_stage.bicliques.cuda.closed_sets import (
     subsets_of_lane,
     without_whole,
 )
-from mbe_stage.bicliques.cuda.right_superset import set_superset
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, write_ids
-from mbe_stage.bicliques.cuda.time_quantum import ask_for_words
 from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces
+from mbe_stage.bicliques.cuda.work_donation import ask_for_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
 
 _U = np.uint32

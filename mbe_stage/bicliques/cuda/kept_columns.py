@@ -6,9 +6,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.sparse_accumulator import nonzero_at
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, write_edge
-from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, path_at
+from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, nonzero_at, path_at
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
 
 _U = np.uint32
@@ -138,7 +137,7 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
     ----------
     action : int, known when it is compiled
         `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
-        far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_edges`), and the lengths of
+        far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_build`), and the lengths of
         its columns' lists into ``new.column_offsets``.
     first_tag : int
         See `_is_live`: a second walk needs larger ones than the first.

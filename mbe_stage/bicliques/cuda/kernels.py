@@ -17,12 +17,18 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bitset_walk import walk_bitset_frames
-from mbe_stage.bicliques.cuda.open_subgraphs import NO_NODE, find_open_node, take_child
 from mbe_stage.bicliques.cuda.subgraph_children import visit_subgraph_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
-from mbe_stage.bicliques.cuda.time_quantum import read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.walk_bundles import Launch, Own
-from mbe_stage.bicliques.cuda.work_donation import EXIT, wait_for_work
+from mbe_stage.bicliques.cuda.work_donation import (
+    EXIT,
+    NO_NODE,
+    find_open_node,
+    read_shared,
+    stop_if_late,
+    take_child,
+    wait_for_work,
+)
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held, load_fresh

@@ -13,6 +13,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from mbe_stage.bicliques.constraints import ACTIVE
+from mbe_stage.bicliques.results import Detail
+
 
 class Pool(NamedTuple):
     """Induced subgraphs in CSR, the whole graph being node 0.
@@ -197,3 +202,15 @@ COUNTS, SIZES, MEMBERS, CONSTRAINED = range(4)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
+
+
+def mode_of(detail: Detail, constraints: np.ndarray) -> int:
+    """What the kernel says of a biclique (`layout.COUNTS` and so on), where these constraints are checked.
+
+    Parameters
+    ----------
+    constraints : (6,) int64
+        As in `layout.Pool`.
+    """
+    within = {Detail.COUNT: SIZES, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}
+    return within[detail] if constraints[ACTIVE] else int(detail)

@@ -17,9 +17,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.sparse_accumulator import number_of
 from mbe_stage.bicliques.cuda.techniques import MERGING
-from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, pairs_from, path_at
+from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
 from mbe_stage.device.warp import (
     ALL,

@@ -11,31 +11,27 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.allocation import new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
-from mbe_stage.bicliques.cuda.control import Control
+from mbe_stage.bicliques.cuda.allocation import Control, new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
 from mbe_stage.bicliques.cuda.handing_over import (
     Parcel,
     Room,
     Standing,
+    SuspendedTasks,
     give_nodes,
     give_tasks,
-    of_this_device,
-    put_nodes,
-)
-from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
-from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.bicliques.cuda.memory_replanning import check_growth, with_larger_arenas, with_space_in_pool
-from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
-from mbe_stage.bicliques.cuda.prepare import DeviceGraph
-from mbe_stage.bicliques.cuda.task_suspension import (
-    SuspendedTasks,
     mark_owned,
+    of_this_device,
     own_renumbered,
+    put_nodes,
     resume,
     state_without_tasks,
     suspend,
     task_bytes,
 )
+from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
+from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
+from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_work, zeroed_beside
 from mbe_stage.device.grid import on_grid

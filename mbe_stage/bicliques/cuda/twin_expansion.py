@@ -14,6 +14,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.collapse_twins import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     LEFT,
@@ -27,7 +28,6 @@ from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.twin_groups import DeviceGroups
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
 from mbe_stage.device.jit import Lists

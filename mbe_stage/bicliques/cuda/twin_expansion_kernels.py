@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
+from mbe_stage.bicliques.cuda.collapse_twins import GROUPS
 from mbe_stage.bicliques.cuda.kernels import OUTPUT
-from mbe_stage.bicliques.cuda.twin_groups import GROUPS
 from mbe_stage.device.grid import WARPS_PER_BLOCK
 from mbe_stage.device.jit import CSR, I32_2D, I64, INT, kernel
 from mbe_stage.device.sorting import sort_by_block, sort_by_warp

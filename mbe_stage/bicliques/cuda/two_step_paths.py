@@ -1,10 +1,11 @@
-"""The two-step paths of a subgraph's child: from its left set on to every other row that holds some of it.
+"""The two-step paths of a subgraph's child, from its left set to every row that holds some of it, counted.
 
-Paths are walked by lanes side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to
-end, and each lane finds the column its path belongs to.
+Lanes walk paths side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to end, and
+each lane finds the column its path belongs to. Counting from L instead of from P and Q is the second way of cuMBE 5.4
+(parallel intersection computation). Its 5.5 gives a warp to each list; here the lanes of a warp share 32 lists.
 
-Counting from L instead of from P and Q is the second way of cuMBE 5.4 (parallel intersection computation); its 5.5
-gives a warp to each list, here the lanes of a warp share the lists of 32 columns.
+Counters are the array of cuMBE 5.4, with a list of those that are not zero: a warp looks at these alone. The counters
+of all warps exceed the caches. So each is read as few times as possible, and the next tile is loaded in advance.
 """
 
 from __future__ import annotations
@@ -13,14 +14,84 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.sparse_accumulator import append_nonzero
 from mbe_stage.bicliques.cuda.subgraph_parts import entry
-from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank
+from mbe_stage.bicliques.cuda.walk_bundles import Rows
+from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
 
 _U = np.uint32
 _NONE = _U(0)
 _NO_PATH = (np.int32(-1), np.int32(0))
 """What `path_at` answers behind the last one."""
+
+
+@cuda.jit(device=True, forceinline=True)
+def nonzero_at(k, n_nonzero, own):
+    """The k-th row in `nonzero`, -1 behind the last one."""
+    return own.nonzero[_U(k)] if k < n_nonzero else np.int32(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def no_rows():
+    """The `Rows` of a bitmap child, whose rows are not looked at in this way."""
+    zero = np.int32(0)
+    return Rows(zero, zero, zero, zero, zero)
+
+
+@cuda.jit(device=True, forceinline=True)
+def look_at_rows(child, n_nonzero, n_pairs, own):
+    """Put the number of each candidate, plus one, into `bits`; returns the `Rows`."""
+    lane = np.int32(cuda.laneid)
+    n_candidates = np.int32(0)
+    n_full = np.int32(0)
+    most_earlier = np.int32(0)
+    following = nonzero_at(lane, n_nonzero, own)
+    tile = np.int32(0)
+    while tile < n_nonzero:
+        other = following
+        tile = next_tile(tile)
+        following = nonzero_at(np.int32(tile + lane), n_nonzero, own)
+        held = own.counts[_U(other)] if other >= 0 else np.int32(0)
+        is_full = held == child.n_left
+        is_candidate = other > child.row and not is_full
+        if other < child.row:
+            most_earlier = max(most_earlier, held)
+        mask = ballot(is_candidate)
+        if is_candidate:
+            number = np.int32(n_candidates + rank(mask))
+            own.bits[_U(other)] = _U(number + 1)
+            if number < at.MOST_KEY_ROWS:
+                own.subsets[_U(number)] = _U(other)
+        n_candidates = np.int32(n_candidates + count_bits(mask))
+        n_full = np.int32(n_full + count_bits(ballot(is_full)))
+    cuda.syncwarp()
+    return Rows(n_nonzero, n_pairs, n_candidates, n_full, max_all(most_earlier))
+
+
+@cuda.jit(device=True, forceinline=True)
+def clear_accumulator(seen, own):
+    """Make all of it zero again."""
+    k = np.int32(cuda.laneid)
+    while k < seen.n_nonzero:
+        other = own.nonzero[_U(k)]
+        own.bits[_U(other)] = _U(0)
+        if seen.is_list:
+            own.counts[_U(other)] = 0
+        k = next_tile(k)
+
+
+@cuda.jit(device=True, forceinline=True)
+def append_nonzero(is_new, other, n_nonzero, own):
+    """Append the rows of the lanes with a new one to `nonzero`; returns how many there are."""
+    mask = ballot(is_new)
+    if is_new:
+        own.nonzero[_U(n_nonzero + rank(mask))] = other
+    return np.int32(n_nonzero + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
+def number_of(other, own):
+    """What stands in `bits` for a row, where that is its number plus one; 0 where there is no path."""
+    return own.bits[_U(other)] if other >= 0 else _NONE
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -1,7 +1,8 @@
-"""The whole graph written as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
+"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
 
-Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses what is left out.
-Rows are numbered anew, so a column's list has to be sorted (`column_lists`).
+Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses entries. Rows get
+new numbers, so a column's list has to be sorted (`column_lists`). Roots start in order of their two-step paths, to
+within an eighth: they are sorted by counting into bins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from numba import cuda, types
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
-from mbe_stage.bicliques.cuda.root_order import add_to_bins, bin_of, starts_of_bins
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
@@ -29,8 +29,43 @@ from mbe_stage.device.grid import (
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
+N_BINS = 512
+"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def bin_of(cost):
+    """Smaller for a larger cost, which is at least 1."""
+    power = 63 - cuda.clz(np.int64(cost))
+    eighth = (cost << 3 >> power) & 7
+    return N_BINS - 1 - (8 * power + eighth)
+
+
+@cuda.jit(device=True, forceinline=True)
+def add_to_bins(bins, which):
+    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
+
+    Lanes with the same bin add up first: most roots fall into a few bins.
+    """
+    same = np.uint32(cuda.match_any_sync(ALL, which))
+    first_lane = cuda.ffs(same) - 1
+    before = 0
+    if which >= 0 and cuda.laneid == first_lane:
+        before = cuda.atomic.add(bins, which, cuda.popc(same))
+    return cuda.shfl_sync(ALL, before, first_lane) + rank(same)
+
+
+@cuda.jit(device=True, forceinline=True)
+def starts_of_bins(bins):
+    """Counts into where each bin begins; by one warp."""
+    before = 0
+    for tile in range(0, N_BINS, 32):
+        count = bins[tile + cuda.laneid]
+        ends = inclusive_sum(count)
+        bins[tile + cuda.laneid] = before + ends - count
+        before += cuda.shfl_sync(ALL, ends, 31)
 
 
 class Numbering(NamedTuple):

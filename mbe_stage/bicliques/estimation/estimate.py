@@ -9,10 +9,9 @@ import numpy as np
 from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
-from mbe_stage.bicliques.estimation.budget import Budget
-from mbe_stage.bicliques.estimation.descent import Descent, descend, roots_of
+from mbe_stage.bicliques.estimation.descent import Budget, Descent, descend, roots_of
+from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import Interval, interval_of, whole_number
-from mbe_stage.bicliques.estimation.model import GrowthModel
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep, compile_ahead

@@ -16,10 +16,9 @@ from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
-from mbe_stage.bicliques.estimation.budget import Budget
-from mbe_stage.bicliques.estimation.descent import descend, roots_of
+from mbe_stage.bicliques.estimation.descent import Budget, descend, roots_of
+from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
-from mbe_stage.bicliques.estimation.model import GrowthModel
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep

@@ -17,8 +17,7 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
-from mbe_stage.bicliques.cpu.worker_state import new_state, short_of
+from mbe_stage.bicliques.cpu.worker_state import as_subgraph, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery

@@ -11,12 +11,11 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.columns import inserted, place_columns
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
 from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
-from mbe_stage.cliques.cpu.wide_rows import set_bit
+from mbe_stage.cliques.cpu.wide_rows import inserted, place_columns, set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
 from mbe_stage.time_quanta import OK
 

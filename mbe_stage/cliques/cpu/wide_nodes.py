@@ -7,11 +7,10 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.columns import inserted
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Path
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
-from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, is_empty, n_common, n_in
+from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, inserted, is_empty, n_common, n_in
 from mbe_stage.jit import compiled
 
 _U = np.uint64

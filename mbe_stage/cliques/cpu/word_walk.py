@@ -2,7 +2,7 @@
 
 A node is cut where excluded rows say so, its universal candidates join at once, and it branches on the candidates that
 its pivot is not adjacent to (Tomita, Tanaka and Takahashi, TCS 363, 2006). Children of at most six candidates are
-finished where they stand (`subsets`), from the excluded rows of the node above.
+finished where they stand (`emit`), from the excluded rows of the node above.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.emit import emit_columns, emit_subsets, has_room
+from mbe_stage.cliques.cpu.emit import WIDTH, emit_columns, emit_subsets, has_room, maximal_subsets
 from mbe_stage.cliques.cpu.layout import Excluded
-from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
 from mbe_stage.jit import compiled
 from mbe_stage.time_quanta import OK, OUTPUT_FULL, QUANTUM_OVER

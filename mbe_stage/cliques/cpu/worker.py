@@ -9,8 +9,8 @@ import numpy as np
 
 from mbe_stage.arenas import Shortage
 from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
-from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES
 from mbe_stage.cliques.cpu.tree import run_quantum
 from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,

@@ -23,8 +23,18 @@ from mbe_stage.pq_counts.cpu.list_nodes import fill_frame, has_room, missed_rows
 from mbe_stage.pq_counts.cpu.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, LOCAL_WORKER, N_KINDS, OPENED, OPTIONAL, ROW
 from mbe_stage.pq_counts.cpu.local.leaves import values_of, ways_at
-from mbe_stage.pq_counts.cpu.local.lines import add_leaf_node, close_lines, hand_on_frame, open_line, open_lines
-from mbe_stage.pq_counts.cpu.local.list_nodes import Node, held_row, narrowed_node, rest_node, turned_node
+from mbe_stage.pq_counts.cpu.local.lines import (
+    Node,
+    add_leaf_node,
+    close_lines,
+    hand_on_frame,
+    held_row,
+    narrowed_node,
+    open_line,
+    open_lines,
+    rest_node,
+    turned_node,
+)
 from mbe_stage.pq_counts.cpu.local.words import add
 from mbe_stage.pq_counts.cpu.tree import bytes_of, forget, number_rows, root_bytes, root_lists, touch
 
