@@ -13,7 +13,7 @@ __all__ = ["Shortage", "grown", "growth_bytes", "nbytes"]
 
 
 class Shortage(NamedTuple):
-    """What is short.
+    """An arena that is too small.
 
     Attributes
     ----------

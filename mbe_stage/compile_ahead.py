@@ -59,7 +59,7 @@ class CompileStep:
 
 @dataclass(frozen=True, slots=True)
 class CompileProgress:
-    """Where compiling stands: how many steps of how many are done, and the seconds since it began."""
+    """Progress of compiling: steps done, steps in all, and the seconds since it began."""
 
     done: int
     total: int
@@ -67,7 +67,7 @@ class CompileProgress:
 
     @property
     def is_over(self) -> bool:
-        """Whether this is the last report."""
+        """True if this is the last report."""
         return self.done == self.total
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ def _compile(
 
 
 class _Count:
-    """How many steps are done; several threads count."""
+    """Count of the steps done, by several threads."""
 
     def __init__(self, total: int) -> None:
         self.total = total

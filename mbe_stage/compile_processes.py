@@ -113,7 +113,7 @@ class _Child:
         )
 
     def does(self, task: Task) -> bool:
-        """Whether the process came to the end of a task."""
+        """True if the process came to the end of a task."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -150,7 +150,7 @@ class _Child:
 
 
 def serve() -> None:
-    """What such a process does: a task for each line, until there are no more."""
+    """Serve as such a process: one task for each line, until there are no more."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     # Whatever else is printed is no answer.
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""How far a search goes, and what of it is kept on the way: limits, checkpoints, and what ends it early."""
+"""Limits of a search, its checkpoints, and what ends it early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How far a search goes, and what of it is kept on the way.
+    """Limits of a search, and the checkpoints on its way.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Course:
 
 @dataclass(slots=True)
 class Limits:
-    """What ends a search early: a number of results, a time, or what its caller knows."""
+    """Limits that end a search early: a number of results, a time, or a condition of the caller."""
 
     problem: Problem
     course: Course
@@ -89,7 +89,7 @@ class Limits:
             self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
-        """What of a block is within the number of results, so many of which were found before it; and why not all."""
+        """The part of a block within the limit of results, given the number before it, and the reason if it is cut."""
         n_found += self.course.n_before
         self.has_found = self.has_found or n_found + len(block) > 0
         if self.of_results is None or n_found + len(block) <= self.of_results:
@@ -97,7 +97,7 @@ class Limits:
         return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
 
     def n_shares(self, n_found: int, seconds: float) -> int:
-        """How many of the shares of limits are used up, at each of which a checkpoint is to come."""
+        """Number of shares of the limits used up; each share brings a checkpoint."""
         n_left = 0 if self.of_results is None else self.of_results - self.course.n_before
         of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
         used = self.course.share()
@@ -126,7 +126,7 @@ class Checkpoints:
         self._waits_until: float | None = None
 
     def barrier_for(self, engine: Any) -> Barrier | None:
-        """What an engine is asked with; None where nobody will ask, or it cannot be asked."""
+        """The barrier for an engine; None if no checkpoint can come, or the engine takes none."""
         can_be_asked = getattr(engine, "TAKES_BARRIER", False)
         self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
         self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
@@ -156,7 +156,7 @@ class Checkpoints:
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
-        """Whether the search goes on for a moment, so long after it began, to end at a barrier."""
+        """True if the search goes on for a moment, so long after it began, to end at a barrier."""
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:

@@ -51,16 +51,16 @@ _AUTO_PREFERENCE = ("cuda", "cpu")
 
 
 class Engine(Protocol):
-    """What every engine module offers; block and detail types belong to the problem."""
+    """The interface of every engine module; block and detail types belong to the problem."""
 
     def unavailable_reason(self) -> str | None:
         """Why it cannot run here, or None."""
 
     def device(self, execution: Execution) -> str:
-        """What it runs on."""
+        """Name of the device that it runs on."""
 
     def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]:
-        """What has to be compiled before it runs."""
+        """Steps to compile before it runs."""
 
     def tasks_of(self, graph: Any, query: Any, n: int) -> list[Task]:
         """All of the work in at most `n` pieces."""

@@ -1,4 +1,4 @@
-"""What the stage refuses, and how it says so.
+"""Errors of the stage.
 
 ::
 

@@ -1,4 +1,4 @@
-"""With what means an engine works, whatever the problem."""
+"""Execution settings of an engine, for any problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_LIMIT = 2**62
 
 
 class Runner(Protocol):
-    """Who does the tasks of a problem in the place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
+    """Runs the tasks of a problem in place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class Runner(Protocol):
         """
 
     def device(self) -> str:
-        """What it ran on."""
+        """Name of the device that it ran on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """With what means an engine works; never changes which results come out.
+    """Execution settings of an engine. They never change the results.
 
     Attributes
     ----------

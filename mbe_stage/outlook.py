@@ -1,4 +1,4 @@
-"""How many results a search will have in the end, and what that says of one that runs: its share, its seconds left."""
+"""Forecast the number of results of a search, its progress share and the seconds left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAR = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How many results there will be.
+    """Estimated number of results.
 
     Attributes
     ----------
@@ -35,17 +35,17 @@ class Outlook:
 
     @classmethod
     def exactly(cls, n: int) -> Outlook:
-        """That of a number that is known."""
+        """The outlook of a known number."""
         return cls(n, n, n)
 
     @classmethod
     def unknown(cls) -> Outlook:
-        """That of a number of which nothing is known yet."""
+        """The outlook of a number of which nothing is known yet."""
         return cls(0, 0, None)
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no upper end."""
+        """True if there is no upper end."""
         return self.high is None
 
     def at_least(self, n: int) -> Outlook:
@@ -59,7 +59,7 @@ class Outlook:
 
 
 class Forecast:
-    """What one outlook after another says of a running search.
+    """Forecast of a running search, updated with each outlook.
 
     The share is what was found of what is expected, and that is more than what was found, since the search goes on: the
     mean of a normal distribution of the number's logarithm, cut off where the search stands. So the share never reaches
@@ -95,7 +95,7 @@ class Forecast:
             self._log_expected = min(log(self._outlook.middle), self._log_expected + _MOST_RISE)
 
     def expected(self, n_found: int) -> Outlook | None:
-        """How many there will be, where so many are found; None where nobody samples."""
+        """Expected number of results, at least those found; None without samples."""
         return None if self._outlook is None else self._outlook.at_least(n_found)
 
     def share(self, n_found: int) -> float | None:
@@ -111,7 +111,7 @@ class Forecast:
 
 
 def seconds_left(share: float | None, seconds: float) -> float | None:
-    """Of a search that took `seconds` for that share; None where it is not known, or still nothing."""
+    """Seconds left of a search that took `seconds` for that share; None if the share is unknown or zero."""
     return seconds * (1.0 / share - 1.0) if share else None
 
 

@@ -1,4 +1,4 @@
-"""What a problem says of itself, and where problems are found.
+"""The description of a problem, and the registry of problems.
 
 A problem is a search with results that come in blocks: which engines it has, what a query is checked for, which limit
 bounds its results. A derived output is a table made of a problem's results while they stream past. `PROBLEMS` are ours;
@@ -150,7 +150,7 @@ def forget() -> None:
 
 @functools.cache
 def _others() -> Mapping[str, Problem | DerivedOutput]:
-    """What the entry points give, read once a process; one broken package must not end what needs none of it."""
+    """Problems of entry points, read once a process. One broken package must not end runs that do not need it."""
     found: dict[str, Problem | DerivedOutput] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         reason = _load_into(found, entry)

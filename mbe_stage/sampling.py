@@ -42,10 +42,10 @@ class Sampler(Protocol):
     """A module that knows how many results a problem will have, better and better."""
 
     def compile_steps(self) -> Sequence[CompileStep]:
-        """What it needs compiled beside the engine ``cpu``."""
+        """Compile what sampling needs beside the engine ``cpu``."""
 
     def memory_bytes(self, graph: Any, execution: Execution) -> int:
-        """What `outlooks` takes beside the engine's budget of memory; 0 where it does not sample."""
+        """Bytes that `outlooks` takes beside the engine's memory budget; 0 if it does not sample."""
 
     def outlooks(self, graph: Any, query: Any, execution: Execution, goes_on: Callable[[], bool]) -> Iterator[Outlook]:
         """Each from more samples than the one before, on a graph in host memory.
@@ -116,7 +116,7 @@ def outlook_beside(
 
 
 def paced(n_cores: int, is_over: threading.Event, spent: Callable[[], float] = time.thread_time) -> Callable[[], bool]:
-    """What a sampler calls between its steps: it waits for its share of the cores' time, and tells whether to go on.
+    """A function for a sampler to call between its steps: waits for its share of the cores' time, tells if to go on.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Block(Protocol):
         """Share of the whole work that is finished with this block, 0 to 1 (an estimate)."""
 
     def __len__(self) -> int:
-        """How many; zero is allowed: such a block only reports progress."""
+        """Number of results. Zero is allowed: such a block only reports progress."""
 
     def first(self, n: int) -> Block:
         """The first `n` of them."""
@@ -77,7 +77,7 @@ class Sink(Protocol):
 
     @property
     def detail(self) -> Any:
-        """How much the sink needs to know of each result."""
+        """Detail that the sink needs of each result."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
@@ -123,7 +123,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told of progress, with a word on what for.
+    """A listener for progress, and whether it wants an outlook.
 
     Attributes
     ----------
@@ -141,13 +141,13 @@ class Listener:
 
 
 def wants_outlook(listener: Callable[[Any], object] | None) -> bool:
-    """Whether somebody listens whose attribute `wants_outlook` is true."""
+    """True if there is a listener whose attribute `wants_outlook` is true."""
     return getattr(listener, "wants_outlook", False)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """What a search did.
+    """Facts of a search.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[s
 
 
 def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any]:
-    """What the search ran on, and what each of those did that shared it."""
+    """The devices of the search, and the facts of each participant."""
     if runner is None:
         return {"device": engine.device(execution)}
     facts = {"ranks": tuple(getattr(runner, "ranks", ())), "rank_seconds": getattr(runner, "seconds", 0.0)}
@@ -365,7 +365,7 @@ def _take(sink: Any, block: Any) -> None:
 
 
 def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """What makes parts where results are found; none where somebody counts them as they come."""
+    """The maker of parts; None if results are counted as they come."""
     parts = getattr(sink, "parts", None)
     if parts is None or not getattr(runner, "MAKES_PARTS", False):
         return {}
@@ -376,7 +376,7 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 
 
 def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """What else a runner is told of the sink: where it takes blocks, and who makes parts."""
+    """Further facts of the sink for a runner: where it takes blocks, and who makes parts."""
     where = {"on_device": True} if getattr(sink, "on_device", False) else {}
     return where | _parts_for(runner, sink, limit)
 
@@ -392,7 +392,7 @@ def _log_truncation(
 
 
 def _with_runner(execution: Execution, engine: str) -> tuple[Execution, str]:
-    """Where devices are to share the work, with the runner that has them do it, and the engine that can."""
+    """Execution with the runner that shares the work among devices, and an engine that can, if devices are to share."""
     if execution.devices is None:
         return execution, engine
     if engine not in (AUTO, devices.ENGINE):
@@ -413,7 +413,7 @@ def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
 
 
 def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:
-    """How many results, and how many seconds."""
+    """Limits of results and of seconds."""
     return None if problem.limit is None else getattr(execution, problem.limit), execution.time_limit_seconds
 
 
@@ -446,7 +446,7 @@ def _sampling(
     seconds_before: float,
     is_over: threading.Event,
 ) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """What samples beside the search, where somebody wants to know; gives what tells the newest outlook.
+    """Sample beside the search if there is a listener for it; gives a function that returns the newest outlook.
 
     Parameters
     ----------

@@ -174,7 +174,7 @@ def ranges_of(tasks: Iterable[Task], roots: Roots) -> list[tuple[int, int]]:
 
 
 def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of some ranges is in none of some others, ascending.
+    """Subtract some ranges from others, ascending.
 
     Examples
     --------

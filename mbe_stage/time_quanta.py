@@ -36,7 +36,7 @@ _REPORT_SECONDS = 0.1
 
 
 class RangeFields(NamedTuple):
-    """Where a frame keeps its range of children: the first of the task, the next one, and one past the last."""
+    """Fields of a frame's range of children: the first of the task, the next one, and one past the last."""
 
     first: int
     cursor: int
@@ -127,7 +127,7 @@ class QuantumWorker(ABC):
 
     @abstractmethod
     def _short_of(self, state: Any, status: int) -> Shortage:
-        """Which of a state's arenas is short, where a quantum ended with that."""
+        """The arena of a state that is short, by the status of a quantum."""
 
     @abstractmethod
     def _make_room(self) -> None:

@@ -65,7 +65,7 @@ def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> l
 
 
 class Barrier:
-    """How a consumer asks for a barrier, in any thread; what it gets is a marker among the blocks.
+    """A consumer's request for a barrier, from any thread. The answer is a marker among the blocks.
 
     A search that ends before all workers have come to it has no marker.
     """
@@ -75,7 +75,7 @@ class Barrier:
 
     @property
     def is_asked(self) -> bool:
-        """Whether one is asked for that has not been reached."""
+        """True if a barrier is requested that has not been reached."""
         return self._asked.is_set()
 
     def ask(self) -> None:
@@ -88,7 +88,7 @@ class Barrier:
 
 
 class WorkerPool:
-    """What the workers (one a thread) share: pieces of the work, the memory budget, the way to the consumer.
+    """State that the workers (one a thread) share: pieces of work, the memory budget, the way to the consumer.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ class WorkerPool:
 
     @property
     def wants_barrier(self) -> bool:
-        """Whether workers are to finish the roots that they are in, and to begin no other."""
+        """True if workers are to finish the roots that they are in, and to begin no other."""
         return self._barrier.is_asked or self._is_marking
 
     @property
     def wants_work(self) -> bool:
-        """Whether a worker is idle and no piece is waiting for it."""
+        """True if a worker is idle and no piece is waiting for it."""
         waiting = len(self._split_off) + (0 if self.wants_barrier else len(self._ranges))
         return self._n_idle > waiting
 
@@ -273,7 +273,7 @@ class WorkerPool:
 
     @property
     def consumer_waits(self) -> bool:
-        """Whether nothing is ready for the consumer."""
+        """True if nothing is ready for the consumer."""
         return self._blocks.empty()
 
     def deliver(self, blocks: Iterable[Any]) -> None:

@@ -46,7 +46,7 @@ _BLOCKS_PER_THREAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is searched, whatever the tasks.
+    """The prepared search, for any tasks.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Prepared:
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
-    """What `run` needs for such a query and detail; without them, for any. All that this engine compiles is here."""
+    """Compile what `run` needs for a query and detail, or all that this engine compiles if none is given."""
     searches = tree.compile_steps(None if query is None or detail is None else _collects(query, detail))
     expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
@@ -141,7 +141,7 @@ def run(
 
 
 def _collects(query: BicliqueQuery, detail: Detail) -> bool:
-    """Whether the walk has to collect members: for the sink, or to check sizes."""
+    """True if the walk has to collect members: for the sink, or to check sizes."""
     return detail > Detail.COUNT or bool(size_constraints(query)[ACTIVE])
 
 
@@ -156,7 +156,7 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
-    """What comes before any task: reduction, side, order, costs; what it needs is compiled."""
+    """Prepare any task: reduction, side, order, costs. What this needs is compiled."""
     reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS)
     rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:

@@ -169,7 +169,7 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
-    """What a run would allocate on this device; None where nothing is left of the graph. `print(plan.describe())`.
+    """Plan a run on this device; None if nothing is left of the graph. `print(plan.describe())`.
 
     Parameters and errors are those of `run`; the graph is prepared for it.
     """

@@ -1,4 +1,4 @@
-"""Which maximal bicliques are wanted."""
+"""Queries for maximal bicliques."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BicliqueQuery"]
 
 @dataclass(frozen=True, slots=True)
 class BicliqueQuery:
-    """Which maximal bicliques are wanted: those of the whole graph that satisfy every condition.
+    """A query for the maximal bicliques of the whole graph that satisfy every condition.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class BicliqueQuery:
         )
 
     def accepts(self, n_left: int, n_right: int) -> bool:
-        """Whether a biclique of this size satisfies the size constraints."""
+        """True if a biclique of this size satisfies the size constraints."""
         return (
             n_left >= self.min_left
             and n_right >= self.min_right

@@ -44,7 +44,7 @@ def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[i
 
 
 def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery) -> bool:
-    """Whether a maximal biclique satisfies the query."""
+    """True if a maximal biclique satisfies the query."""
     return (
         query.accepts(len(left), len(right))
         and set(query.containing_left) <= set(left)
@@ -63,7 +63,7 @@ def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = No
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """What the engine runs on, for the run's facts."""
+    """Name of the device that the engine runs on, for the run's facts."""
     return "cpu, plain Python"
 
 

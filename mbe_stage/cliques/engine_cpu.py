@@ -37,7 +37,7 @@ _BLOCKS_PER_THREAD = 3
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """What `run` needs for such a detail, whatever the query; without it, for any."""
+    """Compile what `run` needs for a detail, whatever the query; without one, for any."""
     walks = tree.compile_steps(None if detail is None else detail > Detail.COUNT)
     return (*walks, *ordering.compile_steps(), *reduction.compile_steps())
 

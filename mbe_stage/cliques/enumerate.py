@@ -86,7 +86,7 @@ def count_maximal_cliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> int:
-    """How many maximal cliques an undirected graph has; none is written down.
+    """Count the maximal cliques of an undirected graph without listing them.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ __all__ = ["CommonPart", "common_part", "compile_steps"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonPart:
-    """What is adjacent to all vertices that must be members.
+    """The part of the graph adjacent to all vertices that must be members.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ def _grown(
 
 
 def matches(clique: tuple[int, ...], query: CliqueQuery) -> bool:
-    """Whether a maximal clique satisfies the query."""
+    """True if a maximal clique satisfies the query."""
     return query.accepts(len(clique)) and set(query.containing) <= set(clique)
 
 
@@ -72,7 +72,7 @@ def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """What the engine runs on, for the run's facts."""
+    """Name of the device that the engine runs on, for the run's facts."""
     return "cpu, plain Python"
 
 

@@ -36,7 +36,7 @@ def as_undirected(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> Undir
 
 
 def are_edges(pair: Any) -> bool:
-    """Whether what could be a pair of columns reads as two edges: two tuples of two, or a list of two lists of two.
+    """True if what could be a pair of columns reads as two edges: two tuples of two, or a list of two lists of two.
 
     A tuple of two lists is a pair of columns, and so are arrays in whatever holds them.
 

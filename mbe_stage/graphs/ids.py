@@ -44,7 +44,7 @@ def as_ids(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
-    """How many vertices there are: as many as stated, or as the ids need.
+    """Number of vertices: as stated, or as the ids need.
 
     Parameters
     ----------

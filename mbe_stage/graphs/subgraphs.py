@@ -17,7 +17,7 @@ __all__ = ["common_neighbours", "compile_steps", "peel_to_core", "ranks", "subgr
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Which left vertices all of `right` have, and which right vertices all of `left` have.
+    """The left vertices adjacent to all of `right`, and the right vertices adjacent to all of `left`.
 
     Returns
     -------

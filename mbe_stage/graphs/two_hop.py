@@ -240,7 +240,7 @@ def _not_reached(marks, reached, outside):
 
 @compiled()
 def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_members):
-    """How many are met through the other neighbours.
+    """Count those met through the other neighbours.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_mem
 
 @compiled()
 def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
-    """How many of those that the hub does not reach share a neighbour with the vertex.
+    """Count those that the hub does not reach and that share a neighbour with the vertex.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class UndirectedCSR:
 
     @property
     def is_on_host(self) -> bool:
-        """Whether the arrays are NumPy's; else they are CuPy's."""
+        """True if the arrays are NumPy's; else they are CuPy's."""
         return isinstance(self.offsets, np.ndarray)
 
     def on_host(self) -> UndirectedCSR:

@@ -280,7 +280,7 @@ class CandidateSink:
         return self._parts[0]
 
     def _worth_keeping(self, scores: np.ndarray, keys: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
+        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
         high = np.flatnonzero(marks & at.IS_HIGH)
         if high.size > self._top:
             chosen, self._threshold = highest(scores[high], keys[high], self._top)
@@ -366,7 +366,7 @@ def check_merge(is_itself: bool, tops: tuple[int, int], models: tuple[NullModel,
 
 
 def better(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """Of two pairs of a score and a key the one that ranks before the other."""
+    """The one of two (score, key) pairs that ranks first."""
     return max(one, other, key=lambda pair: (pair[0], -pair[1]))
 
 
@@ -397,12 +397,12 @@ def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[in
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What the sink needs."""
+    """Compile what the sink needs."""
     return *at.compile_steps(), *group_members.compile_steps()
 
 
 class _Vertices:
-    """What is kept of the vertices of one side; see `block_scores.Side`."""
+    """Records of the vertices of one side; see `block_scores.Side`."""
 
     def __init__(self, log_degrees: np.ndarray) -> None:
         n = log_degrees.size

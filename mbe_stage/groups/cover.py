@@ -118,7 +118,7 @@ _Parts = tuple[np.ndarray, ...]
 
 
 def _parts(graph: BipartiteCSR, groups: GroupMembers, model: NullModel) -> tuple[_Parts, _Parts, _Parts]:
-    """What the compiled functions read of each: rows of the left side; members; logarithms, and costs of all sizes."""
+    """Arrays for the compiled functions: rows of the left side; members; logarithms, and costs of all sizes."""
     return (
         (graph.left_offsets, graph.left_members),
         (groups.left_offsets, groups.left_members, groups.right_offsets, groups.right_members),
@@ -139,7 +139,7 @@ _MODEL = types.UniTuple(LONGS, 5)
 
 @compiled()
 def _positions(first, end, members, right, found):
-    """Where the ascending ids `right` stand in the ascending ``members[first:end]``.
+    """Positions of the ascending ids `right` in the ascending ``members[first:end]``.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _positions(first, end, members, right, found):
 
 @compiled(int64, _GRAPH, _GROUPS, _MODEL, FLAGS, seconds=1.5)
 def _figures(row, graph, groups, model, explained):
-    """What a group would add now, and at most ever.
+    """Gain of a group now, and its upper bound.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ Joining = Literal["threshold", "prefix"]
 
 @dataclass(frozen=True, slots=True)
 class GrowthSchedule:
-    """How a seed is grown.
+    """Schedule by which a seed is grown.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class GrowthSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """What seeds have grown to, each group once; the highest score first, of equal ones that of the first seed.
+    """Groups that seeds have grown to, each once; the highest score first, ties by the first seed.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ class Side(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What one thread grows seeds with; between two seeds no vertex is in a group."""
+    """Working memory of one thread that grows seeds; between two seeds no vertex is in a group."""
 
     left: Side
     right: Side
@@ -189,7 +189,7 @@ def _note_best(side):
 
 @compiled()
 def _choose(side, n_other, density, is_prefix):
-    """Who shall be in a side, into `wanted`.
+    """Choose the members of a side, into `wanted`.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ def _keep(offsets, members, n_vertices, threshold, limit):
 
 @compiled()
 def _shares(members, i, i_end, k, k_end, needed):
-    """Whether two ascending pieces of `members` share so many."""
+    """True if two ascending pieces of `members` share so many."""
     while needed > 0:
         # What is left of the shorter piece would not do.
         if i_end - i < needed or k_end - k < needed:

@@ -20,7 +20,7 @@ MOST_STEPS = 500_000_000
 
 
 class EdgeScores(NamedTuple):
-    """What `edge_sqrt` found.
+    """Result of `edge_sqrt`.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ def edge_sqrt(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What `edge_sqrt` needs."""
+    """Compile what `edge_sqrt` needs."""
     return steps_of(_cover_edges)
 
 
@@ -222,7 +222,7 @@ def _steps_of_one(degree, n_right):
 
 @compiled(nrt=False)
 def _first_not_below(ascending, start, end, value):
-    """Where the first entry from `start` on stands that is not below `value`: in doubling strides, then by halves."""
+    """Position of the first entry from `start` on not below `value`: in doubling strides, then by halves."""
     stride = np.int64(1)
     low = start
     high = start

@@ -177,7 +177,7 @@ def _local_search(
     detail: Detail,
     sizes: dict[str, Any],
 ) -> DeviceLocalSearch:
-    """What is searched once more, cell by cell; refused here where it does not fit.
+    """The second search, cell by cell. Refuses if it does not fit.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _counted(
     tasks: tuple[Task, ...] | None,
     barrier: Barrier | None,
 ) -> Generator[PqBlock]:
-    """What is known at once, then what each quantum finds; device memory is held from the first to the last.
+    """Yield the counts known at once, then those of each quantum; device memory is held from first to last.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def _counted(
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
-    """What vertices can be chosen from; and what is known from degrees.
+    """The part from which vertices can be chosen, and the counts known from degrees.
 
     What `query` wants every biclique to hold is left out on the host: few queries have any.
     """
@@ -292,7 +292,7 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None) -> Roots:
-    """What tasks know the roots by: the user's vertices that the rows are, behind what is known without a search."""
+    """The identity of the roots: the user's vertices behind the rows, after the counts known without a search."""
     vertices, are_left = np.empty(0, np.int64), False
     if core is not None:
         are_left, vertices = core.rows_are_left, core.vertices

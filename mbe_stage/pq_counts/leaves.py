@@ -93,7 +93,7 @@ def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.nd
 
 
 def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
-    """How many bicliques leaves stand for, of each of `ps` left vertices with each of `qs` right ones.
+    """Count the bicliques that leaves stand for, for each of `ps` left vertices with each of `qs` right ones.
 
     They are summed up by their left sides first: many differ on the right side only.
 
@@ -124,12 +124,12 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
 
 
 def _firsts(kinds: np.ndarray) -> np.ndarray:
-    """Where the columns of a (n_rows, n) array begin that differ from those before."""
+    """Positions of the columns of a (n_rows, n) array that differ from those before."""
     is_first = np.ones(kinds.shape[1], np.bool_)
     is_first[1:] = (kinds[:, 1:] != kinds[:, :-1]).any(axis=0)
     return np.flatnonzero(is_first)
 
 
 def _ways(sides: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """How many sets of `size` hold what is held, and of what is optional as many as are left."""
+    """Count the sets of `size` that hold the held vertices and fill up with optional ones."""
     return [comb(optional, size - held) if size >= held else 0 for held, optional in sides]

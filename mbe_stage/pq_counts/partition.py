@@ -38,7 +38,7 @@ __all__ = ["Core", "Fewest", "Part", "PartLists", "PartSizes", "Prices", "compil
 
 @dataclass(frozen=True, slots=True)
 class PartSizes:
-    """How large a part is.
+    """Sizes of a part.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class PartSizes:
 
     @property
     def list_bytes(self) -> int:
-        """Of its arrays."""
+        """Bytes of its arrays."""
         offsets = 8 * (self.n_rows + self.n_columns + 2)
         return offsets + 12 * self.n_root_entries + 4 * self.n_column_entries + 4 * self.n_roots
 

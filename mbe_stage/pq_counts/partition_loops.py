@@ -90,7 +90,7 @@ class Prices(NamedTuple):
 
 
 class PartLists(NamedTuple):
-    """What is read for the roots of a part: rows and columns renumbered, in the order that they have in the core.
+    """The lists of a part, by new numbers of rows and columns in the order of the core.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def _whole_lines(n):
 
 @njit(nogil=True, inline="always")
 def _warps_and_bytes(sizes, prices):
-    """How many warps can search a part, and the bytes that the fewest take."""
+    """Number of warps that can search a part, and the bytes of the fewest."""
     lists = 8 * (sizes[ROWS] + sizes[COLUMNS] + 2) + 12 * sizes[ROOT_ENTRIES] + 4 * sizes[COLUMN_ENTRIES]
     shared = lists + 4 * sizes[ROOTS] + prices.fixed + prices.degree * min(sizes[ROW_DEGREE], sizes[MATRIX_ROWS])
     shared += prices.node_word * _whole_lines(sizes[NODE_WORDS])

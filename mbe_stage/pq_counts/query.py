@@ -1,4 +1,4 @@
-"""Which (p, q)-bicliques are counted."""
+"""Queries for counts of (p, q)-bicliques."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ __all__ = ["Reduced", "compile_steps", "is_possible", "reduced", "to_choose", "w
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:
-    """What is left to search.
+    """The part that is left to search.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
 
 
 def is_possible(graph: BipartiteCSR, query: PqQuery) -> bool:
-    """Whether all vertices that must be members are adjacent, and some cell has room for them."""
+    """True if all vertices that must be members are adjacent, and some cell has room for them."""
     left, right = sorted(set(query.containing_left)), set(query.containing_right)
     adjacent = all(right <= set(graph.neighbours_of_left(u).tolist()) for u in left)
     return adjacent and len(left) <= query.max_p and len(right) <= query.max_q
@@ -121,7 +121,7 @@ def reduced(part: Reduced) -> Reduced:
 
 
 def without_search(part: Reduced) -> list[Leaves]:
-    """What is known from degrees: all bicliques with at most one vertex to choose on a side.
+    """Counts known from degrees: all bicliques with at most one vertex to choose on a side.
 
     Parameters
     ----------

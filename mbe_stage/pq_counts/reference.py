@@ -40,7 +40,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """What the engine runs on, for the run's facts."""
+    """Name of the device that the engine runs on, for the run's facts."""
     return "cpu, plain Python"
 
 
@@ -87,7 +87,7 @@ def _roots(graph: BipartiteCSR, query: PqQuery) -> Roots:
 def _local(
     graph: BipartiteCSR, query: PqQuery, sets: list[tuple[tuple[int, ...], list[int]]], p: int, q: int, detail: Detail
 ) -> LocalCounts:
-    """What each vertex and edge is in, of the bicliques whose left side is one of these sets.
+    """Local counts of each vertex and edge, over the bicliques whose left side is one of these sets.
 
     Parameters
     ----------

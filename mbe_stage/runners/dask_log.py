@@ -1,4 +1,4 @@
-"""What Dask logs of a scheduler that is gone: tracebacks of its client, of what `ClusterLost` says in one line."""
+"""Silence Dask's tracebacks about a lost scheduler, which `ClusterLost` reports in one line."""
 
 from __future__ import annotations
 

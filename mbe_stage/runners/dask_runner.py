@@ -67,7 +67,7 @@ _NOT_FETCHED = "what it had found could not be fetched; its roots were lent agai
 
 @dataclass(slots=True)
 class _Run:
-    """What all leases of a run have in common, and who is at which.
+    """State shared by all leases of a run, and the worker of each.
 
     The limit is when its time is over, by `time.perf_counter`. Workers that make parts have a proof that was found, and
     those that could not keep one send for the rest of the run.
@@ -138,7 +138,7 @@ class DaskRunner:
         return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
-        """What the last search ran on."""
+        """Name of what the last search ran on."""
         kinds = sorted({rank.device for rank in self.ranks if rank.device})
         n = len(self.ranks)
         return f"{n} Dask worker{'' if n == 1 else 's'}: {'; '.join(kinds)}"
@@ -243,7 +243,7 @@ class DaskRunner:
 
     @staticmethod
     def _at_barrier(ledger: Ledger, barrier: Barrier | None, last: Any) -> Any:
-        """What marks a barrier where one is asked for, made of a block; between two leases all is one."""
+        """Turn a block into a barrier's marker if one is asked for. Between two leases all is one."""
         if barrier is None or not barrier.is_asked or last is None or ledger.is_over:
             return None
         barrier.reached()
@@ -306,7 +306,7 @@ class DaskRunner:
         future.add_done_callback(lambda done: fetching.ask(lease.number, done, most_seconds))
 
     def _taken(self, run: _Run, ledger: Ledger, number: int, fetched: Fetched) -> tuple[Lease | None, Finished | None]:
-        """What a lease has brought; nothing where it was lost with its worker, or what was found could not be kept."""
+        """Results of a lease; none if it was lost with its worker, or its part could not be kept."""
         future = run.futures.pop(number, None)
         lease = next((each for each in ledger.leases if each.number == number), None)
         run.at_work = {worker: at for worker, at in run.at_work.items() if at != number}
@@ -336,7 +336,7 @@ class DaskRunner:
 
     @staticmethod
     def _most_seconds_to_fetch(run: _Run, worker: str) -> float:
-        """How long what a worker has found may be on its way: as long as the most that it and others may hold takes."""
+        """Most seconds that fetching results may take: the time for the most that all workers may hold."""
         n_bytes = 0 if worker in run.proofs else run.execution.memory_budget_bytes
         return _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
 
@@ -403,7 +403,7 @@ class DaskRunner:
     def _asked(
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
     ) -> dict[str, Any]:
-        """What workers answer within some seconds, an import that fails included; the others hang, or are gone."""
+        """Answers of workers within some seconds, failed imports included. The others hang, or are gone."""
         answers: dict[str, Any] = {}
 
         def ask(worker: str) -> None:
@@ -420,7 +420,7 @@ class DaskRunner:
         return dict(answers)
 
     def _threads(self) -> dict[str, int]:
-        """How many threads each worker has that is there."""
+        """Number of threads of each worker present."""
         self._check_scheduler()
         try:
             return dict(self._client.nthreads())
@@ -486,7 +486,7 @@ def _check_software(answers: Mapping[str, Any]) -> None:
 
 
 def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """What workers have answered that did begin; the others have answered with what was raised there."""
+    """Answers of the workers that did begin; the others have answered with an error."""
     for worker, answer in answers.items():
         if isinstance(answer, BaseException):
             log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
@@ -494,7 +494,7 @@ def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
-    """What a lease has brought: its blocks, or the part that was made of them."""
+    """Results of a lease: its blocks, or the part made of them."""
     if finished.part is not None:
         yield Part(finished.n_found, finished.part, work_done)
     for text in finished.blocks:
@@ -502,13 +502,13 @@ def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
 
 
 def _is_of_the_cluster(error: BaseException | None) -> bool:
-    """Whether an error says something of the cluster, and nothing of the work."""
+    """True if an error is about the cluster, and not about the work."""
     names = {"KilledWorker", "FutureCancelledError", "CancelledError", "FutureLostError", "NoValidWorkerError"}
     return isinstance(error, OSError | TimeoutError) or type(error).__name__ in names
 
 
 def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
-    """Of pieces of all the work what some tasks have."""
+    """Restrict pieces of all the work to some tasks."""
     if wanted and pieces:
         ranges_of(wanted, pieces[0].roots)  # refuses those of other work
     return [part for piece in pieces for part in within(piece, wanted)]

@@ -1,4 +1,4 @@
-"""What the threads of several devices share: who has nothing to do, work that is handed over, what was found.
+"""State shared by the threads of several devices: who is idle, work handed over, results.
 
 Roots are dealt to all devices, the heaviest first. A device that runs dry has the one with most left interrupted, which
 hands over a share of it. When all are dry, a *round* is over. An *epoch* ends where devices are told to begin no other
@@ -56,7 +56,7 @@ class DeviceSearch(Protocol):
 
     @property
     def room(self) -> Any:
-        """What can be taken in once all is done."""
+        """Capacity for more work once all is done."""
 
     def begin(self, rows: np.ndarray) -> None:
         """Forget what is in progress, and begin with these roots."""
@@ -77,7 +77,7 @@ class DeviceSearch(Protocol):
         """Begin with what another device has handed over; nothing is left here."""
 
     def standing(self) -> Any:
-        """How far it is; its attribute `ahead` says how much is left, and compares with that of another device."""
+        """Progress; its attribute `ahead` is the remaining work, and compares with that of another device."""
 
     def share(self, remaining: np.ndarray, standings: Sequence[Any]) -> float:
         """Share of all work that is done, where these rows were left in the beginning. Needs no device."""
@@ -86,7 +86,7 @@ class DeviceSearch(Protocol):
         """The heaviest first. Needs no device."""
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
-        """Which of them are to be finished before a barrier, (n,) bool. Needs no device."""
+        """Roots to finish before a barrier, (n,) bool. Needs no device."""
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
         """A block that says how far all is, or marks a barrier with the roots that are left. Needs no device."""
@@ -97,7 +97,7 @@ class DeviceSearch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """When what was found is handed on.
+    """Conditions on which results are handed on.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class _Member:
 
 
 class Exchange:
-    """What the threads share.
+    """State that the threads share.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Exchange:
             self._deal(self._remaining)
 
     def blocks(self) -> Iterator[Any]:
-        """What was found, as it is handed on.
+        """Yield results as they are handed on.
 
         Raises
         ------
@@ -239,11 +239,11 @@ class Exchange:
         return None
 
     def goes_on(self, generation: int) -> bool:
-        """Whether what was begun in a generation is still wanted."""
+        """True if the work begun in a generation is still wanted."""
         return generation == self._generation and not self._is_stopped and self._error is None
 
     def wants_roots_back(self, k: int, generation: int) -> bool:
-        """Whether a device is to begin no other root."""
+        """True if a device is to begin no other root."""
         with self._changed:
             return generation == self._generation and self._is_closing and not self._members[k].has_held
 
@@ -255,14 +255,14 @@ class Exchange:
                 self._members[k].has_held = True
 
     def stands(self, k: int, generation: int, standing: Any) -> None:
-        """How far a device is."""
+        """Note a device's progress."""
         with self._changed:
             if generation == self._generation:
                 self._members[k].standing = standing
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """What a device has found in so many seconds, taken out of the list; waits while the consumer has enough."""
+        """Report a device's results of so many seconds, taken out of the list; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return
@@ -433,7 +433,7 @@ class Exchange:
             member.n_found = member.n_bytes = 0
 
     def _tell(self, now: float) -> None:
-        """Where nothing is handed on for long, how far it is."""
+        """Report progress if nothing is handed on for long."""
         if not self._ready and now - self._told > _PROGRESS_SECONDS:
             assert self._lead is not None
             self._told = now
@@ -473,7 +473,7 @@ class Exchange:
 
 
 def _nbytes(block: Any) -> int:
-    """What the arrays of a block take."""
+    """Bytes of the arrays of a block."""
     return sum(getattr(getattr(block, each.name), "nbytes", 0) for each in fields(block))
 
 

@@ -1,4 +1,4 @@
-"""Who has the device that results are brought to: the searches on it, or whoever takes the results in.
+"""Turns on the device that collects results: its searches, or the consumer.
 
 Both work on the default stream of that device, where a quantum of a search takes half a second. Whatever the consumer
 waits for there would wait for one quantum each time; so it comes first, and alone, as where one device does all.

@@ -43,7 +43,7 @@ _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """What a device did for a search: what is said of all ranks, and what it handed over.
+    """Facts of a device's share of a search: those of all ranks, and what it handed over.
 
     A lease is what it was dealt, or took in at once.
 
@@ -59,7 +59,7 @@ class DeviceFacts(RankFacts):
 
 @dataclass(slots=True)
 class _Beginning:
-    """What becomes of the devices until all are ready, or have said why not."""
+    """Start of the devices, until all are ready or have said why not."""
 
     ready: dict[int, DeviceSearch] = field(default_factory=dict)
     refused: dict[int, BaseException] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class _Beginning:
 
 @dataclass(frozen=True, slots=True)
 class _Budgets:
-    """What each of some devices may take of its memory.
+    """Memory budgets of some devices.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class _Budgets:
         return _TWELFTHS - _OF_BLOCKS * self.keeps_blocks
 
     def of_search(self, number: int) -> int:
-        """What the search of one thread on a device may take."""
+        """Budget of the search of one thread on a device."""
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
@@ -121,7 +121,7 @@ class _Budgets:
 
     @property
     def most_of_blocks(self) -> int:
-        """What of all devices together may be held back: it may all be on one of them."""
+        """Most bytes that all devices together may hold back; all of it may be on one of them."""
         return min(self.of_device.values()) // _TWELFTHS
 
 
@@ -171,7 +171,7 @@ class DeviceRunner:
         return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
-        """What the last search ran on."""
+        """Name of what the last search ran on."""
         kinds = Counter(rank.device for rank in self.ranks)
         return f"{ENGINE}, {', '.join(f'{n} x {kind}' if n > 1 else kind for kind, n in sorted(kinds.items()))}"
 
@@ -260,7 +260,7 @@ class DeviceRunner:
                 thread.join()
 
     def _terms(self, execution: Execution, budgets: _Budgets) -> Terms:
-        """When what was found is handed on."""
+        """Conditions on which results are handed on."""
         is_limited = execution.time_limit_seconds is not None or execution.max_bicliques is not None
         most_bytes = budgets.most_of_blocks if budgets.keeps_blocks else execution.memory_budget_bytes // 2
         remedy = _REMEDY_ON_DEVICE if budgets.keeps_blocks else _REMEDY
@@ -269,7 +269,7 @@ class DeviceRunner:
     def _found(
         self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch, turns: Turns | None
     ) -> Iterator[Any]:
-        """What all devices find, and an empty block at the end; where there are turns, in the memory of this device."""
+        """Yield the results of all devices, and an empty block at the end; with turns, in the memory of this device."""
         begun = time.perf_counter()
         with closing(self._begun(exchange, beginning, lead)) as blocks:  # type: ignore[type-var]
             for block in blocks:
@@ -285,7 +285,7 @@ class DeviceRunner:
         yield last if turns is None else lead.brought_here(last)
 
     def _begun(self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch) -> Iterator[Any]:
-        """What all devices find that are ready."""
+        """Yield the results of all devices that are ready."""
         if lead.rows.size:
             exchange.warnings = self.warnings
             facts = dict(zip(sorted(beginning.ready), self.ranks, strict=True))
@@ -315,7 +315,7 @@ class DeviceRunner:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the threads of all devices have in common.
+    """State shared by the threads of all devices.
 
     Attributes
     ----------
@@ -334,7 +334,7 @@ class _Work:
 
 
 def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
-    """What the thread of a device does.
+    """Work of a device's thread.
 
     Parameters
     ----------
@@ -423,6 +423,6 @@ def _brought(lead: DeviceSearch, block: Any) -> Any:
 
 
 def _is_of_a_device(error: BaseException) -> bool:
-    """Whether it is a device that has failed, or its memory, and not this program."""
+    """True if a device or its memory has failed, and not this program."""
     kinds = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return isinstance(error, MemoryBudgetExceeded | MemoryError) or not kinds.isdisjoint(_LIBRARIES)

@@ -1,4 +1,4 @@
-"""What workers have found is fetched beside everything else, so that nobody waits for one that hangs meanwhile."""
+"""Fetch workers' results in the background, so that one that hangs delays no other."""
 
 from __future__ import annotations
 

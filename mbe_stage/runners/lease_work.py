@@ -1,4 +1,4 @@
-"""What a worker of a cluster does: the roots that it was lent, for a while, and then brings back what it found.
+"""Work of a cluster's worker: search the roots it was lent for a while, then return the results.
 
 Everything here runs in a worker's process, and is called by its name from another.
 """
@@ -50,7 +50,7 @@ _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What all leases of a job have in common.
+    """Facts shared by all leases of a job.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a worker brings back.
+    """Results that a worker returns.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """What a worker brings back that could not keep a part: nothing of its lease is done.
+    """Answer of a worker that could not keep a part: nothing of its lease is done.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class NotKept:
 
 
 class _Job:
-    """What a worker keeps of a job between leases, and what it was told meanwhile.
+    """State of a job that a worker keeps between leases, and messages received meanwhile.
 
     A thread loads the machine code while the graph is on its way, and does what comes before any task once it is there.
     """
@@ -260,7 +260,7 @@ def do_lease(
         beside = beside | {"barrier": barrier}
 
     def taken(take: Callable[[Any], None], is_full: Callable[[], bool]) -> tuple[int, tuple[Task, ...]]:
-        """How many results went there, and the tasks that are left."""
+        """Number of results delivered, and the remaining tasks."""
         n_found = 0
         with closing(engine.run(graph, search.query, execution, search.detail, tasks, **beside)) as blocks:
             for block in blocks:
@@ -294,7 +294,7 @@ def do_lease(
 
 
 def _known(job: str) -> _Job | None:
-    """What is kept of a job, which is not the next to go now."""
+    """The state kept of a job; moves it to the end of the queue for removal."""
     with _ORDERING:
         known = _JOBS.pop(job, None)
         if known is not None:

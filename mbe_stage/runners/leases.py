@@ -1,4 +1,4 @@
-"""Who has which roots: a ledger of leases, by which every root is finished once, whatever happens to whom.
+"""A ledger of leases of roots: every root is finished once, whatever happens to a worker.
 
 A worker is lent a range of roots for a while. What it brings back is what it found below those that it finished, and
 the ranges that are left. A worker that is lost brings nothing: its roots are lent again. One that is late is not waited
@@ -49,7 +49,7 @@ class Lease:
 
 
 class Ledger:
-    """Which roots are open, which are lent to whom, and how much is finished.
+    """Roots that are open, roots that are lent and to whom, and the share that is finished.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Ledger:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to be lent or waited for."""
+        """True if nothing is left to lend or to wait for."""
         return not self._open and not self._leases
 
     @property
@@ -79,7 +79,7 @@ class Ledger:
 
     @property
     def has_open(self) -> bool:
-        """Whether there are roots that nobody has."""
+        """True if there are roots that no worker has."""
         return bool(self._open)
 
     @property

@@ -1,4 +1,4 @@
-"""What workers make of results where they find them, so that what is made of them travels, and not they themselves.
+"""Parts that workers make of their results, so that only a summary travels.
 
 A lease is the unit: what was found below its roots becomes one part, whole, or none at all. What a part is, whoever
 asks for the search knows, and nobody here.
@@ -29,17 +29,17 @@ class PartSink(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is kept that the lease should end: the roots that were begun are finished, and no others."""
+        """True if it keeps so much that the lease should end: begun roots are finished, and no others."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
 
     def part(self) -> tuple[Any, int]:
-        """What is brought back of them, small, and how many bytes are kept elsewhere; once the context was left."""
+        """A small summary of the results, and the bytes kept elsewhere; available once the context is left."""
 
 
 class PartMaker(Protocol):
-    """How parts are made; every worker is sent one, pickled, before its first lease."""
+    """Makes parts. Every worker gets one, pickled, before its first lease."""
 
     def prove(self) -> Any:
         """In a worker: something by which `proven` knows that what this worker keeps will be found."""
@@ -64,7 +64,7 @@ class PartMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What stands for the blocks of a lease (`mbe_stage.stream.Block`).
+    """Stands for the blocks of a lease (`mbe_stage.stream.Block`).
 
     Attributes
     ----------

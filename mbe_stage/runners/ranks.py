@@ -1,4 +1,4 @@
-"""What each of those did that share a search: workers of a cluster, or devices of this machine."""
+"""Facts of each participant of a shared search: workers of a cluster, or devices of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RankFacts", "busy_shares"]
 
 @dataclass(slots=True)
 class RankFacts:
-    """What a worker did for a job.
+    """Facts of a worker's share of a job.
 
     Attributes
     ----------

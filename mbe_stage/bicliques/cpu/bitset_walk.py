@@ -229,7 +229,7 @@ def walk_bitset_frames(worker, output, work_limit):
 
 @njit(inline="always")
 def _is_too_small(left, columns_at, ints, output):
-    """Whether a left set stands for fewer of the user's vertices than are wanted."""
+    """True if a left set stands for fewer of the user's vertices than are wanted."""
     constraints = output.constraints
     return (
         constraints[ACTIVE]

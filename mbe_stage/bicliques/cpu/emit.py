@@ -161,7 +161,7 @@ def word_multiplicity(left, columns_at, ints, left_multiplicities):
 
 @njit(inline="always")
 def is_hopeless(left_most, right_least, right_most, constraints):
-    """Whether no biclique with at most `left_most` left and `right_least` to `right_most` right vertices is wanted."""
+    """True if no biclique with at most `left_most` left and `right_least` to `right_most` right vertices is wanted."""
     return (
         left_most < constraints[MIN_LEFT]
         or right_most < constraints[MIN_RIGHT]

@@ -73,7 +73,7 @@ def merge_equal(words, start, end):
 
 @compiled(nrt=False)
 def is_inside_any(row, words, start, end):
-    """Whether `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
+    """True if `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
     rows = words[start:end]
     n = rows.size
     done = 0
@@ -92,7 +92,7 @@ def is_inside_any(row, words, start, end):
 
 @compiled(nrt=False)
 def is_excluded(row, words, excluded):
-    """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
+    """True if `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
         return True
     if is_inside_any(row, words, excluded.siblings, excluded.siblings_end):

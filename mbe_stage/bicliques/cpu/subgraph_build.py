@@ -87,7 +87,7 @@ def _count_edges(child, collected, worker):
 
 @njit(inline="always")
 def _is_hopeless_below(child, n_path, n_nonzero, worker, output):
-    """Whether no biclique from the child on can satisfy the size constraints."""
+    """True if no biclique from the child on can satisfy the size constraints."""
     node, row, row_ids = child.node, child.row, child.row_ids
     bits, nonzero = worker.bits, worker.nonzero
     right_least = right_most = path_multiplicity(worker.path, n_path, output.right_multiplicities)

@@ -28,7 +28,7 @@ _VARIANTS = {
 
 
 def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
-    """Of the walk that collects members, of the one that only counts, or of both."""
+    """Compile the walk that collects members, the one that only counts, or both."""
     return steps_of(run_quantum, variant={None: None, True: "collecting", False: "counting"}[collects])
 
 

@@ -219,7 +219,7 @@ class Translation:
 
     @property
     def has_twins(self) -> bool:
-        """Whether some group holds several vertices."""
+        """True if some group holds several vertices."""
         return self.multiplicities.size < self.groups.members.size
 
 
@@ -240,7 +240,7 @@ class Found:
     translation: Translation
 
     def full_sizes(self) -> np.ndarray:
-        """How many of the user's vertices each biclique has, ``(n,) int32``; never a view."""
+        """Number of the user's vertices of each biclique, ``(n,) int32``; never a view."""
         if not self.translation.has_twins:
             return self.sizes.copy()
         sums = np.empty_like(self.sizes)
@@ -284,7 +284,7 @@ def expand_blocks(
 
 
 def compile_steps(detail: Detail) -> tuple[CompileStep, ...]:
-    """What making blocks of such detail needs."""
+    """Compile the functions that make blocks of a detail."""
     wanted = {Detail.COUNT: (), Detail.SIZES: (_sum_multiplicities,), Detail.MEMBERS: (_sum_multiplicities, _translate)}
     return steps_of(*wanted[detail])
 

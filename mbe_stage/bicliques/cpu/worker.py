@@ -29,7 +29,7 @@ from mbe_stage.worker_pool import WorkerPool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What every worker is given.
+    """Settings that all workers share.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def collects(self) -> bool:
-        """Whether the walk has to collect members: for the sink, or to check sizes."""
+        """True if the walk has to collect members: for the sink, or to check sizes."""
         return self.detail > Detail.COUNT or bool(self.constraints[ACTIVE])
 
     def new_output(self, n_bytes: int) -> Output:

@@ -51,7 +51,7 @@ def set_piece(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_
 
 
 def short_of(worker: WorkerState, status: int) -> Shortage:
-    """What was short, where a quantum ended with that."""
+    """The arena that was short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
 
 

@@ -38,7 +38,7 @@ def next_candidate(cursor, frame, own, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def is_wanted(child, frame, words, pool, launch):
-    """Whether a child's left set is large enough, and inside no earlier row where dominated candidates are kept."""
+    """True if a child's left set is large enough, and inside no earlier row where dominated candidates are kept."""
     if has_constraints(launch.mode, pool) and child.left_most < pool.constraints[MIN_LEFT]:
         return False
     return launch.techniques & DOMINATED != 0 or not _is_excluded(child.left, child.cursor, frame, words)
@@ -73,7 +73,7 @@ def count_child(child, below, goes_below):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_written(kind, mode, techniques):
-    """Whether a frame's children are in the output when they are visited.
+    """True if a frame's children are in the output when they are visited.
 
     All candidates of a node are bicliques, and are written together, by the time a frame is made of them, where no
     dominated ones are among them.
@@ -132,7 +132,7 @@ def _candidates_of_child(child, frame, top, words, techniques):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_excluded(left, cursor, frame, words):
-    """Whether an earlier row holds a child's whole left set; only where dominated candidates are kept is this asked."""
+    """True if an earlier row holds a child's whole left set; only where dominated candidates are kept is this asked."""
     is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[at.SINGLES])) != 0
     n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
     gap = np.int32(frame[at.N_ROWS] - cursor)

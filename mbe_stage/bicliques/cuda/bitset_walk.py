@@ -174,7 +174,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """Whether the quantum is to end; else children may be donated. Answers where this warp's end now, too.
+    """True if the quantum is to end. Otherwise children may be donated. Returns this warp's end as well.
 
     Parameters
     ----------

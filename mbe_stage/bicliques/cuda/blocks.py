@@ -51,7 +51,7 @@ class DeviceBlock:
 
     @property
     def n_bicliques(self) -> int:
-        """How many. Zero is allowed: such a block only reports progress."""
+        """Number of bicliques. Zero is allowed: such a block only reports progress."""
         return int(self.left_offsets.size) - 1
 
     @property

@@ -153,7 +153,7 @@ def fewest_members(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def moves_of(left):
-    """How `pack` moves the bits of `left` together: which of them go 1, 2, 4, 8 and 16 places, as five uint32.
+    """Moves by which `pack` gathers the bits of `left`: those that go 1, 2, 4, 8 and 16 places, as five uint32.
 
     Every bit goes down as many places as `left` has clear bits below it, the ones of the distance first: no two bits
     meet on the way. Later masks say where bits stand after the moves before.

@@ -41,7 +41,7 @@ _mix = cuda.jit(device=True, forceinline=True)(finalised)
 
 @cuda.jit(device=True, forceinline=True)
 def _slot_of(value, hashes):
-    """Where `value` stands in the hash table (a power of two of slots, 0 is free), after putting it there."""
+    """Put `value` into the hash table (a power of two of slots, 0 is free) and return its slot."""
     last = _U(hashes.size - 1)
     if value == _U(0):
         value = _U(1)
@@ -235,7 +235,7 @@ _COLLAPSING = (CSR, CSR, U64, I32, I32, I32, I32, U32, I64, I32)
 
 @kernel(*_COLLAPSING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
 def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, multiplicities, keys, facts, arrived):
-    """Of each vertex: its twin, how many it stands for, and a key that sorts by side and degree.
+    """Write for each vertex its twin, how many it stands for, and a key that sorts by side and degree.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which kernels a run of the CUDA engine launches: they are compiled before it begins."""
+"""Kernels that a run of the CUDA engine launches; they are compiled before it begins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _GROWING = (copy_pieces_block_per_piece,)
 
 
 def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
-    """What compiles the kernels that a run launches on the current device.
+    """Compile the kernels that a run launches on the current device.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
 
 
 def all_steps() -> Sequence[CompileStep]:
-    """What compiles every kernel of any run, those included that only one short of memory launches."""
+    """Compile every kernel of any run, including those launched only if memory is short."""
     # Two processes for the four: with one it would take longer, with four each would be slowed down by the others.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
     return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING))

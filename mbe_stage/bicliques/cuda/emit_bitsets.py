@@ -38,7 +38,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_columns(left, own):
-    """How many of the user's vertices the columns of a word stand for."""
+    """Number of the user's vertices that the columns of a word stand for."""
     lane = cuda.laneid
     return sum_small(own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
 
@@ -50,7 +50,7 @@ def _holds(word, bit):
 
 @cuda.jit(device=True, forceinline=True)
 def _right_sizes(word, n, superset, counts_twins, own, pool):
-    """How many rows of the superset hold this lane's word, and where `counts_twins` how many of the user's vertices.
+    """Count the rows of the superset that hold this lane's word and, if `counts_twins`, the user's vertices.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _sum_over(mask, value):
 
 @cuda.jit(device=True, forceinline=True)
 def _left_sizes(word, length, multiplicity, counts_twins):
-    """How many vertices stand behind the columns of this lane's word.
+    """Count the vertices behind the columns of this lane's word.
 
     Of the reduced graph, and where `counts_twins` of the user's; `length` and `multiplicity` are those of the lane's
     own column.

@@ -19,7 +19,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def has_room(n_members, n_bicliques, chunk, output, launch):
-    """Whether the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
+    """True if the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
     control_64 = launch.control_64
     if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
         cuda.syncwarp()
@@ -116,7 +116,7 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _left_sizes(node, child, counts_twins, pool):
-    """How many vertices of the reduced graph stand behind the left set, and this lane's part of the user's."""
+    """Count the vertices of the reduced graph behind the left set, and this lane's part of the user's."""
     numbers = pool.ints
     n_members = np.int32(0)
     multiplicity = np.int32(0)

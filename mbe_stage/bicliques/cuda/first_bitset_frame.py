@@ -39,7 +39,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(child, n_columns, seen, own):
-    """How many bicliques a child whose subsets of columns fit a closed-set bitmap is, with its whole subtree."""
+    """Count the bicliques of a child, with its subtree, if its subsets of columns fit a closed-set bitmap."""
     subsets = own.subsets
     clear_subsets(subsets)
     tile = np.int32(0)
@@ -184,7 +184,7 @@ def _lay_path(node, places, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_header(node, child, own, pool):
-    """What the columns of the stack stand for: see `layout.HEADER_IDS`."""
+    """Write what the columns of the stack stand for: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
     write_ids(node, child, own, own.ints, np.int64(0), np.int32(at.WORD_BITS), np.int64(at.HEADER_IDS), pool.ints)
     multiplicity = np.int32(0)

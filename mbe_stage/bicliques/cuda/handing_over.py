@@ -205,7 +205,7 @@ def _give(tasks: SuspendedTasks, warps: at.Warps, first: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a device without work can take in.
+    """Capacity of a device without work.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a device is.
+    """Progress of a device.
 
     Attributes
     ----------
@@ -244,7 +244,7 @@ class Standing:
 
 @dataclass(slots=True)
 class Parcel:
-    """What is handed over.
+    """Work that is handed over.
 
     Attributes
     ----------

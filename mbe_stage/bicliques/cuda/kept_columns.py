@@ -80,7 +80,7 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_live(other, held, column, size, leads, first_tag, child, own):
-    """Whether this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
+    """True if this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
 
     A candidate holds all of a new column's members or none: the leader speaks for it. An excluded row must hold all of
     them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
@@ -125,7 +125,7 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def record_of(columns):
-    """Where in the arena of words the pairs of a row and a new column are recorded: behind all that merging needs."""
+    """Offset in the arena of words of the record of (row, new column) pairs, behind all that merging needs."""
     return np.int32(columns.sizes + 2 * columns.n_columns)
 
 

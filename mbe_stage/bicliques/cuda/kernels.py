@@ -72,7 +72,7 @@ def _next_child(own, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _own(warp, slot, warps):
-    """What belongs to this warp, with an empty chunk of the output."""
+    """Bundle this warp's memory, with an empty chunk of the output."""
     tables = cuda.shared.array(_TABLES_SHAPE, types.uint32)
     subsets = cuda.shared.array(_SUBSETS_SHAPE, types.uint32)
     chunks = cuda.shared.array(_CHUNKS_SHAPE, types.int64)
@@ -117,7 +117,7 @@ def _go_on(warp, first, now, states):
 
 @cuda.jit(device=True, forceinline=True)
 def _work(pool, warps, output, control, control_64, mode, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+    """Work of one warp until nothing is left or the quantum ends.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ _ENTRIES = (
 
 
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
-    """How many blocks of a kernel are resident: five where its 96 registers do without spills, else four."""
+    """Resident blocks of a kernel: five if 96 registers do without spills, else four."""
     return 5 if mode == at.COUNTS or (mode == at.MEMBERS and capability >= _HOPPER) else 4
 
 
@@ -245,7 +245,7 @@ def walking_kernel(mode: int, techniques: int) -> Any:
 
 
 def walking_blocks(mode: int) -> int:
-    """How many blocks of the walk are resident on the current device: waiting warps rely on the others running."""
+    """Number of blocks of the walk resident on the current device. Waiting warps rely on the others running."""
     from mbe_stage.device.launch import capability, multiprocessors
 
     return multiprocessors() * blocks_per_multiprocessor(mode, capability())

@@ -1,4 +1,4 @@
-"""What the walk keeps in device memory, by scope.
+"""Device memory of the walk, by scope.
 
 The pool of subgraphs and the control block (all warps), a warp's state and arenas (one warp), its shared memory (one
 warp, one launch), the output.
@@ -205,7 +205,7 @@ CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
 
 
 def mode_of(detail: Detail, constraints: np.ndarray) -> int:
-    """What the kernel says of a biclique (`layout.COUNTS` and so on), where these constraints are checked.
+    """Output mode of the kernel (`COUNTS` and so on) for a detail and size constraints.
 
     Parameters
     ----------

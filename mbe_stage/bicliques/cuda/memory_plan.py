@@ -31,7 +31,7 @@ _FREE_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class ReducedSizes:
-    """What the plan needs to know of a reduced graph.
+    """Sizes of a reduced graph, as the plan needs them.
 
     Attributes
     ----------
@@ -175,12 +175,12 @@ def slots_for(n_vertices: int) -> int:
 
 
 def preparation_bytes(n_vertices: int) -> int:
-    """What preparing a graph takes: the table of twins, a few numbers for each vertex, a sort of all of them."""
+    """Bytes to prepare a graph: the table of twins, a few numbers for each vertex, a sort of all of them."""
     return 12 * slots_for(n_vertices) + 64 * n_vertices
 
 
 def expansion_bytes(n_slots: int, piece_members: int) -> int:
-    """What expanding allocates at most for so many slots and members of a block: `room_for_sizes` and `expanded`.
+    """Most bytes that expanding allocates for so many slots and members: `room_for_sizes` and `expanded`.
 
     Both are of `twin_expansion`. The lengths of all lists and their running sums, tile by tile, for the whole run; two
     blocks, since whoever takes them holds one while the next is made; the numbers of one block's long lists. A biclique
@@ -316,7 +316,7 @@ def check_growth(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> Memory
 
 
 def blocks_that_fit(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> int:
-    """How many blocks of a plan fit the budget beside what is held, at least one."""
+    """Number of blocks of a plan that fit the budget beside the bytes held, at least one."""
     spare = budget_bytes - held_bytes - (plan.total_bytes - plan.n_warps * plan.warp_bytes)
     return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * at.WALKING_WARPS_PER_BLOCK)))
 

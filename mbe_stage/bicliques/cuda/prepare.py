@@ -44,7 +44,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 
 
 def shrinks(query: BicliqueQuery) -> bool:
-    """Whether a query leaves out vertices before anything is enumerated."""
+    """True if a query leaves out vertices before anything is enumerated."""
     return bool(query.containing_left or query.containing_right or query.min_left > 1 or query.min_right > 1)
 
 
@@ -112,7 +112,7 @@ class RootOrder:
 
     @property
     def n(self) -> int:
-        """How many there are to start."""
+        """Number of roots to start."""
         return int(self.order.size)
 
     def only(self, rows: np.ndarray) -> RootOrder:
@@ -204,14 +204,14 @@ class DeviceGraph:
         return roots
 
     def first_vertices(self) -> np.ndarray:
-        """Of each row, the smallest of the user's vertices that it stands for; int32, on the host."""
+        """The smallest of the user's vertices that each row stands for; int32, on the host."""
         rows = self._rows
         last = rows.first_vertex + rows.n_vertices
         # Of its side those that are left out come first.
         return cp.asnumpy(self._order[last - rows.n_alive : last]).astype(np.int32) - np.int32(rows.first_vertex)
 
     def multiplicities(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """How many of the user's vertices each row and each column stands for, int32; once the graph is written."""
+        """Number of the user's vertices behind each row and column, int32; once the graph is written."""
         n_rows = self.facts.n_rows
         return self._multiplicities_by_number[:n_rows], self._multiplicities_by_number[n_rows:]
 
@@ -251,7 +251,7 @@ class DeviceGraph:
         return result
 
     def _blocks_of_threads(self) -> int:
-        """How many blocks have a thread for each vertex."""
+        """Number of blocks with a thread for each vertex."""
         return -(-self._numbers.size // THREADS)
 
 

@@ -192,7 +192,7 @@ def _sort_in_arena(words, top, n):
 
 @cuda.jit(device=True, forceinline=True)
 def is_among(row, words, first, n):
-    """Whether this lane's row is one of a list that ascends and is not empty."""
+    """True if this lane's row is one of a list that ascends and is not empty."""
     size = n
     while size > 1:
         half = np.int32(size >> 1)

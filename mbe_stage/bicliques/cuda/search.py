@@ -44,7 +44,7 @@ _NONE = np.empty(0, np.int32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantum:
-    """What one quantum found, still in ids of the reduced graph; taken before the next one begins.
+    """Results of one quantum, still in ids of the reduced graph. They are taken before the next one begins.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Quantum:
     remaining: tuple[Task, ...] | None = None
 
     def host_blocks(self, block_bytes: int) -> Iterator[BicliqueBlock]:
-        """What was found, on the host; one block at least, so that run limits and progress are looked after."""
+        """Results on the host: at least one block, so that limits and progress are checked."""
         detail, session_of = self.search.detail, self.search.session
         if self.remaining is not None:
             yield BicliqueBlock.empty(detail, self.share, self.remaining)
@@ -174,7 +174,7 @@ class Search:
             return Quantum(self, self._share())
 
     def _share(self) -> float:
-        """Of the work that is done."""
+        """Share of the work that is done."""
         return MOST_DONE if self.is_done and not self._holds_back else min(MOST_DONE, self.session.work_done())
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -198,7 +198,7 @@ class Search:
         self._holds_back = self.is_done = False
 
     def marker(self, roots: np.ndarray) -> Quantum:
-        """What marks a barrier."""
+        """The empty block that marks a barrier."""
         with device_work(self.budget_bytes):
             return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
@@ -215,7 +215,7 @@ class Search:
 
 
 def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
-    """What a search would allocate on the current device; None where nothing is left of the graph."""
+    """Plan a search on the current device; None if nothing is left of the graph."""
     budget = device_budget(execution)
     with device_work(budget):
         prepared = prepare(graph, query, launch.resident_blocks(), budget)
@@ -317,7 +317,7 @@ class SharedSearch(Search):
         self.is_done = rows.size == 0
 
     def work(self, block_bytes: int) -> Iterator[list[Any]]:
-        """What a quantum finds; on the device a block at a time, each there before it is handed out."""
+        """Yield the results of a quantum; on the device one block at a time, each complete before it is yielded."""
         quantum = self.quantum()
         if not self._on_device:
             yield list(quantum.host_blocks(block_bytes))
@@ -341,7 +341,7 @@ class SharedSearch(Search):
 
     @property
     def room(self) -> Room:
-        """What can be taken in once all is done."""
+        """Capacity for more work once all is done."""
         return self.session.room
 
     def split(self, rooms: Sequence[Room]) -> list[Parcel]:
@@ -356,7 +356,7 @@ class SharedSearch(Search):
         self.is_done = False
 
     def standing(self) -> Standing:
-        """How far it is in what it was last told to begin, and what was handed over since."""
+        """Progress in the roots that it was last told to begin, and in work handed over since."""
         with device_work(self.budget_bytes):
             now = self.session.standing()
         return Standing(now.begun - self._begun_before, now.unfinished, now.ahead)
@@ -373,7 +373,7 @@ class SharedSearch(Search):
         return rows[np.argsort(-self._paths[rows], kind="stable")]
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
-        """Which roots are to be finished before a barrier, so that what is left are few ranges; (n,) bool."""
+        """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
         return begun_all_the_same(rows, self._paths[rows], held_roots.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:

@@ -202,7 +202,7 @@ class Session:
         self._arguments = None
 
     def _task_bytes(self, state: np.ndarray) -> int:
-        """What all tasks take while no warp holds them."""
+        """Bytes of all tasks while no warp holds them."""
         waiting = sum(tasks.nbytes for tasks in self._suspended)
         return waiting + task_bytes(self._warps, state, self.mode > at.COUNTS)
 
@@ -288,7 +288,7 @@ class Session:
 
     @property
     def room(self) -> Room:
-        """What another device may hand over once nothing is in progress here."""
+        """Capacity for work of another device once nothing is in progress here."""
         return Room(
             ints=(self.plan.pool - self._whole_graph_ints) // 2,
             nodes=(self.plan.nodes - 1) // 2,
@@ -349,7 +349,7 @@ class Session:
         _REHEARSED.add(key)
 
     def standing(self) -> Standing:
-        """How far it is, and how much is left."""
+        """Progress, and the remaining work."""
         n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
         ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
         n_open = int(self._control.host[at.N_OPEN])
@@ -372,7 +372,7 @@ class Session:
 
     @property
     def found(self) -> at.Output:
-        """What a quantum writes, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+        """Output of a quantum, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
         return self._output
 
     @property
@@ -382,7 +382,7 @@ class Session:
 
     @property
     def n_slots(self) -> int:
-        """How many slots the last quantum has taken."""
+        """Number of slots taken by the last quantum."""
         return min(int(self._control.host_64[at.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -411,7 +411,7 @@ class Session:
         return cp.concatenate(unfinished)
 
     def statistics(self) -> dict[str, float]:
-        """What the warps did, for benchmarks.
+        """Statistics of the warps, for benchmarks.
 
         ``busy_ratio`` is what thread blocks were busy of their time, as published for cuMBE (thesis, equation 6.1); a
         block is busy while one of its warps is. ``busy_warps`` is the same for warps, which is stricter.

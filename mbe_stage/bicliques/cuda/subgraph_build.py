@@ -160,7 +160,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _totals(child, n_nonzero, own):
-    """How many edges the new node has, the sum of `bits`, and how many of the excluded rows have some.
+    """Number of edges of the new node, the sum of `bits`, and the number of excluded rows with edges.
 
     Of the candidates all have: the columns that stay are those that they hold.
     """

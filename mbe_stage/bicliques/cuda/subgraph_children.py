@@ -165,7 +165,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _bits_of_bitmap(n_paths):
-    """Of the number of words of a bitmap with a few bits for each path: what more would be worth is clearing it."""
+    """Logarithm of the words of a bitmap with a few bits for each path. More would cost more to clear than it saves."""
     n_bits = np.int32(_FEWEST_BITS)
     while n_bits < _MOST_BITS and np.int32(8 << n_bits) < n_paths:
         n_bits = np.int32(n_bits + 1)
@@ -231,7 +231,7 @@ def _is_several(row, n_bits, table):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_single(row, n_bits, child, own):
-    """Whether this is a later row that holds no other column."""
+    """True if this is a later row that holds no other column."""
     return row > child.row and not _is_several(row, n_bits, own.table)
 
 

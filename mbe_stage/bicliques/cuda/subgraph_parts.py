@@ -73,7 +73,7 @@ def write_edge(number, of, place, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def count_ids(node, child, own, numbers):
-    """How many vertices of the reduced graph are behind the kept columns."""
+    """Count the vertices of the reduced graph behind the kept columns."""
     n_ids = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
@@ -137,13 +137,13 @@ def _ids_at(tile, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def ids_of(node, column, numbers):
-    """Where the vertices of the reduced graph behind a node's column begin and end among the node's ids."""
+    """Begin and end, among the node's ids, of the vertices of the reduced graph behind a column."""
     return numbers[entry(node, column)], numbers[entry(node, column + 1)]
 
 
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_ids(first, end, node, pool):
-    """How many of the user's vertices stand behind so many of the node's ids."""
+    """Count the user's vertices behind a range of the node's ids."""
     multiplicity = np.int32(0)
     while first < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
@@ -153,13 +153,13 @@ def multiplicity_of_ids(first, end, node, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
-    """Whether there are constraints; what only counts or writes members is compiled without a thought of them."""
+    """True if there are constraints. Modes that only count or write members are compiled without the check."""
     return (mode == at.SIZES or mode == at.CONSTRAINED) and pool.constraints[ACTIVE] != 0
 
 
 @cuda.jit(device=True, forceinline=True)
 def left_multiplicity(node, child, pool):
-    """How many of the user's vertices a child's left set stands for."""
+    """Count the user's vertices that a child's left set stands for."""
     numbers = pool.ints
     multiplicity = np.int32(0)
     k = np.int32(cuda.laneid)
@@ -172,7 +172,7 @@ def left_multiplicity(node, child, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def right_bounds(seen, node, child, own, pool):
-    """How many of the user's right vertices every biclique from a child on has at least, and at most.
+    """Fewest and most of the user's right vertices of the bicliques from a child on.
 
     At least: the path, the child and the later rows that hold all of its left set. At most: all later rows that see it,
     too. An earlier row is on no right side below: where it holds a left set, that was found before. Without these
@@ -204,7 +204,7 @@ def right_bounds(seen, node, child, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def allows(left_most, right_least, right_most, pool):
-    """Whether sides within these bounds, in the user's vertices, may have a wanted right size and edges enough."""
+    """True if sides within these bounds, in the user's vertices, may have a wanted right size and edges enough."""
     return (
         right_least <= pool.constraints[MAX_RIGHT]
         and right_most >= pool.constraints[MIN_RIGHT]

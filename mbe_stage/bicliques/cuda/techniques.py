@@ -11,7 +11,7 @@ ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """What the CUDA engine makes use of.
+    """Techniques that the CUDA engine uses.
 
     Attributes
     ----------

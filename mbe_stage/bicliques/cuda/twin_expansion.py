@@ -39,7 +39,7 @@ MOST_BLOCKS = 1 << 11
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListSizes:
-    """How long the lists of found bicliques become; one for a run, worked out anew for each quantum.
+    """Lengths of the lists of found bicliques once expanded; one for a run, computed anew for each quantum.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece
 
 
 def _counts(full: np.ndarray) -> np.ndarray:
-    """What a tile's sums would be, for some of its slots."""
+    """Sums of some of a tile's slots, as the kernel would make them."""
     left, right = full
     return np.array([(left > 0).sum(), left.sum(), right.sum(), (full > LONGEST_STAGED).sum()])
 

@@ -52,7 +52,7 @@ def _add_twins(members, start, n, groups, more):
 
 @kernel(OUTPUT, I64, GROUPS, GROUPS, I32_2D, I64, seconds=1.0)
 def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
-    """How many of the user's vertices each list stands for, 0 in unused slots; and the sums of each tile.
+    """Count the user's vertices of each list, 0 in unused slots, and sum them up for each tile.
 
     The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, or all where that is more. Warps
     take tiles by turns until there are no more. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,)
@@ -155,7 +155,7 @@ def _gather(first, last, source, ends, members, groups, target, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _n_smaller(staged, begin, end, vertex):
-    """How many of ``staged[begin:end]`` are smaller. With these types it is unrolled, four instructions for each."""
+    """Count the smaller ones in ``staged[begin:end]``. With these types it is unrolled, four instructions for each."""
     n = _U(0)
     k = _W(begin)
     while k < _W(end):

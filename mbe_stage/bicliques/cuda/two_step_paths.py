@@ -90,13 +90,13 @@ def append_nonzero(is_new, other, n_nonzero, own):
 
 @cuda.jit(device=True, forceinline=True)
 def number_of(other, own):
-    """What stands in `bits` for a row, where that is its number plus one; 0 where there is no path."""
+    """The entry of `bits` for a row, if that is its number plus one; 0 if there is no path."""
     return own.bits[_U(other)] if other >= 0 else _NONE
 
 
 @cuda.jit(device=True, forceinline=True)
 def column_at(place, child, own):
-    """What stands in `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
+    """The entry of `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
     column = np.int32(at.NO_COLUMN)
     if place < child.n_left:
         column = own.columns[_U(place)]
@@ -199,7 +199,7 @@ def _is_first(other, own):
 
 @cuda.jit(device=True, forceinline=True)
 def pairs_from(child):
-    """Where in the arena of words the paths to later rows are recorded: behind all that merging columns needs."""
+    """Offset in the arena of words of the recorded paths to later rows, behind all that merging columns needs."""
     return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
 
 

@@ -1,4 +1,4 @@
-"""What the functions of the walk hand to each other, as bundles.
+"""Bundles that the functions of the walk pass to each other.
 
 Of the launch, of a warp, of a node and a child that is being visited. `layout` says what stands in memory. This module
 needs no GPU library.
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Launch(NamedTuple):
-    """What is the same for all warps of a launch.
+    """Values shared by all warps of a launch.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Child(NamedTuple):
 
 
 class Singles(NamedTuple):
-    """What is to be known of the rows that hold one column of a bitmap child only, where they are not collected.
+    """Facts about the rows that hold only one column of a bitmap child, if these rows are not collected.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class Columns(NamedTuple):
 
 
 class FramePlaces(NamedTuple):
-    """Where the parts of a first frame are laid.
+    """Offsets of the parts of a first frame.
 
     The child's row, candidates behind it, and the superset in the arena of words; the superset's ids in that of ints;
     all int32. Excluded rows begin at 0.
@@ -193,7 +193,7 @@ class BitsetChild(NamedTuple):
 
 
 class Below(NamedTuple):
-    """What there is below a child of a bitset frame: the closed sets of a small one, the candidates of another.
+    """The closed sets below a small child of a bitset frame, or the candidates of a larger one.
 
     Attributes
     ----------

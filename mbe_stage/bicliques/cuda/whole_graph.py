@@ -69,7 +69,7 @@ def starts_of_bins(bins):
 
 
 class Numbering(NamedTuple):
-    """What vertices are numbered anew by. Those of both sides have numbers in common, the left ones first.
+    """Arrays that renumber vertices. Both sides share one numbering, the left ones first.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Numbering(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is written: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
+    """Output arrays: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def _degree(keys, vertex):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """What this warp's piece of the rows and of the columns adds up to, for the scan over all pieces.
+    """Sum up this warp's piece of the rows and of the columns, for the scan over all pieces.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_before(parts, which):
-    """What the warps before this one summed up."""
+    """Sums of the warps before this one."""
     total = 0
     for k in range(cuda.laneid, this_warp(), 32):
         total += parts[which * n_warps() + k]
@@ -351,7 +351,7 @@ def write_whole_graph_warp_per_tile(
 
 @cuda.jit(device=True, forceinline=True)
 def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
-    """What depends on the sizes alone: ids, which are the numbers, the ends of offsets, and the fields of the node.
+    """Write what depends on the sizes alone: ids (the numbers), the ends of offsets, and the fields of the node.
 
     Parameters
     ----------

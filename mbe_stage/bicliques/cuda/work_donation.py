@@ -46,7 +46,7 @@ def ask_to_stop(control, reason):
 
 @cuda.jit(device=True, forceinline=True)
 def ask_for_words(needed, words, launch):
-    """Whether a warp's arenas have so many entries; if not, the quantum ends and the host enlarges them."""
+    """True if a warp's arenas have so many entries. If not, the quantum ends and the host enlarges them."""
     if needed <= words.size:
         return True
     if cuda.laneid == 0:
@@ -112,7 +112,7 @@ def wait_for_work(warp, warps, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def is_donor(warp, n_visits, n_idle, warps):
-    """Whether this warp is to look for an idle one at this visit: of all busy ones, about four for each that is idle.
+    """True if this warp looks for an idle one at this visit: about four busy warps for each idle one.
 
     If all of them looked, most would not find one, and wait for each other's atomics meanwhile.
     """

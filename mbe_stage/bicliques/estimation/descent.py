@@ -55,7 +55,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return self.spent >= 1.0 or (self._goes_on is not None and not self._goes_on())
 
 
@@ -139,7 +139,7 @@ class _Pieces(NamedTuple):
 
 
 class Roots(NamedTuple):
-    """Where descents of one population and one model begin: all children of the root, and how they are thinned."""
+    """Start of the descents of one population and one model: all children of the root, and how they are thinned."""
 
     pieces: _Pieces
     nodes: list[Node]
@@ -224,7 +224,7 @@ class _Thinning(NamedTuple):
 
 
 def _thinning_of(pieces: _Pieces, n_kept: int) -> _Thinning | None:
-    """How about `n_kept` are kept; None where there are no more."""
+    """Thinning to about `n_kept`; None if there are no more."""
     if pieces.nodes.size <= n_kept:
         return None
     sizes = (1.0 - _DEFENSIVE) * _shares(pieces.log_weights + pieces.expected)

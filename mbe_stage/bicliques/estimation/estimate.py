@@ -29,7 +29,7 @@ _ENOUGH_DESCENTS = 12
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What an estimate needs: the walk of the CPU engine that collects, and what looks ahead."""
+    """Compile the walk of the CPU engine that collects, and the functions that look ahead."""
     return (
         *tree.compile_steps(collects=True),
         *reduction.compile_steps(),
@@ -40,7 +40,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much an estimate may cost; both None is no limit.
+    """Most that an estimate may cost; no limit if both are None.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How many maximal bicliques satisfy a query.
+    """Estimated number of maximal bicliques that satisfy a query.
 
     Attributes
     ----------

@@ -26,13 +26,13 @@ N_FEATURES = 3
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What the functions of this module need."""
+    """Compile the functions of this module."""
     return steps_of(word_degrees, list_degrees, child_features)
 
 
 @compiled(WORDS, int64, LONGS, LONGS)
 def word_degrees(rows, n_rows, columns, edges):
-    """Of each child of a bitset frame: its columns, and the edges that its later siblings have in them."""
+    """Columns of each child of a bitset frame, and the edges that its later siblings have in them."""
     later = np.zeros(64, np.int64)
     for child in range(n_rows - 1, -1, -1):
         n_columns = n_edges = 0
@@ -68,7 +68,7 @@ def list_degrees(offsets, members, n_columns, first, columns, edges):
 
 @compiled(LONGS, LONGS, int64, int64, float64[:, ::1])
 def child_features(columns, edges, n_rows, first, features):
-    """What the model looks at, ``(n, N_FEATURES)``: random growth, logarithm of the edges, lower mean degree."""
+    """Features for the model, ``(n, N_FEATURES)``: random growth, logarithm of the edges, lower mean degree."""
     for k in range(columns.size):
         later = n_rows - 1 - first - k
         n_columns, n_edges = float(columns[k]), float(edges[k])

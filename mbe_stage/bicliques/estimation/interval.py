@@ -39,7 +39,7 @@ class Interval:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no upper end."""
+        """True if there is no upper end."""
         return self.high is None
 
     @classmethod

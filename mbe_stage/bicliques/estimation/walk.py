@@ -60,7 +60,7 @@ class Left(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What walking a piece gave: bicliques and members found, elementary steps, and what is left of it."""
+    """Result of walking a piece: bicliques and members found, elementary steps, and the pieces left."""
 
     n_bicliques: int
     n_members: int
@@ -186,7 +186,7 @@ class Walk:
         return Node(copy, words, np.concatenate([columns, own]), worker.path[: frame[at.N_PATH]].copy())
 
     def _features(self, node: Node, first: int, end: int) -> np.ndarray:
-        """Of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
+        """Features of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
         frame = node.frame
         n_rows, n_columns = int(frame[at.N_ROWS]), int(frame[at.N_COLUMNS])
         if frame[at.KIND] == at.BITSET:

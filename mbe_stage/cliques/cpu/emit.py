@@ -81,7 +81,7 @@ def of_sizes(subsets, fewest, most):
 
 @njit(inline="always")
 def has_room(worker, output):
-    """Whether whatever one child may give fits."""
+    """True if whatever one child may give fits."""
     if output is None:
         return True
     control = worker.control

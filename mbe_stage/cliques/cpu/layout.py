@@ -1,4 +1,4 @@
-"""What the search for maximal cliques keeps in memory, by scope: the graph (shared, read only), a worker, its output.
+"""Memory of the search for maximal cliques, by scope: the graph (shared, read only), a worker, its output.
 
 A node of the search tree is a clique (the *path*), its *candidates* P, which are adjacent to all of it and come later,
 and its *excluded* vertices X, adjacent to all of it too, whose cliques were found elsewhere. Candidates are columns of
@@ -58,7 +58,7 @@ class WorkerState(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where found cliques go, in the user's ids.
+    """Buffers for found cliques, in the user's ids.
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ def _mask(worker, frame, cursor, row):
 
 @njit(inline="always")
 def _is_excluded(worker, frame, column):
-    """Whether an excluded row holds a column."""
+    """True if an excluded row holds a column."""
     for k in range(frame[at.N_EXCLUDED]):
         if has_bit(worker.words, frame[at.EXCLUDED] + k * frame[at.N_WORDS], column):
             return True

@@ -108,7 +108,7 @@ def _keep_excluded(worker, matrix):
 
 @njit(inline="always")
 def _is_dominated(words, row, rows, candidates, n_words):
-    """Whether some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
+    """True if some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
     for k in range(n_words):
         common = words[candidates + k]
         for j in range(n_words):

@@ -32,13 +32,13 @@ def set_bit(words, row, column):
 
 @njit(inline="always")
 def has_bit(words, row, column):
-    """Whether a row holds a column."""
+    """True if a row holds a column."""
     return words[row + (column >> 6)] >> _U(column & 63) & _ONE != _ZERO
 
 
 @njit(inline="always")
 def n_in(words, row, n_words):
-    """How many columns a row holds."""
+    """Number of columns that a row holds."""
     n = np.int64(0)
     for k in range(n_words):
         n += popcount(words[row + k])
@@ -47,7 +47,7 @@ def n_in(words, row, n_words):
 
 @njit(inline="always")
 def n_common(words, row, mask, n_words):
-    """How many columns a row holds of those in a mask."""
+    """Number of columns of a mask that a row holds."""
     n = np.int64(0)
     for k in range(n_words):
         n += popcount(words[row + k] & words[mask + k])
@@ -56,7 +56,7 @@ def n_common(words, row, mask, n_words):
 
 @njit(inline="always")
 def holds_all(words, row, mask, n_words):
-    """Whether a row holds all columns of a mask."""
+    """True if a row holds all columns of a mask."""
     missing = _ZERO
     for k in range(n_words):
         missing |= words[mask + k] & ~words[row + k]
@@ -65,7 +65,7 @@ def holds_all(words, row, mask, n_words):
 
 @njit(inline="always")
 def is_empty(words, row, n_words):
-    """Whether a row holds no column."""
+    """True if a row holds no column."""
     held = _ZERO
     for k in range(n_words):
         held |= words[row + k]
@@ -74,7 +74,7 @@ def is_empty(words, row, n_words):
 
 @njit(inline="always")
 def packed_word(words, row, mask, n_words):
-    """What a row holds of the columns of a mask, at most 64 of them, as one word of these alone."""
+    """Columns of a mask (at most 64) that a row holds, packed into one word of these alone."""
     packed, n = _ZERO, np.int64(0)
     for k in range(n_words):
         if words[mask + k] != _ZERO:

@@ -29,7 +29,7 @@ from mbe_stage.worker_pool import WorkerPool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What every worker is given.
+    """Settings that all workers share.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ def set_piece(worker: WorkerState, first: int, end: int, path: Sequence[int]) ->
 
 
 def short_of(worker: WorkerState, status: int) -> Shortage:
-    """What was short, where a quantum ended with that."""
+    """The arena that was short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
 
 

@@ -50,7 +50,7 @@ _SIDE = bundle(Side, I64, I32, I64, I64_2D, I64)
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """What compiles the kernels for the current device."""
+    """Compile the kernels for the current device."""
     return compile_steps_of(score_warp_per_biclique, lower_keys_warp_per_biclique, drop_overtaken_warp_per_biclique)
 
 
@@ -151,7 +151,7 @@ def lower_keys_warp_per_biclique(left, right, keys, scores, marks):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_best_of_some(side, index, score, key):
-    """Whether this lane's members of one side have one whose best it is."""
+    """True if this lane's members of one side have one whose best it is."""
     found = False
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         vertex = side.members[k]

@@ -205,7 +205,7 @@ class DeviceCandidateSink:
         )
 
     def _worth_keeping(self, found: _Pool, marks: cp.ndarray) -> cp.ndarray:
-        """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
+        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
         high = cp.flatnonzero(marks & at.IS_HIGH)
         if high.size > self._top:
             chosen, self._threshold = highest(found.scores[high], found.keys[high], self._top, cp)
@@ -250,7 +250,7 @@ def pool_bytes(n_vertices: int, top: int = TOP) -> int:
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """What compiles the sink's kernels for the current device."""
+    """Compile the sink's kernels for the current device."""
     return (*block_scores.compile_steps(), *compile_steps_of(take_warp_per_list))
 
 
@@ -317,7 +317,7 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Vertices:
-    """What is kept of the vertices of one side; see `block_scores.Side`."""
+    """Records of the vertices of one side; see `block_scores.Side`."""
 
     costs: cp.ndarray
     records: cp.ndarray

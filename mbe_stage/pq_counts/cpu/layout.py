@@ -1,4 +1,4 @@
-"""What compiled code of the count takes: arrays by their scope."""
+"""Arrays of the compiled count, by their scope."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FRAME_DEPTH = 2 * WIDTH + 2
 
 
 class Size(NamedTuple):
-    """How many vertices of a node are in each of its bicliques (held), and how many in any of them (optional)."""
+    """Vertices of a node that are in each of its bicliques (held), and those that are in any of them (optional)."""
 
     held_rows: Any
     optional_rows: Any
@@ -86,7 +86,7 @@ class Frame(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """What one thread works with.
+    """Working memory of one thread.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def new_table(capacity: int) -> LeafTable:
 
 
 def new_worker(n_rows: int, capacity: int, memory_budget: int) -> Worker:
-    """What a thread needs for a graph of so many rows."""
+    """Working memory of a thread for a graph of so many rows."""
     control = np.zeros(N_CONTROL, np.int64)
     control[MEMORY_BUDGET] = memory_budget
     frame = Frame(

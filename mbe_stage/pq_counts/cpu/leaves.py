@@ -75,7 +75,7 @@ def _add(table, control, rows, columns, n):
 
 @njit(nogil=True, inline="always")
 def is_too_small(asked, size, n_rows, n_columns):
-    """Whether a node with so many rows and columns has no biclique of a size that is asked for."""
+    """True if a node with so many rows and columns has no biclique of a size that is asked for."""
     return (
         size.held_rows + size.optional_rows + n_rows < asked[MIN_ROWS]
         or size.held_columns + size.optional_columns + n_columns < asked[MIN_COLUMNS]
@@ -84,7 +84,7 @@ def is_too_small(asked, size, n_rows, n_columns):
 
 @njit(nogil=True, inline="always")
 def is_at_end(worker, asked, size, n_rows, n_columns):
-    """Whether a node is a leaf: a side is used up, or nothing more may be held of it. Then it is counted.
+    """True if a node is a leaf: a side is used up, or nothing more may be held of it. Then it is counted.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def narrowed(asked, size, lists):
 
 @njit(nogil=True, inline="always")
 def is_last(asked, size, n_rows, n_columns):
-    """Whether a side is used up, or at most one more vertex of it may be held."""
+    """True if a side is used up, or at most one more vertex of it may be held."""
     return (
         n_rows == 0
         or n_columns == 0
@@ -116,7 +116,7 @@ def count_leaf(worker, asked, size, lists):
 
 @njit(nogil=True)
 def leaves_out(offsets, n_others, least):
-    """Whether a line of a side is full, or too small."""
+    """True if a line of a side is full, or too small."""
     for line in range(offsets.size - 1):
         degree = offsets[line + 1] - offsets[line]
         if degree == n_others or degree < least:
@@ -126,7 +126,7 @@ def leaves_out(offsets, n_others, least):
 
 @njit(nogil=True)
 def kept(offsets, n_others, least):
-    """Of a side: how many lines are full, new numbers of those that are neither full nor too small, and how many."""
+    """Count a side's full lines, renumber those that are neither full nor too small, and count these."""
     numbers = np.full(offsets.size - 1, -1, np.int32)
     n_full = n_kept = 0
     for line in range(numbers.size):
@@ -242,7 +242,7 @@ def _by_degree(offsets):
 
 @njit(nogil=True)
 def child_of_row(lists, row, gone, least):
-    """What is left where a row is held: its columns, and the rows that are not gone and have enough of them.
+    """The child that holds a row: its columns, and the rows that are not gone and have enough of them.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def rows_beside(lists, row, gone, least):
 
 @njit(nogil=True)
 def child_on(lists, row, number, offsets):
-    """What `child_of_row` gives, of what `rows_beside` gave."""
+    """The result of `child_of_row`, from that of `rows_beside`."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     columns = np.empty(offsets[-1], np.int32)
     ends = offsets[:-1].copy()
@@ -299,7 +299,7 @@ def child_of_column(lists, column, gone, least):
 
 @njit(nogil=True)
 def rest_of_row(lists, row):
-    """What is left where a row is optional: its columns, and all other rows."""
+    """The child in which a row is optional: its columns, and all other rows."""
     n_columns = lists.row_offsets[row + 1] - lists.row_offsets[row]
     numbers = np.full(lists.column_offsets.size - 1, -1, np.int32)
     for k in range(n_columns):

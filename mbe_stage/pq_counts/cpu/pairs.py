@@ -22,7 +22,7 @@ _WORDS_PER_STEP = 4
 
 @njit(nogil=True)
 def pairs_side(asked, size, lists):
-    """Of which side two more may be held, the one with less work where both: of none, `NO_SIDE`."""
+    """The side of which two more may be held, the one with less work if both; `NO_SIDE` if neither."""
     of_rows = size.held_rows + 2 == asked[MAX_ROWS]
     of_columns = size.held_columns + 2 == asked[MAX_COLUMNS]
     if of_rows and of_columns:
@@ -93,13 +93,13 @@ def _tally(worker, asked, size, by_rows, n_more, n_others, n):
 
 @njit(nogil=True)
 def bits_pay(lines):
-    """Whether the common bits of two rows are less work than the steps between them."""
+    """True if the common bits of two rows are less work than the steps between them."""
     return _bit_words(lines) < _WORDS_PER_STEP * _wedges(lines)
 
 
 @njit(nogil=True)
 def _work(lines):
-    """What listing pairs of rows takes, in words."""
+    """Cost of listing pairs of rows, in words."""
     return min(_bit_words(lines), _WORDS_PER_STEP * _wedges(lines))
 
 
@@ -122,7 +122,7 @@ def _wedges(lines):
 
 @njit(nogil=True)
 def share_bits(lines, times, part, n_parts, control):
-    """How many pairs share so many columns, into `times`: by the common bits of two rows.
+    """Count into `times` the pairs that share so many columns, by the common bits of two rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the CPU engine searches for a query, and the pieces of that work."""
+"""The search of the CPU engine for a query, and the pieces of its work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECES_PER_THREAD = 32
 
 
 class Search:
-    """What is to be searched, and what is known without: that is the first root, before the rows.
+    """The part to search, and the counts known without: these are the first root, before the rows.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Search:
         )
 
     def leaves(self, counted: Sequence[np.ndarray]) -> Leaves:
-        """What was counted below the rows, in left and right vertices."""
+        """Counts below the rows, in left and right vertices."""
         part = self.part
         held_rows, optional_rows, held_columns, optional_columns, times = counted
         found = Leaves(

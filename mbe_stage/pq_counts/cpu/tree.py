@@ -131,7 +131,7 @@ def number_rows(worker, asked, n_touched):
 
 @njit(nogil=True, inline="always")
 def root_bytes(graph, root, n_rows, n_entries):
-    """What the node below a root takes."""
+    """Bytes of the node below a root."""
     return 16 * n_entries + 16 * (n_rows + graph.row_offsets[root + 1] - graph.row_offsets[root])
 
 
@@ -251,7 +251,7 @@ def _child(asked, size, lists, line, gone, holds_rows):
 
 @njit(nogil=True, inline="always")
 def bytes_of(lists):
-    """What a child of a node takes at most, with what building it takes."""
+    """Most bytes that a child of a node takes, and building it."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
 
 

@@ -1,4 +1,4 @@
-"""What compiled code of the local counts takes: arrays by their scope.
+"""Arrays of the compiled local counts, by their scope.
 
 Lines are rows and columns. Numbers are rows of arrays of words (`cpu.local.words`).
 """
@@ -49,7 +49,7 @@ class LocalFrame(NamedTuple):
 
 
 class LocalWorker(NamedTuple):
-    """What one thread works with.
+    """Working memory of one thread.
 
     Attributes
     ----------
@@ -96,12 +96,12 @@ LOCAL_WORKER = types.NamedTuple(
 
 @njit(nogil=True)
 def at(side, kind, other_kind):
-    """Where `totals` and `values` have the number for a line of a kind with one of the other side."""
+    """Index in `totals` and `values` of the number for a line of one kind with one of the other side."""
     return 2 * kind + other_kind if side == ROW else 2 * other_kind + kind
 
 
 def worker_bytes(n_rows: int, n_columns: int, n_entries: int, n_words: int, *, edges: bool) -> int:
-    """What a thread takes beside the frame, which is small."""
+    """Bytes that a thread takes beside the frame, which is small."""
     n_lines = n_rows + n_columns
     if edges:
         return 12 * n_rows + 8 * n_lines + 8 * n_words * (2 * n_lines + n_entries)
@@ -118,7 +118,7 @@ def new_local_worker(
     *,
     edges: bool,
 ) -> LocalWorker:
-    """What a thread needs for a graph of so many rows and columns.
+    """Working memory of a thread for a graph of so many rows and columns.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a leaf amounts to, for the lines that are in its bicliques.
+"""Add a leaf to the local counts of the lines in its bicliques.
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row
 and a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for
@@ -29,7 +29,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 def n_ways(most: int, size: int) -> int:
-    """How many numbers `ways` has."""
+    """Length of `ways`."""
     return (most + 1) * (size + 1) + 1
 
 
@@ -55,7 +55,7 @@ def _fill_ways(numbers, most, size):
 
 @njit(nogil=True)
 def ways_at(n, k, size):
-    """Where `ways` has C(n, k)."""
+    """Index of C(n, k) in `ways`."""
     return n * (size + 1) + k
 
 

@@ -104,7 +104,7 @@ def held_row(node, row, gone, least):
 
 @njit(nogil=True)
 def rest_node(node, row):
-    """What is left where a row is optional (`cpu.list_nodes.rest_of_row`)."""
+    """The node in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
     rows = np.empty(node.rows.size - 1, np.int32)
     rows[:row] = node.rows[:row]
     rows[row:] = node.rows[row + 1 :]
@@ -161,7 +161,7 @@ def close_lines(graph, worker, n):
 
 @njit(nogil=True)
 def _shift_edges(graph, worker, line, kind, event):
-    """Of each edge of a line, take note of what the other line has before this one opens, or when it closes.
+    """Note for each edge of a line the other line's sum before this one opens, or when it closes.
 
     Those that are open all the while have the same at both times, as it is added to them when they close.
     """

@@ -106,7 +106,7 @@ def _wide(one, other):
 
 @njit(nogil=True)
 def is_zero(numbers, i):
-    """Whether a number is."""
+    """True if a number is zero."""
     bits = _NOTHING
     for k in range(numbers.shape[1]):
         bits |= numbers[i, k]

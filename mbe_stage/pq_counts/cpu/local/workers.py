@@ -32,7 +32,7 @@ _NUMBERS_A_SECOND = 1 << 21
 
 
 class Sums(NamedTuple):
-    """What some bicliques amount to: digits of 32 bits, as `mbe_stage.pq_counts.digits` has them.
+    """Sums over some bicliques, as digits of 32 bits (`mbe_stage.pq_counts.digits`).
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Sums(NamedTuple):
 
 
 def bytes_needed(lists: Lists, asked: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
-    """What the sums of all threads take, what threads share, and one copy that is handed over.
+    """Bytes of the sums of all threads, of what they share, and of one copy that is handed over.
 
     Parameters
     ----------
