@@ -27,7 +27,7 @@ from benchmarks.table import markdown_table
 from mbe_stage.bicliques.cpu.techniques import TECHNIQUES
 from mbe_stage.cliques.cpu.techniques import TECHNIQUES as CLIQUE_TECHNIQUES
 from mbe_stage.errors import StageError
-from pipeline.errors import exit_code
+from mbe_stage.pipeline.errors import exit_code
 
 __all__ = ["main"]
 

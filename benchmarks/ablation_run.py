@@ -14,9 +14,9 @@ from typing import Any
 
 from mbe_stage import Execution
 from mbe_stage.engines import get_engine
-from pipeline.config import Config
-from pipeline.ingest import ingest
-from pipeline.installed_publications import publication_of, reading_of
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.installed import publication_of, reading_of
 
 
 def main(arguments: list[str]) -> None:

@@ -24,7 +24,7 @@ from benchmarks.peers import AT_MOST_SECONDS
 from benchmarks.table import results_table, row_values, target_table
 from benchmarks.targets import Target, geometric_mean, ratio_to_best, targets
 from mbe_stage.errors import StageError
-from pipeline.errors import InputError, exit_code
+from mbe_stage.pipeline.errors import InputError, exit_code
 
 __all__ = ["main"]
 

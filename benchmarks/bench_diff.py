@@ -25,13 +25,13 @@ import pyarrow as pa
 from benchmarks.machine import describe
 from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
-from pipeline import Config, InputFacts
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
-from pipeline.manifest import Manifest, config_fingerprint, write_manifest
-from pipeline.outputs.bicliques.arrow.tables import biclique_batch
-from pipeline.outputs.bicliques.counts import Counts
-from pipeline.schemas import BICLIQUES, vertices
+from mbe_stage.pipeline import Config, InputFacts
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import biclique_batch
+from mbe_stage.pipeline.problems.bicliques.publication import Counts
+from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, write_manifest
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, vertices
 
 N_LEFT, N_RIGHT = 300_000, 100_000
 SIZES = (2, 8)
@@ -95,7 +95,7 @@ def compare(old: Path, new: Path) -> dict:
     command = [
         sys.executable,
         "-c",
-        "from pipeline.cli import main; main()",
+        "from mbe_stage.pipeline.cli.app import main; main()",
         "diff",
         str(old),
         str(new),

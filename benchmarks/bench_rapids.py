@@ -27,8 +27,8 @@ if __name__ == "__main__" and not __package__:
 from benchmarks.edge_table import edges_as_parquet
 from benchmarks.graphs import BY_NAME
 from mbe_stage.errors import MemoryBudgetExceeded
-from pipeline import Config, run
-from pipeline.errors import StageError, exit_code
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import StageError, exit_code
 
 __all__ = ["JOBS", "Job", "disk_speed", "main", "measure"]
 

@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import find_graph
-from pipeline import Config, journal, run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.execution import journal
 
 __all__ = ["Cost", "main", "published"]
 

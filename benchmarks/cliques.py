@@ -28,8 +28,8 @@ from benchmarks.machine import describe
 from benchmarks.targets import geometric_mean
 from mbe_stage import CliqueCountSink, CliqueTableSink, Execution, UndirectedCSR, enumerate_cliques_into
 from mbe_stage.cliques import engine_cpu
-from mbe_stage.compile_ahead import compile_ahead
-from pipeline.errors import InputError
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 __all__ = ["GRAPHS", "graph_path", "main"]
 

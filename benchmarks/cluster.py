@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from benchmarks.graphs import find_graph
 from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
+from mbe_stage.pipeline.bench import CountTimes, bench_count
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.runners.clusters import dask_cluster
-from pipeline.bench import CountTimes, bench_count
-from pipeline.config import InputConfig
-from pipeline.ingest import ingest
 
 __all__ = ["Counted", "by_cluster", "main"]
 

@@ -33,12 +33,12 @@ from benchmarks import machine
 from benchmarks.edge_table import edges_as_parquet
 from benchmarks.tier_tables import TABLES, differences, publish_with
 from mbe_stage.errors import EngineUnavailable, StageError
-from pipeline import RunResult
-from pipeline.errors import VerificationError, exit_code
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.tiers import Tier, tier_named
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import RunResult
+from mbe_stage.pipeline.errors import VerificationError, exit_code
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.tiers import Tier, tier_named
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.verify import verify_run
 
 __all__ = ["GRAPHS", "Comparison", "compare", "main"]
 

@@ -25,8 +25,8 @@ if __name__ == "__main__" and not __package__:
 from benchmarks.bench_gpu import device_facts, read_graph
 from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.runners.devices import DeviceRunner
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 __all__ = ["main"]
 

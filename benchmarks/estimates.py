@@ -21,11 +21,11 @@ import numpy as np
 from benchmarks.graphs import GRAPHS, data_directory, find_graph
 from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
 from mbe_stage.bicliques.estimation import Effort, Interval, estimate_bicliques
-from mbe_stage.compile_ahead import compile_ahead
-from pipeline.config import Config, InputConfig
-from pipeline.edges import EdgeData
-from pipeline.ingest import ingest
-from pipeline.inspect import compile_steps, inspect_edges
+from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.views.inspect import compile_steps, inspect_edges
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 __all__ = ["graph_and_truth", "main"]
 

@@ -1,6 +1,7 @@
 """``make flow-gpu``: a graph through the Prefect flow, and everything that it left behind, printed.
 
-``python -m benchmarks.flow_run [GRAPH] [--engine rapids]`` runs ``python -m flows.enumerate --show`` on the graph's
+``python -m benchmarks.flow_run [GRAPH] [--engine rapids]`` runs ``python -m mbe_stage.flows.enumerate --show`` on
+the graph's
 edges as a Parquet file, with a Prefect server and a home of its own that are gone afterwards: nothing has to run
 before, and no network is needed. It prints the log, the tasks' states, the artifacts and what `mbe verify` finds in
 the published run. The exit code is that of the flow's command: 0 only where the run was published and verified.
@@ -22,7 +23,7 @@ if __name__ == "__main__" and not __package__:
 from benchmarks import machine
 from benchmarks.edge_table import edges_as_parquet
 from mbe_stage.errors import StageError
-from pipeline.errors import exit_code
+from mbe_stage.pipeline.errors import exit_code
 
 __all__ = ["main"]
 
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{about['processor']}, {about['date']}, commit {options.commit or about['commit']}", flush=True)
         settings = [f"execution.engine={options.engine}", *options.overrides]
         command = [
-            *[sys.executable, "-m", "flows.enumerate", "--show"],
+            *[sys.executable, "-m", "mbe_stage.flows.enumerate", "--show"],
             *["--input", str(edges.absolute()), "--out", str(directory / "out")],
             *[part for setting in settings for part in ("--set", setting)],
         ]

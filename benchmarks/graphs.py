@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from mbe_stage.errors import StageError
-from pipeline.config import InputConfig
-from pipeline.errors import InputError, exit_code
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError, exit_code
 
 __all__ = ["BY_NAME", "GRAPHS", "BenchGraph", "convert", "data_directory", "find_graph"]
 
@@ -161,7 +161,7 @@ def convert(name: str, source: str | Path, directory: Path | None = None, input_
     InputError
         The file cannot be read, or holds another graph.
     """
-    from pipeline.ingest import ingest
+    from mbe_stage.pipeline.execution.ingest import ingest
 
     if name not in BY_NAME:
         raise InputError.at(name, found="unknown graph", expected=", ".join(BY_NAME), remedy="correct the name")

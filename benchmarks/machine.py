@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from pipeline.manifest import software_versions
+from mbe_stage.pipeline.publish.manifest import software_versions
 
 __all__ = ["Calibration", "Idleness", "IdlenessMeter", "calibrate", "describe", "why_not_idle"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.graphs import BenchGraph, find_graph
-from pipeline.bench import CountTimes, WriteTimes, bench_count, bench_write
+from mbe_stage.pipeline.bench import CountTimes, WriteTimes, bench_count, bench_write
 
 __all__ = ["Row", "Settings", "compiled_afresh", "measure_graph"]
 

@@ -24,11 +24,11 @@ import numpy as np
 
 from benchmarks.machine import describe
 from mbe_stage import BipartiteCSR, Execution
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.pq_counts import engine_cpu
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import PqSink
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 __all__ = ["CASES", "Case", "main"]
 

@@ -37,7 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="mbe-start-") as directory:
         edges = edges_as_parquet(options.graph, Path(directory))
-        command = [sys.executable, "-m", "pipeline.entry", "enumerate", str(edges), "--engine", options.engine]
+        command = [
+            sys.executable,
+            "-m",
+            "mbe_stage.pipeline.cli.entry",
+            "enumerate",
+            str(edges),
+            "--engine",
+            options.engine,
+        ]
         command += ["--out", str(Path(directory, "out")), "--quiet", "--json"]
         cache = Path(directory, "cache")
         print(f"{'process':<44}{'wall s':>8}{'steps':>8}  steps")

@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import machine
-from pipeline import Config, RunStore, read_manifest, run
-from pipeline.export import export_run
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.listing import list_runs
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, RunStore, read_manifest, run
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.listing import list_runs
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.views.export import export_run
 
 __all__ = ["main"]
 

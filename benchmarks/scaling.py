@@ -23,10 +23,10 @@ from benchmarks.measuring import Settings, compiled_afresh
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table
 from mbe_stage.errors import StageError
-from pipeline.bench import CountTimes, bench_count
-from pipeline.config import InputConfig
-from pipeline.errors import InputError, exit_code
-from pipeline.ingest import ingest
+from mbe_stage.pipeline.bench import CountTimes, bench_count
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError, exit_code
+from mbe_stage.pipeline.execution.ingest import ingest
 
 __all__ = ["main", "sample_edges"]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline.report.scales import LogAxis
-from pipeline.report.wording import compact, escape
+from mbe_stage.pipeline.report.scales import LogAxis
+from mbe_stage.pipeline.report.wording import compact, escape
 
 __all__ = ["Point", "scaling_svg"]
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from benchmarks.estimates import graph_and_truth
 from mbe_stage import CountSink, Execution, Progress, enumerate_into, sampling
 from mbe_stage.bicliques.estimation import compile_steps
-from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import Listener
 
 __all__ = ["lines", "main"]

@@ -10,7 +10,7 @@ import sys
 import time
 
 _REPEATS = 10
-_MBE = ["-m", "pipeline.entry"]
+_MBE = ["-m", "mbe_stage.pipeline.cli.entry"]
 _COMMANDS = {
     "python -c pass": ["-c", "pass"],
     "mbe --version": [*_MBE, "--version"],

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from pipeline import Config, RunResult, run
+from mbe_stage.pipeline import Config, RunResult, run
 
 __all__ = ["TABLES", "differences", "publish_with"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline import Config, RunStore, run
-from pipeline.diff import diff_runs, largest_differences
+from mbe_stage.pipeline import Config, RunStore, run
+from mbe_stage.pipeline.views.diff import diff_runs, largest_differences
 
 YESTERDAY = [("ann", "shop 1"), ("ann", "shop 2"), ("bob", "shop 1"), ("bob", "shop 2"), ("cid", "shop 3")]
 # Today cid was at the same shops as ann and bob, so their group has grown, and dee came.

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline import Config, run
+from mbe_stage.pipeline import Config, run
 
 N_ACCOUNTS, N_ITEMS, N_PURCHASES = 2_000, 500, 20_000
 RING, SHARED = 6, 12

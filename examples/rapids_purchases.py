@@ -8,7 +8,7 @@ from __future__ import annotations
 import cudf
 import cupy as cp
 
-from pipeline.rapids.library import enumerate_bicliques
+from mbe_stage.pipeline.rapids.library import enumerate_bicliques
 
 N_ACCOUNTS, N_ITEMS, N_PURCHASES = 2000, 500, 20_000
 RING = 6

@@ -10,8 +10,8 @@ import sys
 import pandas as pd
 import pyarrow.parquet as pq
 
-from pipeline import Config, run
-from pipeline.top import largest_bicliques
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.views.top import largest_bicliques
 
 PURCHASES = pd.DataFrame(
     {

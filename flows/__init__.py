@@ -3,9 +3,13 @@
 import importlib.util
 import sys
 
-if importlib.util.find_spec("prefect") is None:
+if __name__ == "flows":  # a checkout, by its old name
+    from tools.old_names import forward
+
+    forward("flows")
+elif importlib.util.find_spec("prefect") is None:
     _MISSING = "Prefect is not installed: pip install 'mbe-stage[flows]' (in a checkout --editable '.[flows]')"
-    # So `python -m flows.enumerate` begins: a command ends with a sentence, not with a traceback.
+    # So `python -m mbe_stage.flows.enumerate` begins: a command ends with a sentence, not with a traceback.
     if sys.argv[:1] == ["-m"]:
         print(f"error: {_MISSING}", file=sys.stderr)
         sys.exit(4)

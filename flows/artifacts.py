@@ -6,14 +6,14 @@ from pathlib import Path
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.markdown import code, code_cell, report_markdown, since_markdown, text
-from pipeline.installed_publications import derived_of, publication_of
-from pipeline.manifest import Manifest
-from pipeline.publication import DerivedPublication
-from pipeline.searched import sizes_text
-from pipeline.stores.mirror import address_of
-from pipeline.told import found, told_of_run
-from pipeline.wording import bytes_text
+from mbe_stage.flows.markdown import code, code_cell, report_markdown, since_markdown, text
+from mbe_stage.pipeline.problems.base import DerivedPublication
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.problems.result_text import found, told_of_run
+from mbe_stage.pipeline.problems.searched_graph import sizes_text
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.stores.local_copies import address_of
+from mbe_stage.pipeline.wording import bytes_text
 
 __all__ = [
     "SINCE_KEY",

@@ -11,9 +11,9 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows import enumerate as bicliques
-from flows.enumerate import completed, run_as_flow
-from pipeline.config import Config
+from mbe_stage.flows import enumerate as bicliques
+from mbe_stage.flows.enumerate import completed, run_as_flow
+from mbe_stage.pipeline.config.model import Config
 
 __all__ = ["configure", "enumerate_cliques_flow"]
 
@@ -66,6 +66,6 @@ def enumerate_cliques_flow(
 
 
 if __name__ == "__main__":
-    from flows.command import main
+    from mbe_stage.flows.command import main
 
     main("cliques")

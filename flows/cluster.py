@@ -10,7 +10,7 @@ from typing import Any
 
 from prefect.context import FlowRunContext
 
-from pipeline.config import Config
+from mbe_stage.pipeline.config.model import Config
 
 __all__ = ["with_cluster_of_flow"]
 

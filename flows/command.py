@@ -1,4 +1,4 @@
-"""`python -m flows.enumerate`, or `groups`, `count_pq`, `cliques` of `flows`: a flow, once or on a schedule."""
+"""`python -m mbe_stage.flows.enumerate`, or `groups`, `count_pq`, `cliques` of `flows`: a flow, once or scheduled."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
-from flows import cliques, count_pq, groups
-from flows import enumerate as bicliques
-from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
-from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
-from flows.serving import serve
-from flows.transcript import transcript
 from mbe_stage.errors import StageError
-from pipeline import show
-from pipeline.config import Config
-from pipeline.errors import INTERRUPTED, ConfigError, exit_code
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.manifest import read_manifest
-from pipeline.signals import signals_are_heard
-from pipeline.stores.address import STANDARD_INPUT, absolute_place
-from pipeline.stores.mirror import address_of
-from pipeline.stores.places import opened_run, store_at
-from pipeline.stores.protocol import Store
-from pipeline.terminal import say, visible_lines
-from pipeline.verify import verify_run
+from mbe_stage.flows import cliques, count_pq, groups
+from mbe_stage.flows import enumerate as bicliques
+from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
+from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
+from mbe_stage.flows.serving import serve
+from mbe_stage.flows.transcript import transcript
+from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli.terminal import say, visible_lines
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import INTERRUPTED, ConfigError, exit_code
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.signals import signals_are_heard
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.stores.address import STANDARD_INPUT, absolute_place
+from mbe_stage.pipeline.stores.local_copies import address_of
+from mbe_stage.pipeline.stores.open_store import opened_run, store_at
+from mbe_stage.pipeline.stores.protocol import Store
+from mbe_stage.pipeline.verify import verify_run
 
 __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
 

@@ -26,34 +26,34 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from flows.artifacts import create_artifacts, create_unchanged_artifact
-from flows.cluster import with_cluster_of_flow
-from flows.gpu import device_slot
-from flows.lost_signals import signals_are_heard_by_flow
-from flows.progress import ProgressReporter
-from flows.refusals import log_in_one_line
-from flows.retries import gpu_may_be_free, worth_retrying
-from mbe_stage.compile_ahead import summed
 from mbe_stage.errors import StageError
+from mbe_stage.flows.artifacts import create_artifacts, create_unchanged_artifact
+from mbe_stage.flows.cluster import with_cluster_of_flow
+from mbe_stage.flows.gpu import device_slot
+from mbe_stage.flows.lost_signals import signals_are_heard_by_flow
+from mbe_stage.flows.progress import ProgressReporter
+from mbe_stage.flows.refusals import log_in_one_line
+from mbe_stage.flows.retries import gpu_may_be_free, worth_retrying
+from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
+from mbe_stage.pipeline.cli.terminal import visible
+from mbe_stage.pipeline.config.model import Config, load_config
+from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted
+from mbe_stage.pipeline.execution.job import edges_read, stage
+from mbe_stage.pipeline.execution.steps import find_unchanged
+from mbe_stage.pipeline.execution.tier_fallback import OnProgress, noting_the_beginning, on_a_tier_that_fits
+from mbe_stage.pipeline.execution.tiers import Tier, tier_named
+from mbe_stage.pipeline.execution.unfinished import room_to_resume, why_not_resumed
+from mbe_stage.pipeline.problems.derived_inputs import inputs_of
+from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.problems.result_text import found, passing, told_of_run, values
+from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
+from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, Staging
+from mbe_stage.pipeline.stores.address import STANDARD_INPUT
+from mbe_stage.pipeline.stores.local_copies import address_of, local_path
+from mbe_stage.pipeline.stores.open_store import store_at, whole_run
+from mbe_stage.pipeline.stores.protocol import Store
+from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, wants_outlook
-from pipeline.clean.facts import InputFacts, facts_of
-from pipeline.config import Config, load_config
-from pipeline.derived_inputs import inputs_of
-from pipeline.errors import ConfigError, DeviceMemoryExhausted
-from pipeline.installed_publications import derived_of
-from pipeline.job import edges_read, stage
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.publish import JOURNAL_NAME, Staging
-from pipeline.steps import find_unchanged
-from pipeline.stores.address import STANDARD_INPUT
-from pipeline.stores.mirror import address_of, local_path
-from pipeline.stores.places import store_at, whole_run
-from pipeline.stores.protocol import Store
-from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
-from pipeline.terminal import visible
-from pipeline.tiers import Tier, tier_named
-from pipeline.told import found, passing, told_of_run, values
-from pipeline.unfinished import room_to_resume, why_not_resumed
 
 __all__ = [
     "Ending",
@@ -389,6 +389,6 @@ def _result(run_dir: str | Path, manifest: Manifest, unchanged: bool) -> dict[st
 
 
 if __name__ == "__main__":
-    from flows.command import main
+    from mbe_stage.flows.command import main
 
     main("enumerate")

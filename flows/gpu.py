@@ -17,10 +17,10 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-from flows.server import has_lasting_server
-from pipeline.errors import PublishError
-from pipeline.locks import locked
-from pipeline.tiers import Tier
+from mbe_stage.flows.server import has_lasting_server
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.tiers import Tier
+from mbe_stage.pipeline.publish.locks import locked
 
 __all__ = ["device_limit_name", "device_slot"]
 

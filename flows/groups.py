@@ -13,13 +13,13 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows import enumerate as bicliques
-from flows.enumerate import run_as_flow
-from pipeline.config import Config
-from pipeline.groups.nothing import nothing_significant
-from pipeline.manifest import Manifest
-from pipeline.stores.mirror import local_path
-from pipeline.wording import plural
+from mbe_stage.flows import enumerate as bicliques
+from mbe_stage.flows.enumerate import run_as_flow
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.stores.local_copies import local_path
+from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.wording import plural
 
 __all__ = ["NOTHING_SIGNIFICANT", "configure", "find_groups_flow"]
 
@@ -114,6 +114,6 @@ def _incomplete(manifest: Manifest) -> str:
 
 
 if __name__ == "__main__":
-    from flows.command import main
+    from mbe_stage.flows.command import main
 
     main("groups")

@@ -1,7 +1,8 @@
 """SIGHUP becomes SIGTERM, and that and Ctrl-C are heard: they wait while nobody could, and come again where nobody did.
 
 Handlers raise, wherever the main thread happens to be. Within Numba that becomes another error or crashes the process:
-a flow has Prefect's handler of SIGTERM wait (`pipeline.signals.PatientHandler`). In a finaliser, a callback that C code
+a flow has Prefect's handler of SIGTERM wait (`pipeline.execution.signals.PatientHandler`). In a finaliser, a
+callback that C code
 calls, or an `isinstance` within pydantic it is dropped, with a word or without, and the run goes on as if nothing had
 been said: the signal is sent again. While Prefect makes a task run, it fails at noting the crash, and raises that
 failure instead: what was raised first comes out.
@@ -22,7 +23,7 @@ from typing import Any, cast
 from prefect.exceptions import TerminationSignal
 from prefect.utilities import engine
 
-from pipeline.signals import PatientHandler
+from mbe_stage.pipeline.execution.signals import PatientHandler
 
 __all__ = ["lost_signals_come_again", "sighup_is_sigterm", "signals_are_heard_by_flow", "what_ends_comes_out"]
 
@@ -143,7 +144,7 @@ def _watch(reader: int) -> None:
 def _is_dealt_with(number: int) -> bool:
     """Whether the main thread is in a handler or a clean-up of what the signal raised, or of what came out of that.
 
-    Or a handler has put the signal off (`pipeline.grace`).
+    Or a handler has put the signal off (`pipeline.execution.sigterm_checkpoint`).
     """
     handler = signal.getsignal(number)
     if isinstance(handler, PatientHandler) and handler.has_postponed(number):

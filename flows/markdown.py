@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.compared import Comparison
-from pipeline.installed_publications import derived_of, publication_of
-from pipeline.manifest import Manifest
-from pipeline.report.markdown import code, code_cell, members, table, text
-from pipeline.stores.address import is_address
-from pipeline.stores.mirror import address_of
-from pipeline.told import found, told_of_run
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.problems.result_text import found, told_of_run
+from mbe_stage.pipeline.publish.changes import Comparison
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report.markdown import code, code_cell, members, table, text
+from mbe_stage.pipeline.stores.address import is_address
+from mbe_stage.pipeline.stores.local_copies import address_of
 
 __all__ = ["code", "code_cell", "report_markdown", "since_markdown", "text"]
 

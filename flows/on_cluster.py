@@ -10,7 +10,7 @@ import os
 
 from prefect_dask import DaskTaskRunner
 
-from flows.enumerate import enumerate_bicliques_flow
+from mbe_stage.flows.enumerate import enumerate_bicliques_flow
 
 __all__ = ["enumerate_on_cluster_flow"]
 

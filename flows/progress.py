@@ -15,7 +15,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectException
 
 from mbe_stage.bicliques.enumerate import Progress
-from pipeline.wording import found_text, left_text, percent_text
+from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 
 __all__ = ["PROGRESS_KEY", "ProgressReporter", "describe", "shown_share"]
 
@@ -29,7 +29,7 @@ def describe(progress: Progress, counted: str = "bicliques") -> str:
     --------
     >>> describe(Progress(n_found=3_000_000, work_done=0.25, seconds=2.0))
     '3,000,000 bicliques in 2 s (1,500,000 a second), 25 % of the work by a guess'
-    >>> from mbe_stage.outlook import Outlook
+    >>> from mbe_stage.forecast import Outlook
     >>> outlook = Outlook(11_000_000, 12_034_567, 13_000_000)
     >>> describe(Progress(3_000_000, 0.9, 60.0, expected=outlook, share=0.25, seconds_left=180.0))
     '3,000,000 of about 12,000,000 bicliques in 60 s (50,000 a second), 25 %, 3 min left'

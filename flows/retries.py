@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task
 
 from mbe_stage.errors import StageError
-from pipeline.errors import DeviceMemoryExhausted
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted
 
 __all__ = ["gpu_may_be_free", "may_pass", "worth_retrying"]
 

@@ -29,7 +29,7 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from pipeline.errors import ConfigError
+from mbe_stage.pipeline.errors import ConfigError
 
 __all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_server", "scheduling_api"]
 

@@ -12,7 +12,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import Artifact, State, TaskRun
 
-from pipeline.wording import percent_text
+from mbe_stage.pipeline.wording import percent_text
 
 __all__ = ["artifact_text", "tasks_text", "transcript"]
 

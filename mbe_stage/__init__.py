@@ -38,13 +38,7 @@ if TYPE_CHECKING:
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.graphs.undirected import UndirectedCSR
     from mbe_stage.options import Execution
-    from mbe_stage.pq_counts.count import (
-        PqLocalCounts,
-        count_pq_bicliques,
-        count_pq_into,
-        pq_local_counts,
-        pq_table,
-    )
+    from mbe_stage.pq_counts.count import PqLocalCounts, count_pq_bicliques, count_pq_into, pq_local_counts, pq_table
     from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import PqBlock, PqSink
     from mbe_stage.tasks import Task

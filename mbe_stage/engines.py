@@ -7,14 +7,14 @@ importing the package never touches a GPU library. Every engine module has
 - ``device(execution) -> str``: what it runs on, for the run's facts;
 - ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: what `run` needs compiled for such a query and
   detail, and without them for any; empty where nothing is compiled. Whoever runs an engine compiles these first, in
-  view, several side by side, and does not count the time as enumerating (`mbe_stage.compile_ahead`);
+  view, several side by side, and does not count the time as enumerating (`mbe_stage.runtime.compile_ahead`);
 - ``tasks_of(graph, query, n) -> list of Task``: all of the work in at most `n` pieces of similar cost;
 - ``run(graph, query, execution, detail, tasks=None) -> Iterator[block]``: the work, or some tasks of it; closing the
   iterator stops it. Disjoint tasks give disjoint results, and all of them everything.
 
 Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory. Where
-``TAKES_BARRIER`` is there and true, both take a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what they
-mark barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
+``TAKES_BARRIER`` is there and true, both take a keyword ``barrier`` (`mbe_stage.search.cpu.pool.Barrier`), and what
+they mark barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
 ``prepare(graph, query)`` is there, ``run`` takes what it gives as a keyword ``prepared``: who does several parts of a
 search does once what comes before any. Where ``ENDS_ITSELF`` is there and true, ``run`` looks at the time limit itself,
 and hands over what it has by then.
@@ -27,10 +27,10 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.problem import Problem, problem_named
+from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.tasks import Task
 
 __all__ = [

@@ -106,7 +106,7 @@ class DerivedOutput:
     publication: str
 
 
-OUTPUTS = {"groups": DerivedOutput("groups", "bicliques", "pipeline.outputs.groups.publication:PUBLICATION")}
+OUTPUTS = {"groups": DerivedOutput("groups", "bicliques", "mbe_stage.pipeline.problems.groups.publication:PUBLICATION")}
 
 
 def problem_names() -> tuple[str, ...]:

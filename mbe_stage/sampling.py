@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.forecast import Outlook
 from mbe_stage.options import Execution
-from mbe_stage.outlook import Outlook
 from mbe_stage.problem import Problem
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["CORES_SHARE", "SAMPLED_ENGINE", "SPENT", "Sampler", "outlook_beside", "paced", "sampler_of"]
 

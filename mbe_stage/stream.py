@@ -10,16 +10,16 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from mbe_stage.compile_ahead import compile_ahead, summed
-from mbe_stage.course import Checkpoints, Course, Limits, ending
 from mbe_stage.engines import AUTO, Engine, choose_engine, choose_next_engine
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
+from mbe_stage.forecast import Forecast, Outlook, seconds_left
 from mbe_stage.options import Execution
-from mbe_stage.outlook import Forecast, Outlook, seconds_left
 from mbe_stage.problem import Problem
+from mbe_stage.run_limits import Checkpoints, Course, Limits, ending
 from mbe_stage.runners import devices, local
 from mbe_stage.runners.parts import Part
 from mbe_stage.runners.waiting import Waiting
+from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 

@@ -5,14 +5,21 @@ A name is imported from its module when it is first asked for: `mbe --help` need
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than everything here
 if TYPE_CHECKING:
-    from pipeline.config import Config, ExecutionConfig, InputConfig, OutputConfig, QueryConfig, load_config
-    from pipeline.edges import EdgeData, InputColumn, InputFacts
-    from pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
-    from pipeline.groups.of_run import regroup
-    from pipeline.job import CountResult, RunResult, count, run
-    from pipeline.manifest import Manifest, read_manifest
-    from pipeline.publish import RunStore, resolve_run
-    from pipeline.stores.places import opened_run, store_at
+    from mbe_stage.pipeline.config.model import (
+        Config,
+        ExecutionConfig,
+        InputConfig,
+        OutputConfig,
+        QueryConfig,
+        load_config,
+    )
+    from mbe_stage.pipeline.edges import EdgeData, InputColumn, InputFacts
+    from mbe_stage.pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
+    from mbe_stage.pipeline.execution.job import CountResult, RunResult, count, run
+    from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
+    from mbe_stage.pipeline.publish.run_store import RunStore, resolve_run
+    from mbe_stage.pipeline.stores.open_store import opened_run, store_at
+    from mbe_stage.pipeline.views.regroup import regroup
 
 __all__ = [
     "Config",
@@ -44,17 +51,21 @@ __all__ = [
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
-    "config": ("Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config"),
+    "config.model": ("Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config"),
     "edges": ("EdgeData", "InputColumn", "InputFacts"),
     "errors": ("ConfigError", "InputError", "PipelineError", "PublishError", "VerificationError"),
-    "groups.of_run": ("regroup",),
-    "job": ("CountResult", "RunResult", "count", "run"),
-    "manifest": ("Manifest", "read_manifest"),
-    "publish": ("RunStore", "resolve_run"),
-    "stores.places": ("opened_run", "store_at"),
+    "views.regroup": ("regroup",),
+    "execution.job": ("CountResult", "RunResult", "count", "run"),
+    "publish.manifest": ("Manifest", "read_manifest"),
+    "publish.run_store": ("RunStore", "resolve_run"),
+    "stores.open_store": ("opened_run", "store_at"),
 }
 
-if not TYPE_CHECKING:
+if __name__ == "pipeline":  # a checkout, by its old name
+    from tools.old_names import forward
+
+    forward("pipeline")
+elif not TYPE_CHECKING:
     from mbe_stage.lazy_names import lazy
 
     __getattr__, __dir__ = lazy(__name__, _NAMES, __all__)

@@ -1,7 +1,7 @@
 """Counting and writing, timed: each graph in a process of its own, so that its peak memory is its own.
 
-``python -m pipeline.bench count|write|both FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph in this
-process and prints one JSON object.
+``python -m mbe_stage.pipeline.bench count|write|both FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph
+in this process and prints one JSON object.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mbe_stage.errors import EngineUnavailable, StageError
-from pipeline.config import Config
-from pipeline.errors import InputError, PipelineError, PublishError, exit_code
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import InputError, PipelineError, PublishError, exit_code
 
 __all__ = [
     "CountTimes",
@@ -220,9 +220,9 @@ def measure_count(
     """
     from mbe_stage.bicliques.enumerate import RunFacts, enumerate_into
     from mbe_stage.bicliques.results import CountSink
-    from pipeline.ingest import ingest
-    from pipeline.job import count
-    from pipeline.manifest import peak_memory_bytes
+    from mbe_stage.pipeline.execution.ingest import ingest
+    from mbe_stage.pipeline.execution.job import count
+    from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 
     config = _config(path, threads, engine)
     count(config, _warm_up_edges())
@@ -255,8 +255,8 @@ def measure_write(
     path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto", spend_seconds: float = math.inf
 ) -> WriteTimes:
     """Publish every maximal biclique of one graph from this process, several times; parameters as `measure_count`."""
-    from pipeline.job import run
-    from pipeline.manifest import Manifest
+    from mbe_stage.pipeline.execution.job import run
+    from mbe_stage.pipeline.publish.manifest import Manifest
 
     def once(source: Any = None) -> tuple[float, Manifest]:
         with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
@@ -342,7 +342,7 @@ def _in_fresh_process(
     """
     arguments = [what, str(path), str(threads), str(repeats), engine, str(spend_seconds)]
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.bench", *arguments],
+        [sys.executable, "-m", "mbe_stage.pipeline.bench", *arguments],
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,6 @@
 """Clean edges with dense ids: what ingestion hands to everything after it, by its public names."""
 
-from pipeline.backends.arrow.edges import EdgeData
-from pipeline.clean.facts import InputColumn, InputFacts, UndirectedFacts
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.clean.facts import InputColumn, InputFacts, UndirectedFacts
 
 __all__ = ["EdgeData", "InputColumn", "InputFacts", "UndirectedFacts"]

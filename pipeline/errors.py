@@ -27,8 +27,8 @@ from mbe_stage.errors import (
     MemoryBudgetExceeded,
     StageError,
 )
-from pipeline.leaving import ENDINGS
-from pipeline.signals import signal_of
+from mbe_stage.pipeline.cli.early_exit import ENDINGS
+from mbe_stage.pipeline.execution.signals import signal_of
 
 __all__ = [
     "EXIT_CODES",

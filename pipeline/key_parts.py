@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from pipeline.config import Config
+from mbe_stage.pipeline.config.model import Config
 
 __all__ = ["day_of", "has_parts", "key_parts", "key_text"]
 

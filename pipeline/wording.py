@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, log10
 
-from mbe_stage.outlook import Outlook
+from mbe_stage.forecast import Outlook
 
 __all__ = ["bytes_text", "found_bytes_text", "found_text", "left_text", "percent_text", "plural", "rough_number"]
 __all__ += ["seconds_text"]

@@ -89,8 +89,8 @@ smaller_sides = tests.toys.smaller_sides.output:OUTPUT
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The toys as an installed package, as far as its entry points go: the folder that has them."""
+    from mbe_stage.pipeline.problems.installed import forget_publications
     from mbe_stage.problem import forget
-    from pipeline.installed_publications import forget_publications
 
     def look_again() -> None:
         forget()

@@ -20,7 +20,7 @@ from benchmarks.groups.planted import plant
 from benchmarks.groups.swaps import swapped
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups.short_list import RankBy
-from pipeline import Config, run
+from mbe_stage.pipeline import Config, run
 
 SIDES = ("left", "right")
 

@@ -49,9 +49,9 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pipeline.bench import CountTimes, WriteTimes, measure_count
+from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pq_counts.query import PqQuery
-from pipeline.bench import CountTimes, WriteTimes, measure_count
-from pipeline.errors import InputError
 
 # Davis, Gardner and Gardner 1941, as 18 women's events.
 DAVIS = (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.manifest import read_manifest
-from pipeline.top import Biclique
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.views.top import Biclique
 from tests.patience import begun, output_of
 
 ROOT = Path(__file__).parents[1]

@@ -154,7 +154,7 @@ def test_parts_of_the_minute() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code", "begins"),
-    [(["-m", "flows.enumerate"], 4, "error: "), (["-c", "import flows.enumerate"], 1, "Traceback")],
+    [(["-m", "mbe_stage.flows.enumerate"], 4, "error: "), (["-c", "import mbe_stage.flows.enumerate"], 1, "Traceback")],
 )
 def test_flows_without_prefect_say_what_to_install(
     arguments: list[str], code: int, begins: str, tmp_path: Path

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 LONGEST = 60  # lines without the docstring
 MOST_ARGUMENTS = 10
 MOST_UNEXPLAINED = 5  # arguments that need no Parameters section
-PACKAGES = ("mbe_stage", "mbe_stage.groups", "pipeline")
+PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Kernels, and commands whose arguments are their options.
 MANY_ARGUMENTS = {
     "flows/command.py flow_command": 12,
@@ -37,7 +37,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 def public() -> set[str]:
     """Paths and names of the functions and classes that the packages export."""
     return {
-        f"{package}.{module}".replace(".", "/") + f".py {name}"
+        f"{package}/{module}".replace(".", "/").replace("mbe_stage/pipeline", "pipeline") + f".py {name}"
         for package in PACKAGES
         for module, names in importlib.import_module(package)._NAMES.items()
         for name in names

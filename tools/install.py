@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _SECONDS_BETWEEN_LINES = 2.0
-_LOADED = "pipeline.show", "pipeline.report", "pipeline.verify", "mbe_stage.bicliques.engine_cpu", "scipy.sparse"
+_LOADED = (
+    "mbe_stage.pipeline.cli.show",
+    "mbe_stage.pipeline.report",
+    "mbe_stage.pipeline.verify",
+    "mbe_stage.bicliques.engine_cpu",
+    "scipy.sparse",
+)
 
 
 def main(environment: str, *requirements: str) -> int:

@@ -2,7 +2,7 @@
 
 import sys
 
-from pipeline.leaving import leave_at_signals, nothing_more_to_say
+from mbe_stage.pipeline.cli.early_exit import leave_at_signals, nothing_more_to_say
 
 if __name__ == "__main__":
     # Ctrl-C is one line from here on; what is imported next takes a second.

@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.terminal import shortened, visible
-from pipeline.top import Biclique, Conditions, largest_bicliques
+from mbe_stage.pipeline.cli.terminal import shortened, visible
+from mbe_stage.pipeline.views.top import Biclique, Conditions, largest_bicliques
 
 __all__ = ["group_table", "telling_groups"]
 

@@ -21,11 +21,11 @@ from rich.console import Console
 from examples.demo.groups import group_table, telling_groups
 from examples.demo.python_imports import environment_roots, import_graph
 from mbe_stage.errors import StageError
+from mbe_stage.pipeline import Config, RunResult, run
+from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.errors import exit_code, interruption
+from mbe_stage.pipeline.execution.signals import signal_of
 from mbe_stage.repeating import repeated
-from pipeline import Config, RunResult, run
-from pipeline.errors import exit_code, interruption
-from pipeline.signals import signal_of
-from pipeline.terminal import say
 
 console = Console()
 

@@ -1,9 +1,9 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
-into pieces of similar cost, let a pool of threads walk them (`mbe_stage.worker_pool`, `cpu.worker`, `cpu.tree`), and
-turn what they find back into the user's vertices (`cpu.twin_expansion`). What comes before the walk is the same for all
-tasks of a search: `prepare` does it once for whoever does several parts of it.
+into pieces of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`),
+and turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the steps before
+the walk: `prepare` does them once for a caller with several tasks.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_c
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.processor import device, unavailable_reason
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
+from mbe_stage.search.cpu.processor import device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
-from mbe_stage.worker_pool import Barrier, WorkerPool, pieces_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 

@@ -17,12 +17,12 @@ from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.available import unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
-from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock

@@ -22,8 +22,8 @@ import numpy as np
 from numba import njit, uint64
 
 from mbe_stage.bicliques.results import BicliqueBlock
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
 
 __all__ = [

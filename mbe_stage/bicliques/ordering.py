@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mbe_stage.bicliques.reduction import Groups, ReducedGraph
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.csr import reordered, transposed
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["compile_steps", "enumerates_left", "rows_by_degree", "task_costs", "wedge_counts"]
 

@@ -23,5 +23,5 @@ PROBLEM = Problem(
     check=_check,
     limit="max_bicliques",
     sampler="mbe_stage.bicliques.estimation.sampler",
-    publication="pipeline.outputs.bicliques.publication:PUBLICATION",
+    publication="mbe_stage.pipeline.problems.bicliques.publication:PUBLICATION",
 )

@@ -16,11 +16,11 @@ import numpy as np
 from numba import int64, njit
 
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
-from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
 
 __all__ = ["Groups", "ReducedGraph", "compile_steps", "reduce_graph"]

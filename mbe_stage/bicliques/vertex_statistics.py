@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import int64
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 
 __all__ = ["DENSE_SIZES", "SizeCounts", "VertexStatistics", "compile_steps", "long_form"]
 

@@ -2,7 +2,7 @@
 
 The order of work: take what the vertices that must be members have in common (`cliques.reduction`), order it by
 degeneracy (`cliques.ordering`), cut the roots into pieces of similar cost, and let a pool of threads walk them
-(`mbe_stage.worker_pool`, `cpu.worker`, `cpu.tree`).
+(`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mbe_stage.cliques.ordering import OrderedGraph, numbered, ordered
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
-from mbe_stage.processor import device, unavailable_reason
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
+from mbe_stage.search.cpu.processor import device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
-from mbe_stage.worker_pool import Barrier, WorkerPool, pieces_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 

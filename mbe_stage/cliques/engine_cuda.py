@@ -20,13 +20,13 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.available import unavailable_reason
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, cut
-from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.undirected import UndirectedCSR
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["OrderedGraph", "compile_steps", "degeneracy_order", "numbered", "ordered"]
 

@@ -29,6 +29,6 @@ PROBLEM = Problem(
     },
     check=_check,
     limit="max_cliques",
-    publication="pipeline.outputs.cliques.publication:PUBLICATION",
+    publication="mbe_stage.pipeline.problems.cliques.publication:PUBLICATION",
     about="Enumerate the maximal cliques of an undirected graph.",
 )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.cliques.query import CliqueQuery
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs import csr
 from mbe_stage.graphs.csr import filtered
 from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["CommonPart", "common_part", "compile_steps"]
 

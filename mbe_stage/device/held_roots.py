@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from mbe_stage.worker_pool import Barrier
+from mbe_stage.search.cpu.pool import Barrier
 
 __all__ = ["MOST_RANGES", "HoldsRoots", "begun_all_the_same", "ranges_from", "with_barriers"]
 

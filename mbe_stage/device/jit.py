@@ -1,7 +1,7 @@
 """Kernels whose machine code later processes find, with the types that they are launched with.
 
 numba-cuda's own cache compares the file of a kernel, not those of the functions that it calls: after an update old code
-would run inside new code. Hence the same cache as for what the host compiles (`mbe_stage.code_cache`), behind
+would run inside new code. Hence the same cache as for what the host compiles (`mbe_stage.runtime.code_cache`), behind
 numba-cuda's interface.
 
 The types stand beside the kernel so that it can be compiled ahead of its first launch (`compile_steps_of`), and so that
@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numba
 from numba import cuda, types
 
-from mbe_stage import code_cache
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.runtime import code_cache
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["CSR", "I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
 __all__ += ["Lists", "all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels", "step_together"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import int64
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 __all__ = ["compile_steps", "filtered", "reordered", "transposed"]
 

@@ -34,7 +34,7 @@ def as_ids(values: ArrayLike, name: str) -> np.ndarray:
         return ids.astype(np.int32)
     if not np.issubdtype(ids.dtype, np.integer):
         raise InvalidArgument(
-            f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.ingest makes them from any keys)"
+            f"{name} has dtype {ids.dtype}: expected dense integer ids (mbe_stage.pipeline makes them from any keys)"
         )
     if int(ids.min()) < 0:
         raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")

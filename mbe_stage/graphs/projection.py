@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numba import int32, int64
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["compile_steps", "projected"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 from numba import int64
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs import csr
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.csr import filtered
-from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 __all__ = ["common_neighbours", "compile_steps", "peel_to_core", "ranks", "subgraph"]
 

@@ -20,10 +20,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
 from mbe_stage.options import Execution
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 __all__ = ["begin_two_hop_degrees", "compile_steps", "two_hop_degrees", "two_hop_steps"]
 

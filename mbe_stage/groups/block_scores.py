@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import BYTES, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled, steps_of
 
 __all__ = [
     "BEST_SCORE",

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import block_scores as at
 from mbe_stage.groups import members as group_members
 from mbe_stage.groups.block_scores import Side
 from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = [
     "LOWEST",

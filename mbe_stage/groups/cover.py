@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel, log_binomials
 from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
-from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
 __all__ = ["Cover", "compile_steps", "cover"]
 

@@ -20,14 +20,14 @@ from typing import Literal
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import growth_steps
 from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import NullModel, log_binomials
-from mbe_stage.jit import steps_of
 from mbe_stage.options import Execution
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import steps_of
 
 __all__ = ["MOST_STEPS", "Grown", "GrowthSchedule", "Joining", "compile_steps", "grow"]
 

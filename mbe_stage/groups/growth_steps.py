@@ -15,7 +15,7 @@ from numba import float64, int64, types
 
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
-from mbe_stage.jit import BYTES, INTS, LONGS, compiled
+from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
 __all__ = ["N_BEST", "N_COUNTS", "Schedule", "Scratch", "Side", "ascend"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["GroupMembers", "compile_steps", "offsets_of"]
 

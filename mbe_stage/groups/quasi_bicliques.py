@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from mbe_stage.groups.null_model import UNIT
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 __all__ = ["LEAST_WEIGHT", "density_term", "edge_weight", "log_units_of"]
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import cover as covering
 from mbe_stage.groups import growth
@@ -22,6 +21,7 @@ from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.growth import GrowthSchedule, grow
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel, log_binomials
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = [
     "N_BEST",

@@ -19,12 +19,12 @@ from typing import Literal, get_args
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["RankBy", "compile_steps", "overlap_fraction", "ranked", "short_list", "without_near_copies"]
 

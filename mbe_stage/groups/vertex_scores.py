@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import float64, int64
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.null_model import UNIT, NullModel
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["MOST_STEPS", "EdgeScores", "compile_steps", "degree_percentiles", "edge_sqrt", "share_size"]
 

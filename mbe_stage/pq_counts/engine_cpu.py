@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import reduction
@@ -26,9 +25,10 @@ from mbe_stage.pq_counts.cpu.search import Search, pieces_of
 from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
-from mbe_stage.processor import device, unavailable_reason
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.search.cpu.processor import device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of, split
-from mbe_stage.worker_pool import Barrier
 
 __all__ = [
     "ENDS_ITSELF",

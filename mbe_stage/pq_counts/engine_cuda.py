@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.available import unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.jit import steps_of
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
 from mbe_stage.pq_counts.cpu.search import Search
@@ -30,8 +28,10 @@ from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import steps_of
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
-from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch

@@ -17,11 +17,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs import csr
 from mbe_stage.graphs.csr import reordered, transposed
-from mbe_stage.jit import steps_of
 from mbe_stage.pq_counts.ordering import RowLists
 from mbe_stage.pq_counts.partition_loops import (
     Core,
@@ -32,6 +30,8 @@ from mbe_stage.pq_counts.partition_loops import (
     lists_of_part,
     places_and_paths,
 )
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import steps_of
 
 __all__ = ["Core", "Fewest", "Part", "PartLists", "PartSizes", "Prices", "compile_steps", "core_of", "cut", "lists_of"]
 

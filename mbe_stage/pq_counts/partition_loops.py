@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, njit, types
 
-from mbe_stage.jit import INTS, LONGS, compiled
+from mbe_stage.runtime.jit import INTS, LONGS, compiled
 
 __all__ = ["N_SIZES", "Core", "Fewest", "PartLists", "Prices", "assign_parts", "lists_of_part", "places_and_paths"]
 

@@ -29,7 +29,7 @@ PROBLEM = Problem(
     },
     check=_check,
     limit=None,
-    publication="pipeline.outputs.pq_counts.publication:PUBLICATION",
+    publication="mbe_stage.pipeline.problems.pq_counts.publication:PUBLICATION",
     about="Count the (p, q)-bicliques, p left and q right vertices with every edge between them.",
     command="count-pq",
     passing="kinds of leaves of the search tree",

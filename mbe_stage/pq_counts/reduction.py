@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Leaves
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["Reduced", "compile_steps", "is_possible", "reduced", "to_choose", "without_search"]
 

@@ -28,10 +28,10 @@ from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
 from mbe_stage.runners.lease_work import Finished, NotKept, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
-from mbe_stage.runners.ranks import RankFacts, busy_shares
 from mbe_stage.runners.waiting import Waiting
+from mbe_stage.runners.worker_stats import RankFacts, busy_shares
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, ranges_of
-from mbe_stage.worker_pool import Barrier
 
 __all__ = ["DaskRunner"]
 

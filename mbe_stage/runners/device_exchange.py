@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mbe_stage.errors import DeviceLost
-from mbe_stage.worker_pool import Barrier
+from mbe_stage.search.cpu.pool import Barrier
 
 __all__ = ["DeviceSearch", "Exchange", "Terms"]
 

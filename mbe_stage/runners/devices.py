@@ -22,9 +22,9 @@ from mbe_stage.errors import DeviceLost, InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
 from mbe_stage.runners.device_turns import Turns
-from mbe_stage.runners.ranks import RankFacts, busy_shares
+from mbe_stage.runners.worker_stats import RankFacts, busy_shares
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
-from mbe_stage.worker_pool import Barrier
 
 __all__ = ["DeviceFacts", "DeviceRunner"]
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from mbe_stage.compile_ahead import compile_ahead, load_kept
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.runners.parts import PartFailed, PartMaker
+from mbe_stage.runtime.compile_ahead import compile_ahead, load_kept
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
-from mbe_stage.worker_pool import Barrier
 
 __all__ = [
     "Finished",

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mbe_stage.options import Execution
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
-from mbe_stage.worker_pool import Barrier
 
 __all__ = ["run"]
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.options import Execution
-    from pipeline.backends.arrow.edges import EdgeData
-    from pipeline.clean.events import Events
-    from pipeline.clean.facts import InputColumn, InputFacts
-    from pipeline.config import InputConfig
-    from pipeline.errors import InputError
+    from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+    from mbe_stage.pipeline.clean.events import Events
+    from mbe_stage.pipeline.clean.facts import InputColumn, InputFacts
+    from mbe_stage.pipeline.config.model import InputConfig
+    from mbe_stage.pipeline.errors import InputError
 
 __all__ = [
     "A_VALUE",

@@ -8,19 +8,19 @@ from functools import partial, reduce
 from operator import and_
 from typing import Any
 
-from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
-from pipeline.clean.doubts import with_doubts
-from pipeline.clean.events import events_of
-from pipeline.clean.facts import InputFacts
-from pipeline.clean.kept import KeptRows, with_lone
-from pipeline.clean.keys import number_keys, number_tuples
-from pipeline.clean.numbered import distinct_pairs
-from pipeline.clean.time_buckets import number_buckets
-from pipeline.clean.undirected import clean_undirected
-from pipeline.clean.window import in_window
-from pipeline.config import InputConfig
-from pipeline.errors import InputError, with_settings
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
+from mbe_stage.pipeline.clean.doubts import with_doubts
+from mbe_stage.pipeline.clean.events import events_of
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.clean.kept import KeptRows, with_lone
+from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
+from mbe_stage.pipeline.clean.numbered import distinct_pairs
+from mbe_stage.pipeline.clean.time_buckets import number_buckets
+from mbe_stage.pipeline.clean.undirected import clean_undirected
+from mbe_stage.pipeline.clean.window import in_window
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError, with_settings
 
 __all__ = ["clean"]
 

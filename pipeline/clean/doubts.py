@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from pipeline.clean.facts import InputFacts, column_text
-from pipeline.config import InputConfig
-from pipeline.naming import setting
+from mbe_stage.pipeline.clean.facts import InputFacts, column_text
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
 
 __all__ = ["with_doubts"]
 

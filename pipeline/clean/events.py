@@ -1,7 +1,7 @@
 """Weights and times of the rows that became edges, for outputs that say something of them.
 
 They are kept in host memory whatever the backend, 24 bytes a row, and only where an output asks for them
-(`pipeline.publication.DerivedPublication.events`).
+(`pipeline.problems.base.DerivedPublication.events`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.pipeline.backends.backend import Backend, Column
+from mbe_stage.pipeline.clean.kept import KeptRows
+from mbe_stage.pipeline.clean.time_units import unit_of, unit_words
 from mbe_stage.splitmix import finalised
-from pipeline.backends.backend import Backend, Column
-from pipeline.clean.kept import KeptRows
-from pipeline.clean.time_units import unit_of, unit_words
 
 __all__ = ["NO_TIME", "Events", "events_of"]
 

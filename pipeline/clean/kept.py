@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.backends.backend import Backend, HostNeeded, Refusal, Rows
-from pipeline.errors import InputError
+from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal, Rows
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["KeptRows", "with_lone"]
 

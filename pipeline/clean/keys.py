@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal
-from pipeline.errors import InputError
+from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["number_keys", "number_tuples"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.backends.backend import Backend
+from mbe_stage.pipeline.backends.backend import Backend
 
 __all__ = ["distinct_pairs"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pipeline.backends.backend import Backend, Refusal
-from pipeline.clean.time_units import unit_of, unit_words
-from pipeline.errors import InputError
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.backend import Backend, Refusal
+from mbe_stage.pipeline.clean.time_units import unit_of, unit_words
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["number_buckets"]
 

@@ -10,14 +10,14 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
-from pipeline.clean.doubts import with_doubts
-from pipeline.clean.facts import InputFacts, UndirectedFacts
-from pipeline.clean.kept import KeptRows
-from pipeline.clean.keys import number_keys
-from pipeline.clean.numbered import distinct_pairs
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
+from mbe_stage.pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
+from mbe_stage.pipeline.clean.doubts import with_doubts
+from mbe_stage.pipeline.clean.facts import InputFacts, UndirectedFacts
+from mbe_stage.pipeline.clean.kept import KeptRows
+from mbe_stage.pipeline.clean.keys import number_keys
+from mbe_stage.pipeline.clean.numbered import distinct_pairs
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["clean_undirected"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.backends.backend import Backend, HostNeeded, Refusal
-from pipeline.clean.time_units import AS_DATES, in_unit, moment_in, range_of, unit_of, unit_of_one, unit_words
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal
+from mbe_stage.pipeline.clean.time_units import AS_DATES, in_unit, moment_in, range_of, unit_of, unit_of_one, unit_words
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["in_window"]
 

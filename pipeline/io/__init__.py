@@ -15,26 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.compression import check_path
-from pipeline.io.measures import with_measures
-from pipeline.io.raw import Place, RawEdges
-from pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.compression import check_path
+from mbe_stage.pipeline.io.raw import Place, RawEdges
+from mbe_stage.pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
+from mbe_stage.pipeline.io.text.measures import with_measures
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
 READERS = {
-    "parquet": "pipeline.io.parquet",
-    "csv": "pipeline.io.delimited",
-    "konect": "pipeline.io.konect",
-    "snap": "pipeline.io.snap",
-    "matrix_market": "pipeline.io.matrix_market",
-    "npz": "pipeline.io.npz",
-    "fimi": "pipeline.io.fimi",
-    "json": "pipeline.io.json_text",
-    "biadjacency": "pipeline.io.biadjacency",
+    "parquet": "mbe_stage.pipeline.io.parquet",
+    "csv": "mbe_stage.pipeline.io.text.delimited",
+    "konect": "mbe_stage.pipeline.io.text.konect",
+    "snap": "mbe_stage.pipeline.io.text.konect",
+    "matrix_market": "mbe_stage.pipeline.io.matrix_market",
+    "npz": "mbe_stage.pipeline.io.npz",
+    "fimi": "mbe_stage.pipeline.io.text.fimi",
+    "json": "mbe_stage.pipeline.io.text.json_text",
+    "biadjacency": "mbe_stage.pipeline.io.text.biadjacency",
 }
 FORMATS = tuple(READERS)
 _DIRECTORY_FORMATS = ("parquet", "konect")
@@ -78,7 +78,7 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         The input is not there, is not in the format, or has not the columns asked for.
     """
     if is_object(source):
-        from pipeline.io.memory import read_object
+        from mbe_stage.pipeline.io.memory import read_object
 
         _refuse_what_does_not_apply(FoundInput(Path("memory"), "memory"), config)
         return with_measures(read_object(source, config), config)
@@ -150,12 +150,12 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _format(path: Path, config: InputConfig) -> str:
-    from pipeline.io.foreign import refuse_foreign
+    from mbe_stage.pipeline.io.foreign import refuse_foreign
 
     check_path(path)
     refuse_foreign(path, config)
     if config.format == "auto":
-        from pipeline.io.detect import detect_format
+        from mbe_stage.pipeline.io.detect import detect_format
 
         return detect_format(path, config)
     if path.is_dir() and config.format not in _DIRECTORY_FORMATS:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.errors import InputError
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["check_path", "kind_of", "open_bytes", "open_konect", "plain_name", "read_all"]
 

@@ -10,15 +10,23 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io import compression, parquet
-from pipeline.io.dialect import MARKS, SEPARATOR_LINE, WHITESPACE, agreeing, names_rows, split_rows, uniform_delimiters
-from pipeline.io.json_text import is_json
-from pipeline.io.layout import rising
-from pipeline.io.raw import shortened
-from pipeline.io.text import Sample, encoding_of, not_in_encoding, read_sample
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import compression, parquet
+from mbe_stage.pipeline.io.raw import shortened
+from mbe_stage.pipeline.io.text.decoding import Sample, encoding_of, not_in_encoding, read_sample
+from mbe_stage.pipeline.io.text.dialect import (
+    MARKS,
+    SEPARATOR_LINE,
+    WHITESPACE,
+    agreeing,
+    names_rows,
+    split_rows,
+    uniform_delimiters,
+)
+from mbe_stage.pipeline.io.text.json_text import is_json
+from mbe_stage.pipeline.io.text.layout import rising
 
 __all__ = ["detect_format"]
 

@@ -12,10 +12,10 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io import compression
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import compression
 
 __all__ = ["refuse_foreign"]
 
@@ -23,10 +23,11 @@ _HEAD = 64 << 10
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _PARQUET = "import pyarrow as p, pyarrow.parquet as q; {}q.write_table({}, OUT.parquet)"
 _PAIRS = _PARQUET.replace("{}q", "q").format("p.table(dict(zip(['left', 'right'], zip(*e))))")
-_GRAPH = "import networkx as n; from pipeline.config import InputConfig as C; from pipeline.io import read_edges as r; "
+_GRAPH = "import networkx as n; from mbe_stage.pipeline import InputConfig as C; "
+_GRAPH += "from mbe_stage.pipeline.io import read_edges as r; "
 _GRAPH += _PARQUET.replace("{}", "", 1).replace("{}", "r(C(), {}).table")
 _ARROW = _PARQUET.format(
-    "from pipeline.backends.arrow.keys import as_plain as a; t = p.ipc.OPEN(open(FILE, 'rb')).read_all(); ",
+    "from mbe_stage.pipeline.backends.arrow.keys import as_plain as a; t = p.ipc.OPEN(open(FILE, 'rb')).read_all(); ",
     "p.table([a(c) for c in t.columns], t.column_names)",
 )
 _SQLITE = (

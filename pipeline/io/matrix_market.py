@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse
 from scipy import io as scipy_io
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.compression import open_bytes
-from pipeline.io.raw import RawEdges, shortened
-from pipeline.io.sparse import matrix_edges
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.compression import open_bytes
+from mbe_stage.pipeline.io.raw import RawEdges, shortened
+from mbe_stage.pipeline.io.sparse import matrix_edges
 
 __all__ = ["read"]
 

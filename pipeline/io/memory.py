@@ -6,19 +6,110 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse
+from polars import selectors
 
 from mbe_stage.graphs.given import are_edges
-from pipeline import lack_of_memory
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.biadjacency import matrix_of_table
-from pipeline.io.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
-from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
-from pipeline.io.sparse import matrix_edges
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.sparse import matrix_edges
+from mbe_stage.pipeline.io.text.biadjacency import matrix_of_table
+from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
 
 __all__ = ["read_object"]
+
+
+def polars_table(frame: Any, config: InputConfig) -> pa.Table:
+    """Return the frame as an Arrow table; of columns that are not chosen, nulls stand below the first rows.
+
+    Raises
+    ------
+    InputError
+        The query of a lazy frame fails, a column is not there, or Arrow has no type for it.
+    """
+    try:
+        names = frame.collect_schema().names()
+        positions = set(range(len(names)))
+        if config.format != "biadjacency":
+            positions = set(choose_columns(names, config, "memory:polars").values())
+        chosen = [names[position] for position in positions]
+        taken = frame.lazy().select(selectors.by_name(chosen)).collect()
+        columns = {name: _column(taken[name]) for name in chosen}
+    except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, OSError) as error:
+        lack_of_memory.pass_on(error)
+        raise InputError.at(
+            "memory:polars",
+            found=f"a frame that Arrow cannot take ({' '.join(str(error).split())})",
+            expected="a query that succeeds, and columns of integers or text",
+            remedy="check frame.lazy().collect(), and convert other columns, for example with "
+            ".map_elements(str, polars.String)",
+        ) from None
+    for name in names:
+        if name not in columns:
+            columns[name] = _first_rows(frame, name, taken.height, config)
+    return pa.Table.from_arrays([columns[name] for name in names], names=names)
+
+
+def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.ChunkedArray:
+    """What `refuse_matrix_table` looks at of a column that is not read; only nulls where it cannot be read."""
+    unread = pa.chunked_array([pa.nulls(height)])
+    if config.names_columns:
+        return unread
+    try:
+        head = _column(frame.lazy().select(selectors.by_name(name)).head(MATRIX_SAMPLE).collect()[name])
+        return pa.chunked_array([*head.chunks, pa.nulls(height - len(head), head.type)])
+    except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, OSError) as error:
+        lack_of_memory.pass_on(error)
+        return unread
+
+
+def _column(values: Any) -> pa.ChunkedArray:
+    if values.dtype == polars.Object:
+        # It would hand over the addresses of the objects.
+        raise TypeError(f"column {values.name!r} holds Python objects")
+    if str(values.dtype) in ("Int128", "UInt128"):
+        # Arrow has no integers of 128 bits: they become the first of int64 and decimals that holds them.
+        fits = values.drop_nulls().is_between(-(2**63), 2**63 - 1).all()
+        values = values.cast(polars.Int64 if fits else polars.Decimal(38, 0))
+    return pa.chunked_array(values)
+
+
+def read_cugraph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
+    """A table of `left`, `right` and the other columns of the graph's edge list; how many rows are no edges.
+
+    These come last, each a loop that stands for a vertex without an edge.
+
+    Raises
+    ------
+    InputError
+        Edges between two sides are asked for, which such a graph does not tell.
+    """
+    if not config.is_undirected:
+        raise InputError.at(
+            "memory:cugraph",
+            found="a cuGraph graph, which does not say on which side a vertex is",
+            expected="a table of edges",
+            remedy="pass its edges as a cuDF frame",
+        )
+    edges = graph.view_edge_list().to_arrow(preserve_index=False)
+    first, second, *others = edges.columns
+    nodes = graph.nodes().to_arrow()
+    ends = pa.chunked_array([*first.chunks, *second.chunks], first.type)
+    alone = nodes.filter(pc.invert(pc.is_in(nodes, value_set=ends.combine_chunks())))
+    columns = {"left": _followed(first, alone), "right": _followed(second, alone)}
+    for name, values in zip(edges.column_names[2:], others, strict=True):
+        columns[name] = _followed(values, pa.nulls(len(alone), values.type))
+    return pa.table(columns), len(alone)
+
+
+def _followed(values: pa.ChunkedArray, more: pa.Array) -> pa.ChunkedArray:
+    return pa.chunked_array([*values.chunks, more.cast(values.type)], values.type)
+
 
 _PAIR_NAMES = ("left", "right", "weight", "timestamp")
 # Columns are known by their place alone.
@@ -54,12 +145,10 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         return matrix_edges(source, "memory:scipy", "memory", config, first=0)
     if "networkx" in modules and hasattr(source, "nodes"):
         # Only who passes such a graph has networkx; it is no dependency.
-        from pipeline.io.networkx_graph import read_graph
+        from mbe_stage.pipeline.io.networkx_graph import read_graph
 
         return _of_graph(read_graph(source, config), "networkx", config)
     if "cugraph" in modules and hasattr(source, "view_edge_list"):
-        from pipeline.io.cugraph_graph import read_graph as read_cugraph
-
         return _of_graph(read_cugraph(source, config), "cugraph", config)
     if "pandas" in modules and hasattr(source, "columns"):
         table = _from_pandas(source)
@@ -72,9 +161,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         if not config.names_columns and _is_matrix(source):
             raise refuse_matrix("memory:numpy", f"an array of 0s and other values of shape {source.shape}")
     if "polars" in modules and hasattr(source, "collect_schema"):
-        from pipeline.io.polars_frame import as_table
-
-        return _table(as_table(source, config), "polars", config)
+        return _table(polars_table(source, config), "polars", config)
     if isinstance(source, tuple | np.ndarray):
         return _table(_from_arrays(source), "numpy", config)
     if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_frame") and not hasattr(source, "chunks"):

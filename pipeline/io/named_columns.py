@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io import compression, reading
-from pipeline.io.raw import RawEdges
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import compression, reading
+from mbe_stage.pipeline.io.raw import RawEdges
 
 __all__ = ["read_named_columns"]
 
@@ -70,10 +70,10 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
             )
         compression.check_path(path)
         if path.is_dir() or _is_parquet(path, setting_name):
-            from pipeline.io import parquet
+            from mbe_stage.pipeline.io import parquet
 
             return parquet.read(path, InputConfig(), choose)
-        from pipeline.io import delimited
+        from mbe_stage.pipeline.io.text import delimited
 
         return delimited.read(path, InputConfig(header=True), choose)
 

@@ -11,10 +11,10 @@ from typing import Any
 import networkx as nx
 import pyarrow as pa
 
-from pipeline import lack_of_memory
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.raw import shortened
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.raw import shortened
 
 __all__ = ["read_graph"]
 

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from pipeline import lack_of_memory
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.compression import read_all
-from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
-from pipeline.io.sparse import matrix_edges
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.compression import read_all
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.sparse import matrix_edges
 
 __all__ = ["read"]
 

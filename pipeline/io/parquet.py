@@ -17,15 +17,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from pipeline import lack_of_memory
-from pipeline.backends.arrow.keys import plain_type
-from pipeline.clean.facts import written_integer
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.compression import read_all
-from pipeline.io.layout import refuse_matrix_table
-from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.arrow.keys import plain_type
+from mbe_stage.pipeline.clean.facts import written_integer
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.compression import read_all
+from mbe_stage.pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.text.layout import refuse_matrix_table
 
 __all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
 

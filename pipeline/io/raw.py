@@ -8,11 +8,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from pipeline.backends.backend import key_roles
-from pipeline.clean.facts import InputColumn
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.naming import did_you_mean, setting
+from mbe_stage.pipeline.backends.backend import key_roles
+from mbe_stage.pipeline.clean.facts import InputColumn
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
+from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "listing", "refuse_several"]
 __all__ += ["refuse_two_sets", "shortened"]

@@ -23,11 +23,11 @@ from typing import Any
 import pyarrow as pa
 
 from mbe_stage.errors import StageError
-from pipeline import lack_of_memory
-from pipeline.errors import InputError
-from pipeline.io.raw import Place, RawEdges, listing
-from pipeline.naming import setting
-from pipeline.stores.address import STANDARD_INPUT, is_address, place_of
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.raw import Place, RawEdges, listing
+from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, place_of
 
 __all__ = ["are_places", "at_hand", "files_of", "joined_names", "one_format", "one_table"]
 
@@ -79,7 +79,7 @@ def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
             if meant == STANDARD_INPUT:
                 copy, name = _copy_of(sys.stdin), _CALLED
             elif is_address(meant):
-                from pipeline.stores.remote_input import fetched_input
+                from mbe_stage.pipeline.stores.remote_input import fetched_input
 
                 copy, mirror = stack.enter_context(fetched_input(str(meant)))
                 name = mirror.named(copy)
@@ -131,7 +131,7 @@ def files_of(path: Path, format_name: str) -> list[Path]:
 
 def _inside(path: Path, format_name: str) -> list[Path]:
     """The files of a directory of text files; of all else the path itself."""
-    from pipeline.io.parquet import data_files
+    from mbe_stage.pipeline.io.parquet import data_files
 
     if format_name in ("parquet", "konect") or not path.is_dir() or data_files(path):
         return [path]

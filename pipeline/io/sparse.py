@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
 
 __all__ = ["matrix_edges"]
 

@@ -12,7 +12,7 @@ def get_info() -> dict[str, Any]:
     return {
         "backend_name": "mbe",
         "project": "mbe-stage",
-        "package": "pipeline",
+        "package": "mbe_stage",
         "short_summary": "Maximal cliques on all cores, or a GPU.",
         "functions": {
             "find_cliques": {

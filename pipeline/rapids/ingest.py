@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.backends.cudf.backend import CudfBackend
-from pipeline.backends.cudf.edges import DeviceEdges
-from pipeline.config import InputConfig
-from pipeline.ingest import ingest as ingest_with
+from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest as ingest_with
 
 __all__ = ["ingest"]
 
@@ -17,16 +17,16 @@ def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
     ----------
     config : InputConfig
     source : object, optional
-        Taken instead of `config.path`: a `cudf.DataFrame`, or whatever `pipeline.ingest.ingest` takes.
+        Taken instead of `config.path`: a `cudf.DataFrame`, or whatever `pipeline.execution.ingest.ingest` takes.
 
     Returns
     -------
     DeviceEdges
-        The same edges, keys and facts as `pipeline.ingest.ingest` gives.
+        The same edges, keys and facts as `pipeline.execution.ingest.ingest` gives.
 
     Raises
     ------
     InputError
-        As `pipeline.ingest.ingest`, or there are more rows than a cuDF column holds.
+        As `pipeline.execution.ingest.ingest`, or there are more rows than a cuDF column holds.
     """
     return ingest_with(config, source, CudfBackend())

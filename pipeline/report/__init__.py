@@ -7,6 +7,6 @@ pages that show no files. `cliques` is what is shown of cliques, `pq_counts` of 
 `heat_grid` draws for bicliques and counts.
 """
 
-from pipeline.report.page import write_report
+from mbe_stage.pipeline.report.page import write_report
 
 __all__ = ["write_report"]

@@ -8,22 +8,22 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from pipeline.manifest import Manifest
-from pipeline.near_copies import Distinct, affordable, distinct_of, largest_distinct
-from pipeline.publication import Page, PageSection
-from pipeline.reading import has_bicliques
-from pipeline.report import sections
-from pipeline.report.asked import conditions, right_key, side_name
-from pipeline.report.charts import degree_plot
-from pipeline.report.explain import explanation, ladder
-from pipeline.report.heat_map import heat_map
-from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
-from pipeline.report.wording import count
-from pipeline.top import Biclique, Conditions
-from pipeline.wording import percent_text, plural
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.reading import has_bicliques
+from mbe_stage.pipeline.report import sections
+from mbe_stage.pipeline.report.charts import degree_plot
+from mbe_stage.pipeline.report.explain import explanation, ladder
+from mbe_stage.pipeline.report.heat_map import heat_map
+from mbe_stage.pipeline.report.request import conditions, right_key, side_name
+from mbe_stage.pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
+from mbe_stage.pipeline.report.wording import count
+from mbe_stage.pipeline.views.near_copies import Distinct, affordable, distinct_of, largest_distinct
+from mbe_stage.pipeline.views.top import Biclique, Conditions
+from mbe_stage.pipeline.wording import percent_text, plural
 
 if TYPE_CHECKING:
-    from pipeline.outputs.bicliques.largest import Largest
+    from mbe_stage.pipeline.problems.bicliques.largest import Largest
 
 __all__ = ["page"]
 
@@ -63,7 +63,7 @@ _VERTICES = Template(
 
 
 def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = None) -> Page:
-    """The page of a run of bicliques; see `pipeline.publication.Publication`.
+    """The page of a run of bicliques; see `pipeline.problems.base.Publication`.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class _Largest:
             if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
                 return found
         on_both = Conditions(min_left=fewest, min_right=fewest)
-        from pipeline.stores.part_objects import fetch_missing
+        from mbe_stage.pipeline.stores.part_objects import fetch_missing
 
         fetch_missing(self.run_path)
         return largest_distinct(self.run_path, self.top, conditions=on_both, most=most)

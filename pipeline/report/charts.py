@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline.report.scales import LogAxis
-from pipeline.report.tables import SideSummary
-from pipeline.report.wording import compact
-from pipeline.wording import plural
+from mbe_stage.pipeline.report.scales import LogAxis
+from mbe_stage.pipeline.report.tables import SideSummary
+from mbe_stage.pipeline.report.wording import compact
+from mbe_stage.pipeline.wording import plural
 
 __all__ = ["degree_plot", "svg", "thinned"]
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.manifest import Manifest
-from pipeline.outputs.cliques.rows import Clique, largest_cliques
-from pipeline.publication import Page, PageSection
-from pipeline.report import sections
-from pipeline.report.asked import conditions
-from pipeline.report.wording import count, key, percent
-from pipeline.wording import plural
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.problems.cliques.rows import Clique, largest_cliques
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report import sections
+from mbe_stage.pipeline.report.request import conditions
+from mbe_stage.pipeline.report.wording import count, key, percent
+from mbe_stage.pipeline.wording import plural
 
 __all__ = ["page"]
 
@@ -32,7 +32,7 @@ _OPEN = 8
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of cliques; see `pipeline.publication.Publication`."""
+    """The page of a run of cliques; see `pipeline.problems.base.Publication`."""
     counts, asked = manifest.counts, manifest.config.asked
     # What a size limit or a vertex leaves out may be larger.
     is_whole = manifest.truncated is None and asked.max_size is None and not asked.containing and counts.cliques

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.report.tables import SideSummary, Sizes
-from pipeline.report.wording import count, key, percent
-from pipeline.wording import plural
+from mbe_stage.pipeline.report.tables import SideSummary, Sizes
+from mbe_stage.pipeline.report.wording import count, key, percent
+from mbe_stage.pipeline.wording import plural
 
 __all__ = ["Rung", "explanation", "ladder"]
 

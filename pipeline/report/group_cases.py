@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeline.compared import Comparison
-from pipeline.derived_inputs import DerivedInput
-from pipeline.manifest import Manifest
-from pipeline.report.asked import right_key
-from pipeline.report.wording import count, escape, key, percent
-from pipeline.wording import plural
+from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
+from mbe_stage.pipeline.publish.changes import Comparison
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report.request import right_key
+from mbe_stage.pipeline.report.wording import count, escape, key, percent
+from mbe_stage.pipeline.wording import plural
 
 __all__ = ["marks", "muted", "preface", "since_last"]
 

@@ -13,17 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.config import Config
-from pipeline.groups.nothing import nothing_significant
-from pipeline.manifest import Manifest
-from pipeline.publication import Page, PageSection
-from pipeline.report.asked import right_key, side_name
-from pipeline.report.group_cases import marks, muted, preface
-from pipeline.report.group_pattern import MOST_COLUMNS, MOST_ROWS, pattern
-from pipeline.report.sections import members
-from pipeline.report.time_line import WIDTHS, time_line
-from pipeline.report.wording import count, escape, key
-from pipeline.wording import plural
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report.group_cases import marks, muted, preface
+from mbe_stage.pipeline.report.group_charts import MOST_COLUMNS, MOST_ROWS, WIDTHS, pattern, time_line
+from mbe_stage.pipeline.report.request import right_key, side_name
+from mbe_stage.pipeline.report.sections import members
+from mbe_stage.pipeline.report.wording import count, escape, key
+from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.wording import plural
 
 __all__ = ["page"]
 
@@ -50,7 +49,7 @@ _MOST_BYTES = 3_000_000
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The section of a run's groups, before all others; see `pipeline.publication.DerivedPublication`.
+    """The section of a run's groups, before all others; see `pipeline.problems.base.DerivedPublication`.
 
     All groups are shown as far as they take 3 MB, and `top` of those that are muted.
 
@@ -76,7 +75,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         muted(quiet.slice(0, top).to_pylist(), quiet.num_rows),
     )
     section = PageSection("groups", "Groups", "".join(parts))
-    script = files("pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
+    script = files("mbe_stage.pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
     figures = [
         ("groups", count(groups.num_rows)),
         ("left vertices in groups", count(manifest.derived["groups"]["left_members"])),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.manifest import Manifest
-from pipeline.near_copies import affordable, largest_distinct
-from pipeline.reading import has_bicliques
-from pipeline.report.scales import bin_starts
-from pipeline.report.tables import Sizes, read_sizes
-from pipeline.report.wording import compact
-from pipeline.terminal import shortened, visible
-from pipeline.top import Biclique, largest_bicliques
+from mbe_stage.pipeline.cli.terminal import shortened, visible
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.reading import has_bicliques
+from mbe_stage.pipeline.report.scales import bin_starts
+from mbe_stage.pipeline.report.tables import Sizes, read_sizes
+from mbe_stage.pipeline.report.wording import compact
+from mbe_stage.pipeline.views.near_copies import affordable, largest_distinct
+from mbe_stage.pipeline.views.top import Biclique, largest_bicliques
 
 __all__ = ["code", "code_cell", "essence", "first_keys", "groups_table", "members", "table", "text"]
 

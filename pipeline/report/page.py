@@ -13,14 +13,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from pipeline.installed_publications import derived_of, publication_of
-from pipeline.manifest import Manifest
-from pipeline.publication import Page, PageSection, Publication
-from pipeline.report import sections
-from pipeline.report.asked import input_facts
-from pipeline.report.since import since
-from pipeline.report.wording import count, escape, key
-from pipeline.wording import bytes_text, seconds_text
+from mbe_stage.pipeline.problems.base import Page, PageSection, Publication
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report import sections
+from mbe_stage.pipeline.report.changes import since
+from mbe_stage.pipeline.report.request import input_facts
+from mbe_stage.pipeline.report.wording import count, escape, key
+from mbe_stage.pipeline.wording import bytes_text, seconds_text
 
 __all__ = ["REPORT_NAME", "write_report"]
 
@@ -41,7 +41,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
     top : int
         Length of the lists of results and vertices.
     seen : optional
-        As of `pipeline.publication.Collected`: what is not read from the tables then.
+        As of `pipeline.problems.base.Collected`: what is not read from the tables then.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
     first = [section for each in (page, *derived) for section in each.first_sections]
     last = [section for each in derived for section in each.sections]
     scripts = [each.script for each in (page, *derived) if each.script]
-    template = Template(files("pipeline.report").joinpath("page.html").read_text(encoding="utf-8"))
+    template = Template(files("mbe_stage.pipeline.report").joinpath("page.html").read_text(encoding="utf-8"))
     fields = {
         **_head(manifest, publication, page, derived),
         "sections": "\n\n  ".join(

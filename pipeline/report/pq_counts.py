@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
-from pipeline.manifest import Manifest
-from pipeline.outputs.pq_counts.cells import read_cells, top_rows
-from pipeline.outputs.pq_counts.shown import shown_cell
-from pipeline.outputs.pq_counts.told import unit, zero_reasons
-from pipeline.publication import Page, PageSection
-from pipeline.report import sections
-from pipeline.report.asked import conditions, right_key
-from pipeline.report.heat_grid import Axis, Cell, HeatWords, heat_grid
-from pipeline.report.wording import escape, key, percent
+from mbe_stage.pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.problems.pq_counts.cells import read_cells, top_rows
+from mbe_stage.pipeline.problems.pq_counts.result_text import unit, zero_reasons
+from mbe_stage.pipeline.problems.pq_counts.shown import shown_cell
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report import sections
+from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
+from mbe_stage.pipeline.report.request import conditions, right_key
+from mbe_stage.pipeline.report.wording import escape, key, percent
 
 __all__ = ["page"]
 
@@ -35,7 +35,7 @@ _LONGEST_TITLE = 1000
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of counts; see `pipeline.publication.Publication`."""
+    """The page of a run of counts; see `pipeline.problems.base.Publication`."""
     counts, asked = read_cells(run_path), manifest.config.asked
     at_least = "≥ " if manifest.truncated is not None else ""
     largest = number_of(manifest.counts.largest) or 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pipeline.report.explain import Rung
-from pipeline.report.tables import SideSummary, VertexRow
-from pipeline.report.wording import count, escape, key, percent
-from pipeline.top import Biclique
-from pipeline.wording import plural, seconds_text
+from mbe_stage.pipeline.report.explain import Rung
+from mbe_stage.pipeline.report.tables import SideSummary, VertexRow
+from mbe_stage.pipeline.report.wording import count, escape, key, percent
+from mbe_stage.pipeline.views.top import Biclique
+from mbe_stage.pipeline.wording import plural, seconds_text
 
 __all__ = [
     "bar",

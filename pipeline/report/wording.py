@@ -6,8 +6,8 @@ import html
 import math
 import re
 
-from pipeline.key_parts import day_of, key_parts
-from pipeline.wording import percent_text
+from mbe_stage.pipeline.key_parts import day_of, key_parts
+from mbe_stage.pipeline.wording import percent_text
 
 __all__ = ["compact", "count", "escape", "key", "percent", "tuple_key"]
 

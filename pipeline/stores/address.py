@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
-from pipeline.errors import ConfigError
+from mbe_stage.pipeline.errors import ConfigError
 
 __all__ = ["SCHEMES", "STANDARD_INPUT", "Address", "absolute_place", "is_address", "parse_address", "place_of"]
 

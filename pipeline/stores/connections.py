@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.stores.address import Address
-from pipeline.stores.drivers import close_driver, opened_driver
-from pipeline.stores.failures import NoSuchObject, StoreConflict
-from pipeline.stores.transfers import AT_ONCE
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.drivers import close_driver, opened_driver
+from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreConflict
+from mbe_stage.pipeline.stores.transfers import AT_ONCE
 
 __all__ = ["Connections"]
 

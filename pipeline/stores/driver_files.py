@@ -10,8 +10,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.stores.address import Address
-from pipeline.stores.drivers import OVER_SSH, is_missing
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.drivers import OVER_SSH, is_missing
 
 __all__ = ["files_below", "modified_at", "open_file", "write_to"]
 

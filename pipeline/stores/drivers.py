@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from mbe_stage.errors import StageError
-from pipeline.errors import ConfigError
-from pipeline.stores.address import SCHEMES, Address
-from pipeline.stores.failures import NoSuchObject, StoreFailure
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.stores.address import SCHEMES, Address
+from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
 
 __all__ = ["OVER_SSH", "asked", "close_driver", "driver_class", "is_missing", "opened_driver"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.errors import InputError, PublishError
+from mbe_stage.pipeline.errors import InputError, PublishError
 
 __all__ = ["NoSuchObject", "StoreConflict", "StoreFailure", "as_input_errors", "as_store_publish_errors", "translated"]
 

@@ -1,7 +1,8 @@
 """What lies at addresses of other schemes than those of object stores, over the drivers of fsspec.
 
 What such a file system gives a small file is a name that was not taken, once the file is complete: it is written among
-`.staging/` and takes its name then (`pipeline.stores.taking`). Whatever may be replaced is a `NumberedCell` of those.
+`.staging/` and takes its name then (`pipeline.stores.exclusive_create`). Whatever may be replaced is a
+`NumberedCell` of those.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, unquote
 
-from pipeline.stores import transfers
-from pipeline.stores.address import Address
-from pipeline.stores.cells import NumberedCell
-from pipeline.stores.connections import Connections
-from pipeline.stores.driver_files import files_below, modified_at, open_file, write_to
-from pipeline.stores.drivers import asked, driver_class
-from pipeline.stores.failures import NoSuchObject, StoreConflict, StoreFailure
-from pipeline.stores.layout import STAGING
-from pipeline.stores.objects_below import ObjectsBelow
-from pipeline.stores.taking import take_of
-from pipeline.stores.transfers import OnBytes, Stopped, StoredObject
+from mbe_stage.pipeline.stores import transfers
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.conditional_write import NumberedCell
+from mbe_stage.pipeline.stores.connections import Connections
+from mbe_stage.pipeline.stores.driver_files import files_below, modified_at, open_file, write_to
+from mbe_stage.pipeline.stores.drivers import asked, driver_class
+from mbe_stage.pipeline.stores.exclusive_create import take_of
+from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreConflict, StoreFailure
+from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
+from mbe_stage.pipeline.stores.protocol import STAGING
+from mbe_stage.pipeline.stores.transfers import OnBytes, Stopped, StoredObject
 
 __all__ = ["FileSystemObjects"]
 

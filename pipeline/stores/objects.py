@@ -13,13 +13,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ConfigError
-from pipeline.stores import transfers
-from pipeline.stores.address import Address
-from pipeline.stores.cells import ConditionalCell
-from pipeline.stores.failures import NoSuchObject, translated
-from pipeline.stores.objects_below import ObjectsBelow
-from pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.stores import transfers
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.conditional_write import ConditionalCell
+from mbe_stage.pipeline.stores.failures import NoSuchObject, translated
+from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
+from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
 
 __all__ = ["Objects"]
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.stores.address import Address
-from pipeline.stores.failures import StoreFailure
-from pipeline.stores.transfers import OnBytes, StoredObject, check_names, side_by_side
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.transfers import OnBytes, StoredObject, check_names, side_by_side
 
 if TYPE_CHECKING:
-    from pipeline.stores.cells import Cell
+    from mbe_stage.pipeline.stores.conditional_write import Cell
 
 __all__ = ["ObjectsBelow"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.address import Address
 
 if TYPE_CHECKING:
-    from pipeline.stores.objects_below import ObjectsBelow
+    from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
 
 __all__ = ["objects_at"]
 
@@ -21,9 +21,9 @@ def objects_at(address: Address) -> ObjectsBelow:
         What reads it is not installed, or no such scheme or store is known.
     """
     if address.is_in_store:
-        from pipeline.stores.objects import Objects
+        from mbe_stage.pipeline.stores.objects import Objects
 
         return Objects(address)
-    from pipeline.stores.file_systems import FileSystemObjects
+    from mbe_stage.pipeline.stores.file_systems import FileSystemObjects
 
     return FileSystemObjects(address)

@@ -7,7 +7,7 @@
     ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      what a worker has found below the roots of a lease
 
 A part counts once the process that publishes has booked it. What nobody has booked is removed when its search is over
-(`pipeline.stores.parts_of_attempt`); what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed
+(`pipeline.stores.attempt_parts`); what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed
 when the run is published, or left to be gone on with. What a killed process leaves has the time that unfinished uploads
 have (`remove_leftovers`).
 """
@@ -25,20 +25,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import PublishError
-from pipeline.manifest import sha256_of
-from pipeline.publish import as_publish_errors, sync
-from pipeline.stored_parts import StoredEntry, stored_entries
-from pipeline.stores.address import parse_address
-from pipeline.stores.failures import StoreFailure, as_store_publish_errors
-from pipeline.stores.layout import STAGING
-from pipeline.stores.opening import objects_at
-from pipeline.stores.remote_input import MovedBytes
-from pipeline.stores.transfers import Stopped, StoredObject, check_names, side_by_side
-from pipeline.wording import bytes_text, found_bytes_text
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.manifest import sha256_of
+from mbe_stage.pipeline.publish.run_store import as_publish_errors, sync
+from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
+from mbe_stage.pipeline.stores.address import parse_address
+from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
+from mbe_stage.pipeline.stores.opening import objects_at
+from mbe_stage.pipeline.stores.protocol import STAGING
+from mbe_stage.pipeline.stores.remote_input import MovedBytes
+from mbe_stage.pipeline.stores.transfers import Stopped, StoredObject, check_names, side_by_side
+from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
 
 if TYPE_CHECKING:
-    from pipeline.stores.objects_below import ObjectsBelow
+    from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
 
 __all__ = [
     "OPEN",

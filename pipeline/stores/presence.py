@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mbe_stage.errors import StageError
-from pipeline.stores.address import STANDARD_INPUT, is_address, place_of
+from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, place_of
 
 __all__ = ["is_there", "was_in_memory"]
 
@@ -26,7 +26,7 @@ def is_there(place: str | Sequence[str]) -> bool:
         place = place_of(place)
         if not is_address(place):
             return place != STANDARD_INPUT and (Path(place).exists() or bool(glob.glob(place, recursive=True)))
-        from pipeline.stores.remote_input import something_is_at
+        from mbe_stage.pipeline.stores.remote_input import something_is_at
 
         return something_is_at(place)
     except StageError as error:

@@ -6,15 +6,21 @@ Runs are paths of this machine. Those at an address are copies, in which the fil
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.publish import KEPT_DAYS
+from mbe_stage.pipeline.publish.run_store import KEPT_DAYS
 
 if TYPE_CHECKING:
-    from pipeline.publish import Staging
+    from mbe_stage.pipeline.publish.run_store import Staging
 
-__all__ = ["Store"]
+__all__ = ["ABANDONED_AFTER", "LATEST", "RUNS", "STAGING", "Store"]
+
+LATEST, RUNS, STAGING = "latest", "runs", ".staging"
+
+ABANDONED_AFTER = timedelta(days=1)
+"""An upload to which nothing was added for so long has no writer any more."""
 
 
 class Store(Protocol):

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mbe_stage.errors import StageError
-from pipeline.errors import InputError
-from pipeline.io.compression import plain_name
-from pipeline.io.parquet import SUFFIXES
-from pipeline.stores.address import Address, parse_address
-from pipeline.stores.failures import as_input_errors
-from pipeline.stores.mirror import Mirror
-from pipeline.stores.objects_below import ObjectsBelow
-from pipeline.stores.opening import objects_at
-from pipeline.stores.transfers import StoredObject
-from pipeline.wording import bytes_text
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.compression import plain_name
+from mbe_stage.pipeline.io.parquet import SUFFIXES
+from mbe_stage.pipeline.stores.address import Address, parse_address
+from mbe_stage.pipeline.stores.failures import as_input_errors
+from mbe_stage.pipeline.stores.local_copies import Mirror
+from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
+from mbe_stage.pipeline.stores.opening import objects_at
+from mbe_stage.pipeline.stores.transfers import StoredObject
+from mbe_stage.pipeline.wording import bytes_text
 
 __all__ = ["MovedBytes", "fetched_input", "something_is_at"]
 

@@ -12,21 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import PublishError
-from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
-from pipeline.run_ids import next_run_id
-from pipeline.stored_parts import stored_entries
-from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
-from pipeline.stores.layout import ABANDONED_AFTER, RUNS, STAGING
-from pipeline.stores.mirror import adopt
-from pipeline.stores.part_objects import copy_into_run, remove_parts
-from pipeline.stores.pointer import pointer_behind
-from pipeline.stores.remote_input import MovedBytes
-from pipeline.wording import bytes_text
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.run_ids import next_run_id
+from mbe_stage.pipeline.publish.run_store import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
+from mbe_stage.pipeline.publish.stored_parts import stored_entries
+from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
+from mbe_stage.pipeline.stores.latest_pointer import pointer_behind
+from mbe_stage.pipeline.stores.local_copies import adopt
+from mbe_stage.pipeline.stores.part_objects import copy_into_run, remove_parts
+from mbe_stage.pipeline.stores.protocol import ABANDONED_AFTER, RUNS, STAGING
+from mbe_stage.pipeline.stores.remote_input import MovedBytes
+from mbe_stage.pipeline.wording import bytes_text
 
 if TYPE_CHECKING:
-    from pipeline.stores.pointer import Pointer
-    from pipeline.stores.remote_store import RemoteStore
+    from mbe_stage.pipeline.stores.latest_pointer import Pointer
+    from mbe_stage.pipeline.stores.remote_store import RemoteStore
 
 __all__ = ["RemoteStaging"]
 

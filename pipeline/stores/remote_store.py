@@ -8,7 +8,8 @@
     ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
     ADDRESS/.staging/<room>.parts/    what workers of a cluster have found of a run that is being made (`part_objects`)
 
-`latest` is written on the condition that it is what it was when the upload began (`pipeline.stores.cells`): of two
+`latest` is written on the condition that it is what it was when the upload began
+(`pipeline.stores.conditional_write`): of two
 writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
 published, and each was numbered once. A store that does not keep the condition is refused before any work.
 """
@@ -26,20 +27,20 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pipeline.errors import PublishError
-from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
-from pipeline.run_ids import RUN_ID, is_run_id, provisional_id
-from pipeline.safe_paths import is_path_within
-from pipeline.stores.address import Address, parse_address
-from pipeline.stores.failures import StoreFailure, as_store_publish_errors
-from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
-from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
-from pipeline.stores.opening import objects_at
-from pipeline.stores.part_objects import PARTS, group_of, remove_parts
-from pipeline.stores.pointer import Pointer
-from pipeline.stores.remote_input import MovedBytes
-from pipeline.stores.transfers import StoredObject
-from pipeline.wording import bytes_text
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.run_ids import RUN_ID, is_run_id, provisional_id
+from mbe_stage.pipeline.publish.run_store import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
+from mbe_stage.pipeline.safe_paths import is_path_within
+from mbe_stage.pipeline.stores.address import Address, parse_address
+from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
+from mbe_stage.pipeline.stores.latest_pointer import Pointer
+from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
+from mbe_stage.pipeline.stores.opening import objects_at
+from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
+from mbe_stage.pipeline.stores.protocol import ABANDONED_AFTER, LATEST, RUNS, STAGING
+from mbe_stage.pipeline.stores.remote_input import MovedBytes
+from mbe_stage.pipeline.stores.transfers import StoredObject
+from mbe_stage.pipeline.wording import bytes_text
 
 __all__ = ["RemoteStore", "found_run", "without_latest"]
 
@@ -144,7 +145,7 @@ class RemoteStore:
         PublishError
             As `check_writable`.
         """
-        from pipeline.stores.remote_staging import RemoteStaging
+        from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 
         self.check_writable()
         return RemoteStaging(self, kept_days, room)

@@ -9,9 +9,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipeline.safe_paths import is_path_within
-from pipeline.stores.address import Address
-from pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.safe_paths import is_path_within
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.failures import StoreFailure
 
 __all__ = ["AT_ONCE", "CHUNK", "OnBytes", "Stopped", "StoredObject", "check_names", "side_by_side"]
 

@@ -1,8 +1,8 @@
 """A check of a published run that shares no code with the engines and with what wrote the run.
 
 It does share the reading of the input: the edges, and how many rows were dropped or were duplicates, come from
-`pipeline.ingest`, which the run used too (on the tier `rapids` a run is read by other code). A mistake there is not
-found. The models of configuration and manifest are shared as well.
+`pipeline.execution.ingest`, which the run used too (on the tier `rapids` a run is read by other code). A mistake
+there is not found. The models of configuration and manifest are shared as well.
 
 What a run of any problem has to hold, `job` checks: `files` is about what is on the disk, `limits` and `fields` about
 what the manifest says, `vertices` about ids and keys; `recipe` computes keys and fingerprints from their written
@@ -16,11 +16,11 @@ run that was published without its bicliques `elsewhere` finds them anew or in t
 of cliques, by the graph that `clique_graph` makes again.
 """
 
-from mbe_stage.compile_ahead import CompileStep
-from pipeline.installed_publications import derived_of, derived_publications, every_publication, publication_of
-from pipeline.manifest import Manifest
-from pipeline.verify import recipe
-from pipeline.verify.job import DEFAULT_SAMPLE, Check, Job, VerifyReport, publications_of_run, verify_run
+from mbe_stage.pipeline.problems.installed import derived_of, derived_publications, every_publication, publication_of
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.verify import recipe
+from mbe_stage.pipeline.verify.job import DEFAULT_SAMPLE, Check, Job, VerifyReport, publications_of_run, verify_run
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "compile_steps", "publications_of_run", "verify_run"]
 

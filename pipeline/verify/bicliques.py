@@ -1,6 +1,6 @@
 """The tables of bicliques: every row and the graph, what the rows add up to, and what is missing.
 
-A check of `pipeline.publication.Publication`; `pipeline.verify.job.Job` comes with everything that any problem's run
+A check of `pipeline.problems.base.Publication`; `pipeline.verify.job.Job` comes with everything that any problem's run
 has to hold.
 """
 
@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.compile_ahead import CompileStep
-from pipeline.errors import VerificationError
-from pipeline.verify import closure, rows, tables, two_hop
-from pipeline.verify.against_graph import adjacency, check_distinct, check_nothing_missing, judge_rows
-from pipeline.verify.elsewhere import bicliques_elsewhere
-from pipeline.verify.files import table_parts
-from pipeline.verify.job import Job
-from pipeline.verify.rows import Batch, Tally, batches, check_rows, rules_of
-from pipeline.verify.two_hop import check_presence, check_two_hop
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify import closure, rows, tables, two_hop
+from mbe_stage.pipeline.verify.against_graph import adjacency, check_distinct, check_nothing_missing, judge_rows
+from mbe_stage.pipeline.verify.elsewhere import bicliques_elsewhere
+from mbe_stage.pipeline.verify.files import table_parts
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.rows import Batch, Tally, batches, check_rows, rules_of
+from mbe_stage.pipeline.verify.two_hop import check_presence, check_two_hop
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["check", "compile_steps"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array
 
-from pipeline.edges import EdgeData
-from pipeline.verify.closure import Adjacency
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.verify.closure import Adjacency
 
 __all__ = ["CliqueGraph", "cliques_of", "core_numbers", "graph_of", "grown"]
 

@@ -1,6 +1,6 @@
 """The tables of cliques: every row and the graph, what the rows add up to, and what is missing.
 
-A check of `pipeline.publication.Publication`; it shares no code with engines and writers.
+A check of `pipeline.problems.base.Publication`; it shares no code with engines and writers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import readonly_view
-from pipeline.errors import VerificationError
-from pipeline.terminal import shortened
-from pipeline.verify import closure, recipe, rows
-from pipeline.verify.against_graph import check_distinct
-from pipeline.verify.clique_graph import CliqueGraph, cliques_of, core_numbers, graph_of, grown
-from pipeline.verify.fields import check_key_type
-from pipeline.verify.files import table_parts
-from pipeline.verify.job import Job
-from pipeline.verify.rows import Batch, VertexStatistics, batches, check_containing, check_members, list_offsets
-from pipeline.verify.vertices import check_vertex_table
+from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify import closure, recipe, rows
+from mbe_stage.pipeline.verify.against_graph import check_distinct
+from mbe_stage.pipeline.verify.clique_graph import CliqueGraph, cliques_of, core_numbers, graph_of, grown
+from mbe_stage.pipeline.verify.fields import check_key_type
+from mbe_stage.pipeline.verify.files import table_parts
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.rows import (
+    Batch,
+    VertexStatistics,
+    batches,
+    check_containing,
+    check_members,
+    list_offsets,
+)
+from mbe_stage.pipeline.verify.vertices import check_vertex_table
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import readonly_view
 
 __all__ = ["check", "compile_steps"]
 

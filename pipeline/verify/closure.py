@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, types, uint64
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, readonly, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, readonly, steps_of
 
 __all__ = [
     "COMPLETE_AND_MAXIMAL",

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba import int64
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import LONGS, compiled, readonly, readonly_view, steps_of
-from pipeline.verify.rows import Batch
-from pipeline.verify.surprise import UNIT, Found, Null
+from mbe_stage.pipeline.verify.rows import Batch
+from mbe_stage.pipeline.verify.surprise import UNIT, Found, Null
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import LONGS, compiled, readonly, readonly_view, steps_of
 
 __all__ = ["EdgeScores", "compile_steps", "edge_scores"]
 

@@ -17,15 +17,15 @@ from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.options import Execution
-from pipeline.edges import EdgeData
-from pipeline.errors import PublishError
-from pipeline.manifest import lost_file, read_manifest
-from pipeline.publish import as_publish_errors
-from pipeline.safe_paths import is_directory
-from pipeline.schemas import BICLIQUES
-from pipeline.verify.job import Job
-from pipeline.verify.recipe import biclique_keys
-from pipeline.verify.rows import RowRules
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.schemas import BICLIQUES
+from mbe_stage.pipeline.safe_paths import is_directory
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.recipe import biclique_keys
+from mbe_stage.pipeline.verify.rows import RowRules
 
 __all__ = ["bicliques_elsewhere", "found_anew"]
 

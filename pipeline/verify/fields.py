@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.edges import InputFacts, UndirectedFacts
-from pipeline.errors import VerificationError
-from pipeline.installed_publications import derived_of, limit_of, publication_of, reading_of
-from pipeline.manifest import Manifest
-from pipeline.verify.files import REPORT
+from mbe_stage.pipeline.edges import InputFacts, UndirectedFacts
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.problems.installed import derived_of, limit_of, publication_of, reading_of
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.verify.files import REPORT
 
 __all__ = [
     "BY_EFFECT",

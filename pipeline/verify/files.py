@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
-from pipeline.manifest import Manifest
-from pipeline.safe_paths import entries_below
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.safe_paths import entries_below
 
 __all__ = ["REPORT", "check_asked", "check_codecs", "check_files", "check_schemas", "table_parts"]
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
-from pipeline.verify.group_tables import Groups, compare, refuse_first
-from pipeline.verify.job import Job
-from pipeline.verify.recipe import vertex_hashes
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.group_tables import Groups, compare, refuse_first
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.recipe import vertex_hashes
 
 __all__ = ["Known", "check_association", "check_known", "check_known_figures"]
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from pipeline.errors import VerificationError
-from pipeline.verify.edge_scores import EdgeScores
-from pipeline.verify.job import Job
-from pipeline.verify.recipe import biclique_keys
-from pipeline.verify.surprise import Found
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.edge_scores import EdgeScores
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.recipe import biclique_keys
+from mbe_stage.pipeline.verify.surprise import Found
 
 __all__ = [
     "Groups",

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.events import NO_TIME, Events
-from pipeline.errors import VerificationError
-from pipeline.verify.group_tables import Groups, refuse_first, without_nulls
-from pipeline.verify.job import Job
+from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.group_tables import Groups, refuse_first, without_nulls
+from mbe_stage.pipeline.verify.job import Job
 
 __all__ = ["TIMES", "WEIGHTS", "check_times"]
 

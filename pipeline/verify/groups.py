@@ -1,6 +1,7 @@
 """The tables of groups, recomputed from the published bicliques, the degrees of the vertices and the tables' own words.
 
-A check of `pipeline.publication.DerivedPublication`. The bicliques and the degrees were held against the input before;
+A check of `pipeline.problems.base.DerivedPublication`. The bicliques and the degrees were held against the input
+before;
 here the groups are: that each is a candidate, as surprising as it says, in its place, and that no better one is
 missing (`surprise` defines the words); and everything that is said of their members and of all vertices
 (`group_tables`).
@@ -15,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
-from pipeline.verify.edge_scores import edge_scores
-from pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
-from pipeline.verify.group_tables import (
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.edge_scores import edge_scores
+from mbe_stage.pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
+from mbe_stage.pipeline.verify.group_tables import (
     Groups,
     Within,
     check_members,
@@ -29,9 +30,9 @@ from pipeline.verify.group_tables import (
     read_groups,
     refuse_first,
 )
-from pipeline.verify.group_times import check_times
-from pipeline.verify.groups_alone import score_groups
-from pipeline.verify.groups_of_two_graphs import (
+from mbe_stage.pipeline.verify.group_times import check_times
+from mbe_stage.pipeline.verify.groups_alone import score_groups
+from mbe_stage.pipeline.verify.groups_of_two_graphs import (
     bicliques_of,
     in_the_run,
     only_of_first,
@@ -39,9 +40,9 @@ from pipeline.verify.groups_of_two_graphs import (
     shares_explained,
     together,
 )
-from pipeline.verify.grown_groups import check_grown, read_edges
-from pipeline.verify.job import Job
-from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
+from mbe_stage.pipeline.verify.grown_groups import check_grown, read_edges
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 
 __all__ = ["check"]
 

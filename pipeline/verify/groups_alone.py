@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from mbe_stage.jit import readonly_view
-from pipeline.verify import closure
-from pipeline.verify.group_tables import Groups, refuse_first
-from pipeline.verify.job import Job
-from pipeline.verify.rows import Batch
-from pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
+from mbe_stage.pipeline.verify import closure
+from mbe_stage.pipeline.verify.group_tables import Groups, refuse_first
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.rows import Batch
+from mbe_stage.pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
+from mbe_stage.runtime.jit import readonly_view
 
 __all__ = ["rows_of", "score_groups"]
 

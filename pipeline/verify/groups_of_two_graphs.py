@@ -10,26 +10,103 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.edges import EdgeData
-from pipeline.errors import VerificationError
-from pipeline.verify.edge_scores import EdgeScores, edge_scores
-from pipeline.verify.files import table_parts
-from pipeline.verify.group_tables import Groups, Within, compare, every_edge, read_degrees, read_groups, refuse_first
-from pipeline.verify.group_tables import within as within_groups
-from pipeline.verify.groups_alone import rows_of, score_groups
-from pipeline.verify.half_later import later_bicliques
-from pipeline.verify.job import Job
-from pipeline.verify.recipe import vertex_hashes
-from pipeline.verify.rows import Batch, batches
-from pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.against_graph import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
+from mbe_stage.pipeline.verify.edge_scores import EdgeScores, edge_scores
+from mbe_stage.pipeline.verify.elsewhere import found_anew
+from mbe_stage.pipeline.verify.files import table_parts
+from mbe_stage.pipeline.verify.group_tables import (
+    Groups,
+    Within,
+    compare,
+    every_edge,
+    read_degrees,
+    read_groups,
+    refuse_first,
+)
+from mbe_stage.pipeline.verify.group_tables import within as within_groups
+from mbe_stage.pipeline.verify.groups_alone import rows_of, score_groups
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.recipe import vertex_hashes
+from mbe_stage.pipeline.verify.rows import Batch, RowRules, batches, check_rows, rules_of
+from mbe_stage.pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
 
-__all__ = ["OneGraph", "TwoGraphs", "bicliques_of", "in_the_run", "only_of_first", "read_two_graphs"]
+__all__ = ["OneGraph", "TwoGraphs", "bicliques_of", "in_the_run", "later_bicliques", "only_of_first", "read_two_graphs"]
+
+
+def later_bicliques(later: Job) -> Path | None:
+    """The directory below which the table `bicliques` of the later buckets lies; None where they are not to be had.
+
+    Parameters
+    ----------
+    later : Job
+        With the edges, keys and hashes of the second graph.
+
+    Raises
+    ------
+    VerificationError
+        They are not as many as the manifest says, or not those of the graph.
+    """
+    assert later.edges is not None
+    assert later.keys is not None
+    assert later.hashes is not None
+    stated = later.manifest.derived["groups"]
+    n = stated.get("half_later_bicliques", 0)
+    if stated.get("half_later_truncated"):
+        why = "a limit ended their search, and would end another elsewhere"
+    elif n > later.sample:
+        why = f"{n:,} are more than the sample of {later.sample:,}, up to which they are enumerated anew (--sample)"
+    else:
+        rules = rules_of(later.manifest, later.keys, later.hashes)
+        directory = found_anew(later, later.edges, rules, n)
+        n_looked_up = _check(later, later.edges, rules, later.keys, directory, n)
+        later.passed(
+            "half later bicliques",
+            f"all {n:,}, enumerated anew: complete and maximal, distinct; {n_looked_up:,} looked up are there",
+        )
+        return directory
+    later.not_checked(f"half later bicliques: {why}")
+    return None
+
+
+def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: Path, n_stated: int) -> int:
+    """Hold what was found against the graph; returns how many were looked up.
+
+    Parameters
+    ----------
+    later : Job
+    edges : EdgeData
+    rules : RowRules
+    keys : pair of pa.ChunkedArray
+        Of the vertices.
+    directory : Path
+        Below which the table lies.
+    n_stated : int
+        How many the run says there are.
+    """
+    graph, found = adjacency(edges), [np.empty(0, np.int64)]
+    for batch in batches(table_parts(directory, "bicliques")):
+        check_rows(batch, rules)
+        judge_rows(graph, batch, np.arange(batch.keys.size), keys, later.threads)
+        found.append(batch.keys)
+    sorted_keys = np.sort(np.concatenate(found))
+    if sorted_keys.size != n_stated:
+        n_found = f"{sorted_keys.size:,}" if sorted_keys.size < n_stated else "more"
+        raise VerificationError(
+            f"{later.run / 'manifest.json'}: derived.groups.half_later_bicliques is {n_stated:,}; found {n_found}"
+        )
+    check_distinct("the buckets that begin half later", sorted_keys)
+    return check_nothing_missing(later, graph, rules, sorted_keys, keys)
+
+
 __all__ += ["shares_explained", "together"]
 
 

@@ -16,11 +16,11 @@ import math
 import numpy as np
 from scipy import sparse
 
-from pipeline.edges import EdgeData
-from pipeline.errors import VerificationError
-from pipeline.verify.group_tables import Groups, Within, compare, refuse_first, within, without_nulls
-from pipeline.verify.job import Job
-from pipeline.verify.surprise import UNIT, Found, Null
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.group_tables import Groups, Within, compare, refuse_first, within, without_nulls
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.surprise import UNIT, Found, Null
 
 __all__ = ["check_grown", "read_edges"]
 

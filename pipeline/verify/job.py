@@ -16,20 +16,62 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.options import Execution
-from pipeline.edges import EdgeData
-from pipeline.errors import PublishError, VerificationError
-from pipeline.installed_publications import derived_of, publication_of, published_problems, unknown_sections
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.plugin_sections import is_here
-from pipeline.publication import DerivedPublication, Publication
-from pipeline.publish import resolve_run
-from pipeline.verify.fields import check_derived, check_key_types, check_own_fields, check_reading, standing_notes
-from pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
-from pipeline.verify.limits import check_limits
-from pipeline.verify.recipe import edge_fingerprint, vertex_hashes
-from pipeline.verify.vertices import check_vertex_ids
+from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import PublishError, VerificationError
+from mbe_stage.pipeline.problems.base import DerivedPublication, Publication
+from mbe_stage.pipeline.problems.installed import (
+    derived_of,
+    limit_of,
+    publication_of,
+    published_problems,
+    unknown_sections,
+)
+from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
+from mbe_stage.pipeline.publish.run_store import resolve_run
+from mbe_stage.pipeline.verify.fields import (
+    check_derived,
+    check_key_types,
+    check_own_fields,
+    check_reading,
+    standing_notes,
+)
+from mbe_stage.pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
+from mbe_stage.pipeline.verify.recipe import edge_fingerprint, vertex_hashes
+from mbe_stage.pipeline.verify.vertices import check_vertex_ids
 
-__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "publications_of_run", "verify_run"]
+__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "check_limits", "publications_of_run", "verify_run"]
+
+_OF_MEMORY = "stopped at the memory budget: "
+
+
+def check_limits(run: Path, manifest: Manifest) -> str:
+    """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
+
+    Otherwise a finished run could be passed off as one that was stopped, of which nothing is expected to be there.
+    """
+    truncated, n_found = manifest.truncated, manifest.n_found
+    execution, what = manifest.config.execution, publication_of(manifest.problem).counted
+    limit, seconds = limit_of(manifest.problem), execution.time_limit_seconds
+    most = None if limit is None else getattr(execution, limit)
+    place = f"{run / 'manifest.json'}: truncated is {truncated!r}"
+    if most is not None and n_found > most:
+        raise VerificationError(f"{place}: {n_found:,} {what} are more than {limit} = {most} of its config")
+    if truncated is None:
+        return "complete"
+    reasons = []
+    if most is not None and n_found == most:
+        reasons.append(f"stopped at {limit} = {most}")
+    if execution.max_output_bytes is not None:
+        reasons.append(f"stopped at max_output_bytes = {execution.max_output_bytes}")
+    if seconds is not None:
+        reasons.append(f"stopped at time_limit_seconds = {seconds:g}")
+    # Its budget every run has, and what is said behind it is the engine's.
+    if truncated not in reasons and not truncated.startswith(_OF_MEMORY):
+        expected = " or ".join(map(repr, reasons)) or "null"
+        raise VerificationError(f"{place}; expected {expected}, by its config and its {n_found:,} {what}")
+    return truncated
+
 
 # Results that are held against the graph one by one; where there are more, a random sample of so many.
 DEFAULT_SAMPLE = 5_000_000

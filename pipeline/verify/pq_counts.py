@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
-from pipeline.edges import EdgeData
-from pipeline.errors import VerificationError
-from pipeline.verify.job import Job
-from pipeline.verify.pq_recount import Recount, Walk
-from pipeline.verify.pq_tables import Local, check_sums, locals_of, read_counts
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.pq_recount import Recount, Walk
+from mbe_stage.pipeline.verify.pq_tables import Local, check_sums, locals_of, read_counts
 
 __all__ = ["check"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
+from mbe_stage.pipeline.errors import VerificationError
 
 __all__ = ["Local", "check_sums", "locals_of", "read_counts"]
 

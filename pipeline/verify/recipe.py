@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numba import uint64
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import BYTES, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import BYTES, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 
 __all__ = ["KeySums", "biclique_keys", "compile_steps", "edge_fingerprint", "mix", "text_hashes", "vertex_hashes"]
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, compiled, readonly, steps_of
-from pipeline.errors import VerificationError
-from pipeline.manifest import Manifest
-from pipeline.terminal import shortened
-from pipeline.verify.recipe import biclique_keys
+from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.verify.recipe import biclique_keys
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, steps_of
 
 __all__ = [
     "Batch",

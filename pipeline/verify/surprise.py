@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
-from pipeline.verify.rows import Batch
+from mbe_stage.pipeline.verify.rows import Batch
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 
 __all__ = ["UNIT", "Found", "Null", "Wanted", "compile_steps", "score_bicliques"]
 

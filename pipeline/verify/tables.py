@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
-from pipeline.manifest import Manifest
-from pipeline.verify.files import table_parts
-from pipeline.verify.recipe import KeySums, mix
-from pipeline.verify.rows import Batch, RowRules, Tally, VertexStatistics
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.verify.files import table_parts
+from mbe_stage.pipeline.verify.recipe import KeySums, mix
+from mbe_stage.pipeline.verify.rows import Batch, RowRules, Tally, VertexStatistics
 
 __all__ = ["MemberSums", "check_counts", "check_histogram", "check_members", "check_sums", "check_vertices"]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
-from pipeline.errors import VerificationError
-from pipeline.verify.closure import Adjacency, in_parts
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.closure import Adjacency, in_parts
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["check_presence", "check_two_hop", "compile_steps"]
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
-from pipeline.terminal import shortened
+from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.errors import VerificationError
 
 __all__ = ["check_vertex_ids", "check_vertex_table"]
 

@@ -9,11 +9,11 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-from flows.cliques import configure, enumerate_cliques_flow
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.manifest import read_manifest
-from pipeline.verify import verify_run
+from mbe_stage.flows.cliques import configure, enumerate_cliques_flow
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.verify import verify_run
 
 
 def artifacts(state) -> dict:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flows import cluster
-from pipeline.config import Config
-from pipeline.manifest import read_manifest
+from mbe_stage.flows import cluster
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.publish.manifest import read_manifest
 
 
 def settings(**execution: Any) -> Config:
@@ -45,7 +45,7 @@ def test_without_a_flow_there_is_none() -> None:
 def test_the_flow_on_a_cluster_starts_none_that_is_open_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an address the run starts its own, as every run with the runner dask."""
     prefect_dask = pytest.importorskip("prefect_dask", reason="needs prefect-dask: pip install 'mbe-stage[flows-dask]'")
-    from flows import on_cluster
+    from mbe_stage.flows import on_cluster
 
     monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
     made = importlib.reload(on_cluster).enumerate_on_cluster_flow.task_runner
@@ -59,7 +59,7 @@ def test_the_flow_on_a_cluster_starts_none_that_is_open_to_others(monkeypatch: p
 @pytest.mark.usefixtures("prefect_server")
 def test_a_flow_publishes_what_its_cluster_found(tmp_path: Path) -> None:
     prefect_dask = pytest.importorskip("prefect_dask", reason="needs prefect-dask: pip install 'mbe-stage[flows-dask]'")
-    from flows.on_cluster import enumerate_on_cluster_flow
+    from mbe_stage.flows.on_cluster import enumerate_on_cluster_flow
 
     (tmp_path / "edges.csv").write_text("".join(f"{u},{v}\n" for u in range(12) for v in range(12) if u != v))
     small = prefect_dask.DaskTaskRunner(cluster_kwargs={"n_workers": 1, "threads_per_worker": 1})

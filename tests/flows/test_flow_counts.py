@@ -10,13 +10,13 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from typer.testing import CliRunner
 
-from flows.command import app_of
-from flows.count_pq import configure, count_pq_flow
-from flows.enumerate import enumerate_bicliques_flow
-from pipeline.errors import ConfigError
-from pipeline.ingest import ingest
-from pipeline.manifest import read_manifest
-from pipeline.verify import verify_run
+from mbe_stage.flows.command import app_of
+from mbe_stage.flows.count_pq import configure, count_pq_flow
+from mbe_stage.flows.enumerate import enumerate_bicliques_flow
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.verify import verify_run
 
 # Two left vertices that share three right ones, and one that has one of these.
 EDGES = [("ann", "x"), ("ann", "y"), ("ann", "z"), ("bob", "x"), ("bob", "y"), ("bob", "z"), ("cid", "z")]

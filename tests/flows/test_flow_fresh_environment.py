@@ -8,8 +8,8 @@ import venv
 import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
 
-from pipeline.manifest import read_manifest
-from pipeline.publish import RunStore
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.patience import completed
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def test_flow_runs_in_a_fresh_environment(edges_file, tmp_path):
     # Nothing of the environment that runs the tests may leak in.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON"))}
     silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_HOME": str(tmp_path / "home")}
-    command = [python, "-m", "flows.enumerate", "--input", str(edges_file), "--out", str(tmp_path / "out")]
+    command = [python, "-m", "mbe_stage.flows.enumerate", "--input", str(edges_file), "--out", str(tmp_path / "out")]
     done = completed(command, env=kept | silent, cwd=tmp_path, check=True)
     assert done.stdout.splitlines()[0] == f"{N_BICLIQUES} maximal bicliques published"
     latest = RunStore(tmp_path / "out").latest()

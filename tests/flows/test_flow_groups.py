@@ -13,13 +13,13 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from typer.testing import CliRunner
 
-from flows.command import app_of
-from flows.groups import configure, find_groups_flow
-from pipeline.ingest import ingest
-from pipeline.manifest import read_manifest
-from pipeline.publish import RunStore
-from pipeline.report.markdown import text
-from pipeline.verify import verify_run
+from mbe_stage.flows.command import app_of
+from mbe_stage.flows.groups import configure, find_groups_flow
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.report.markdown import text
+from mbe_stage.pipeline.verify import verify_run
 
 REFERENCE = "execution.engine=reference"
 RING = [(f"ring {account}", f"page {page}") for account in range(5) for page in range(6)]

@@ -27,31 +27,31 @@ from prefect.settings import (
 )
 from typer.testing import CliRunner
 
-from flows import command, server
-from flows import enumerate as flow_module
-from flows import progress as flows_progress
-from flows.artifacts import summary_markdown, unchanged_markdown
-from flows.cliques import configure as configure_cliques
-from flows.cliques import enumerate_cliques_flow
-from flows.command import app_of
-from flows.count_pq import configure as configure_counts
-from flows.count_pq import count_pq_flow
-from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
-from flows.groups import configure as configure_groups
-from flows.groups import find_groups_flow
-from flows.progress import ProgressReporter, describe, shown_share
-from flows.retries import may_pass
-from flows.serving import serve
 from mbe_stage.bicliques.enumerate import Progress
-from mbe_stage.outlook import Outlook
-from pipeline import tiers
-from pipeline.config import Config
-from pipeline.errors import ConfigError, InputError, PublishError
-from pipeline.manifest import read_manifest
-from pipeline.publish import RunStore
-from pipeline.report.markdown import groups_table
-from pipeline.steps import load_edges
-from pipeline.tiers import tier_named
+from mbe_stage.flows import command, server
+from mbe_stage.flows import enumerate as flow_module
+from mbe_stage.flows import progress as flows_progress
+from mbe_stage.flows.artifacts import summary_markdown, unchanged_markdown
+from mbe_stage.flows.cliques import configure as configure_cliques
+from mbe_stage.flows.cliques import enumerate_cliques_flow
+from mbe_stage.flows.command import app_of
+from mbe_stage.flows.count_pq import configure as configure_counts
+from mbe_stage.flows.count_pq import count_pq_flow
+from mbe_stage.flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
+from mbe_stage.flows.groups import configure as configure_groups
+from mbe_stage.flows.groups import find_groups_flow
+from mbe_stage.flows.progress import ProgressReporter, describe, shown_share
+from mbe_stage.flows.retries import may_pass
+from mbe_stage.flows.serving import serve
+from mbe_stage.forecast import Outlook
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.steps import load_edges
+from mbe_stage.pipeline.execution.tiers import tier_named
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.report.markdown import groups_table
 from tests.mbe_stage import small_gpu
 from tests.patience import PATIENCE
 from tests.pipeline.plugins import Installed

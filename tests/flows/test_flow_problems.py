@@ -9,13 +9,13 @@ from flow_toys import EDGES, N_BICLIQUES
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-from flows.artifacts import artifact_key
-from flows.enumerate import enumerate_bicliques_flow
-from pipeline.config import Config
-from pipeline.ingest import ingest
-from pipeline.manifest import read_manifest
-from pipeline.publish import RunStore
-from pipeline.verify import verify_run
+from mbe_stage.flows.artifacts import artifact_key
+from mbe_stage.flows.enumerate import enumerate_bicliques_flow
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.verify import verify_run
 from tests.toys.butterflies import reference
 
 pytestmark = pytest.mark.usefixtures("prefect_server", "installed")

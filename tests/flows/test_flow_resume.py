@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import pipeline
-from flows.enumerate import configure, enumerate_bicliques_flow
-from mbe_stage import course
-from pipeline import journal
-from pipeline.manifest import read_manifest, software_versions
-from pipeline.output_limit import OutputLimit
-from pipeline.publish import RunStore
-from pipeline.unfinished import list_unfinished
+from mbe_stage import pipeline, run_limits
+from mbe_stage.flows.enumerate import configure, enumerate_bicliques_flow
+from mbe_stage.pipeline.execution import journal
+from mbe_stage.pipeline.execution.output_limit import OutputLimit
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.pipeline.publish.manifest import read_manifest, software_versions
+from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.pipeline.resume_support import edges, ended_after
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -33,7 +32,7 @@ OVERRIDES = [
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
 
 
 def flow(source: Path, out: Path, *overrides: str):

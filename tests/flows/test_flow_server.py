@@ -14,8 +14,8 @@ import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
 from processes import Api, descendants, environment, eventually, free_port, started
 
-from pipeline.publish import RunStore
-from pipeline.unfinished import list_unfinished
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.patience import PATIENCE, completed
 
 ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report", "since-last-run"}
@@ -71,7 +71,7 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
     command = [
-        *[sys.executable, "-m", "flows.enumerate", "my.yaml", "--set", "execution.engine=reference"],
+        *[sys.executable, "-m", "mbe_stage.flows.enumerate", "my.yaml", "--set", "execution.engine=reference"],
         *["--serve", "--cron", "0 6 * * *", "--port", str(port)],
     ]
     # Relative paths in the configuration mean the directory in which the command is started.
@@ -118,7 +118,7 @@ OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIG
 def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, number):
     """A terminal's Ctrl-C goes to the whole group; the run's own server must still be there to be told."""
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)]
+    command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(endless), "--out", str(out)]
     command += ENDS_ITSELF
     with started(command, tmp_path / "run.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
         begun = time.monotonic()
@@ -148,7 +148,7 @@ def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
     api = Api(port)
     # More than a million bicliques a second for some minutes, below 28 roots.
     crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(28) for b in range(28) if a != b))
-    command = [sys.executable, "-m", "flows.enumerate", "--input", str(crown), "--out", str(out)]
+    command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(crown), "--out", str(out)]
     command += ["--set", "execution.engine=cpu", "--set", "output.checkpoint_seconds=3600"]
     command += ["--serve", "--cron", "0 6 * * *", "--port", str(port)] if is_served else []
     with started(command, tmp_path / "run.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
@@ -176,7 +176,7 @@ def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
 def test_a_single_run_ends_with_its_terminal(endless, tmp_path):
     """The kernel tells the group, a shell tells it once more, and nobody can be told anything."""
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)]
+    command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(endless), "--out", str(out)]
     command += ENDS_ITSELF
     ours, theirs = os.openpty()
     on_terminal = {"env": environment(tmp_path / "home"), "cwd": tmp_path, "preexec_fn": lambda: os.dup2(theirs, 2)}
@@ -198,7 +198,15 @@ def test_a_single_run_ends_with_its_terminal(endless, tmp_path):
 def test_sighup_ends_what_serves_unless_ignored(edges_file, tmp_path, is_ignored):
     port = free_port()
     api = Api(port)
-    command = [sys.executable, "-m", "flows.enumerate", "--input", str(edges_file), "--out", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "mbe_stage.flows.enumerate",
+        "--input",
+        str(edges_file),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     command += ["--serve", "--cron", "0 6 * * *", "--port", str(port)]
     nohup = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if is_ignored else None
     options = {"env": environment(tmp_path / "home"), "cwd": tmp_path, "preexec_fn": nohup}
@@ -223,7 +231,7 @@ def test_cancelled_run_leaves_nothing(endless, tmp_path):
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
     command = [
-        *[sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)],
+        *[sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(endless), "--out", str(out)],
         *[*ENDS_ITSELF, "--serve", "--cron", "0 6 * * *", "--port", str(port)],
     ]
     with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:

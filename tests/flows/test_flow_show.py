@@ -12,7 +12,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from processes import environment
 
-from flows.transcript import artifact_text, tasks_text
+from mbe_stage.flows.transcript import artifact_text, tasks_text
 from tests.patience import completed
 
 
@@ -56,7 +56,16 @@ def test_the_one_command_where_a_run_fails(edges_file, tmp_path):
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_that_fails(edges_file, tmp_path):
     """On the server that is there: one of its own takes most of the time."""
-    command = [sys.executable, "-m", "flows.enumerate", "--show", "--input", edges_file, "--out", tmp_path / "out"]
+    command = [
+        sys.executable,
+        "-m",
+        "mbe_stage.flows.enumerate",
+        "--show",
+        "--input",
+        edges_file,
+        "--out",
+        tmp_path / "out",
+    ]
     settings = ["--set", "execution.engine=reference", "--set", "input.left=user"]
     with_server = environment(tmp_path / "home", PREFECT_API_URL=PREFECT_API_URL.value())
     check_failed(completed([*command, *settings], env=with_server, cwd=CHECKOUT))

@@ -12,9 +12,9 @@ from flow_toys import N_BICLIQUES
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-from flows import enumerate as flow_module
-from flows.enumerate import enumerate_bicliques_flow
-from pipeline.stores.remote_staging import RemoteStaging
+from mbe_stage.flows import enumerate as flow_module
+from mbe_stage.flows.enumerate import enumerate_bicliques_flow
+from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 from tests.pipeline.stores.conftest import bucket, server, sftp, sftp_servers, temporary  # noqa: F401 - fixtures
 from tests.pipeline.stores.file_servers import PASSWORD, OnServer
 from tests.pipeline.stores.server import SECRET, Bucket

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from flows import enumerate as flow_module
-from flows import gpu
-from flows.enumerate import configure, enumerate_task, read_edges
-from flows.gpu import device_limit_name, device_slot
-from pipeline import PublishError, RunStore, read_manifest, tiers
-from pipeline.tiers import Tier
+from mbe_stage.flows import enumerate as flow_module
+from mbe_stage.flows import gpu
+from mbe_stage.flows.enumerate import configure, enumerate_task, read_edges
+from mbe_stage.flows.gpu import device_limit_name, device_slot
+from mbe_stage.pipeline import PublishError, RunStore, read_manifest
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.tiers import Tier
 from tests.mbe_stage import small_gpu
 from tests.patience import PATIENCE, begun, output_of
 
@@ -25,8 +26,8 @@ ON_GPU, ON_CPU = Tier("rapids", "cuda", "for the test"), Tier("cpu", "cpu", "for
 
 HOLD = """
 import logging
-from flows.gpu import device_slot
-from pipeline.tiers import Tier
+from mbe_stage.flows.gpu import device_slot
+from mbe_stage.pipeline.execution.tiers import Tier
 with device_slot(Tier("rapids", "cuda", "for the test"), logging.getLogger()):
     print("held", flush=True)
     input()

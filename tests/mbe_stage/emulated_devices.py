@@ -19,7 +19,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution, TableSink
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
-from mbe_stage.worker_pool import Barrier
+from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
 

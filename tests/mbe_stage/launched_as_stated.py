@@ -17,8 +17,8 @@ from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
 from mbe_stage.cliques.results import Detail as CliqueDetail
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.device.jit import known_kernels
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=2), BicliqueQuery(containing_left=(1,), max_right=9))
 SIZES: tuple[dict[str, Any], ...] = ({}, {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0})
@@ -50,7 +50,7 @@ def main() -> None:
 def _whole_job() -> None:
     import pyarrow as pa
 
-    from pipeline import Config, run
+    from mbe_stage.pipeline import Config, run
 
     left, right = [0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 1, 2]
     for as_key in (int, "key {}".format):

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink, time_quanta
-from mbe_stage import course as course_module
+from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink
+from mbe_stage import run_limits as course_module
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.cliques import engine_cpu as cliques_cpu
@@ -26,12 +26,13 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
-from mbe_stage.course import Checkpoints, Course, Limits
 from mbe_stage.device import held_roots
 from mbe_stage.device.held_roots import begun_all_the_same, ranges_from, with_barriers
+from mbe_stage.run_limits import Checkpoints, Course, Limits
+from mbe_stage.search.cpu import quanta
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.stream import NOTHING_KEPT, stream
 from mbe_stage.tasks import Task
-from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage import graphs
 from tests.mbe_stage.cliques import undirected_graphs
 from tests.mbe_stage.processes import run_module
@@ -43,10 +44,10 @@ QUERY = BicliqueQuery()
 def small_quanta() -> Iterator[None]:
     """A quantum is a few steps: barriers fall into the middle of subtrees, and these are split."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time_quanta, "_FIRST_WORK_LIMIT", 8)
-        patch.setattr(time_quanta, "_REPORT_SECONDS", 0.0)
+        patch.setattr(quanta, "_FIRST_WORK_LIMIT", 8)
+        patch.setattr(quanta, "_REPORT_SECONDS", 0.0)
         # Quanta do not grow.
-        patch.setattr(time_quanta, "_QUANTUM_SECONDS", 0.0)
+        patch.setattr(quanta, "_QUANTUM_SECONDS", 0.0)
         yield
 
 

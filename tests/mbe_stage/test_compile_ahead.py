@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-import mbe_stage.compile_ahead as ahead
-import mbe_stage.compile_processes as processes
+import mbe_stage.runtime.compile_ahead as ahead
+import mbe_stage.runtime.compile_processes as processes
 from mbe_stage import BipartiteCSR, CountSink, engine_names, enumerate_into
 from mbe_stage.bicliques import reference
-from mbe_stage.compile_ahead import CompileProgress, CompileStep, compile_ahead
-from mbe_stage.compile_processes import compile_in_processes
 from mbe_stage.engines import _load
+from mbe_stage.runtime.compile_ahead import CompileProgress, CompileStep, compile_ahead
+from mbe_stage.runtime.compile_processes import compile_in_processes
 
 TRIANGLE = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])
 

@@ -32,17 +32,17 @@ from mbe_stage import (
 from mbe_stage.bicliques import engine_cpu, reduction
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.compile_ahead import compile_ahead
-from mbe_stage.course import Course
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
+from mbe_stage.run_limits import Course
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.fetching import Fetched, Fetching
 from mbe_stage.runners.leases import Ledger
+from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import stream
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE

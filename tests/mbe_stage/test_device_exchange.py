@@ -19,7 +19,7 @@ from mbe_stage import Execution
 from mbe_stage.engines import Engine
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from mbe_stage.runners import device_exchange, devices
-from mbe_stage.worker_pool import Barrier
+from mbe_stage.search.cpu.pool import Barrier
 
 GRAPH = types.SimpleNamespace(is_on_host=True)
 

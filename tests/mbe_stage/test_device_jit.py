@@ -11,8 +11,8 @@ import numba
 import numpy as np
 import pytest
 
-from mbe_stage import code_cache
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.runtime import code_cache
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip install 'mbe-stage[cuda]'")
 

@@ -17,7 +17,7 @@ import pytest
 from mbe_stage import BicliqueQuery, CountSink, Detail, Execution, TableSink, enumerate_into
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.runners.devices import DeviceRunner
-from mbe_stage.worker_pool import Barrier
+from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage import graphs
 from tests.patience import begun, completed, output_of
 

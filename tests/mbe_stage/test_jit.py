@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mbe_stage import code_cache
+from mbe_stage.runtime import code_cache
 from tests.patience import completed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CALLEE = "from numba import njit\n\n@njit(inline='always')\ndef figure():\n    return {}\n"
 CALLER = """
 from numba import float64, int64
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 from toy.callee import figure
 
 @compiled(variants={"whole": (int64,), "real": (float64,)})
@@ -30,7 +30,7 @@ PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from numba.core import event
-from mbe_stage.jit import steps_of
+from mbe_stage.runtime.jit import steps_of
 from toy.caller import add
 with event.install_recorder("numba:compile") as recorder:
     kept = [step.is_kept() for step in steps_of(add)]

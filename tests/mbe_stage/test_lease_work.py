@@ -26,7 +26,6 @@ from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cpu as cliques_engine
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.pq_counts import engine_cpu as counts_engine
 from mbe_stage.pq_counts.digits import integers
 from mbe_stage.pq_counts.query import PqQuery
@@ -35,6 +34,7 @@ from mbe_stage.pq_counts.results import PqSink
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.lease_work import NotKept, Search, Terms, do_lease, end_job, keep_graph
 from mbe_stage.runners.parts import PartFailed
+from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE
 

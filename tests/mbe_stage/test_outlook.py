@@ -7,7 +7,7 @@ from math import exp, log
 
 import pytest
 
-from mbe_stage.outlook import Forecast, Outlook, seconds_left
+from mbe_stage.forecast import Forecast, Outlook, seconds_left
 
 HUGE = 2**1100
 

@@ -21,10 +21,10 @@ from mbe_stage.bicliques.estimation import growth, sampler
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR as Graph
-from mbe_stage.outlook import Outlook
 from mbe_stage.runners import local
+from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.sampling import CORES_SHARE, outlook_beside, paced
 from mbe_stage.stream import Listener
 from tests.mbe_stage.graphs import crown, from_matrix, half_graph, random_matrix

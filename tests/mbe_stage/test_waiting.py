@@ -13,7 +13,7 @@ from mbe_stage import CountSink, Execution, MemoryBudgetExceeded, enumerate_into
 from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.course import Course, Limits
+from mbe_stage.run_limits import Course, Limits
 from mbe_stage.runners.waiting import Waiting
 from mbe_stage.stream import Progress, pulled, stream
 from tests.mbe_stage import graphs

@@ -17,9 +17,9 @@ import time
 from typing import Any
 
 from mbe_stage.errors import StageError
-from pipeline import Config, run
-from pipeline import publish as publish_module
-from pipeline.errors import INTERRUPTED, exit_code
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import INTERRUPTED, exit_code
+from mbe_stage.pipeline.publish import run_store as publish_module
 
 
 def say(text: str) -> None:

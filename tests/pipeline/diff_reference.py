@@ -1,4 +1,4 @@
-"""Two runs compared in plain Python sets, every pair looked at: what `pipeline.diff` must equal."""
+"""Two runs compared in plain Python sets, every pair looked at: what `pipeline.views.diff` must equal."""
 
 from __future__ import annotations
 

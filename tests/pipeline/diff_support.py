@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 
 from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
-from pipeline import Config, InputFacts
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.clean.facts import InputColumn
-from pipeline.manifest import Manifest, config_fingerprint, write_manifest
-from pipeline.outputs.bicliques.counts import Counts
-from pipeline.schemas import BICLIQUES, vertices
+from mbe_stage.pipeline import Config, InputFacts
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.clean.facts import InputColumn
+from mbe_stage.pipeline.problems.bicliques.publication import Counts
+from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, write_manifest
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, vertices
 
 __all__ = ["Group", "group", "key_of", "keyed", "make_run"]
 

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from mbe_stage import BicliqueBlock, TableSink, enumerate_into
 from mbe_stage.bicliques.keys import biclique_keys
-from pipeline import Config, EdgeData
-from pipeline.backends.arrow.backend import ARROW
-from pipeline.ingest import ingest
-from pipeline.installed_publications import derived_of
-from pipeline.publication import Collecting
+from mbe_stage.pipeline import Config, EdgeData
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.installed import derived_of
 from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.pipeline.groups_support import EDGES, settings
 

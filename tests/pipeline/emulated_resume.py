@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage import course
-from pipeline import Config, RunStore, run
-from pipeline.journal import read_journal
-from pipeline.unfinished import list_unfinished
+from mbe_stage import run_limits
+from mbe_stage.pipeline import Config, RunStore, run
+from mbe_stage.pipeline.execution.journal import read_journal
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from tests.mbe_stage.cliques import emulated_cliques
 from tests.mbe_stage.pq_counts import emulated_counts
 from tests.pipeline.resume_support import Killed
@@ -38,7 +38,7 @@ MARKERS: list[Any] = []
 
 
 def noting(note: Any) -> Any:
-    """Of `course.Checkpoints`, with the markers among the blocks noted here."""
+    """Of `run_limits.Checkpoints`, with the markers among the blocks noted here."""
 
     def noted(checkpoints: Any, block: Any, *others: Any) -> None:
         note(checkpoints, block, *others)
@@ -71,8 +71,8 @@ def use_short_quanta(problem: str) -> None:
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.device = lambda _execution: "cuda, emulated"
     engine_cuda.compile_steps = lambda *_: ()
-    course._TIMES_ITS_COST = 0.0
-    course.Checkpoints.note = noting(course.Checkpoints.note)  # type: ignore[method-assign]
+    run_limits._TIMES_ITS_COST = 0.0
+    run_limits.Checkpoints.note = noting(run_limits.Checkpoints.note)  # type: ignore[method-assign]
 
 
 def planned(plan_memory: Any, sizes: dict[str, Any]) -> Any:

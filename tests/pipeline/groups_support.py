@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline import Config
+from mbe_stage.pipeline import Config
 
 __all__ = ["EDGES", "TABLES", "planted", "rows", "settings", "swapped", "tables", "wanted"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 
 from mbe_stage.bicliques import engine_cpu
-from mbe_stage.compile_ahead import compile_ahead
-from pipeline.backends.arrow import worker_parts
-from pipeline.outputs.bicliques.arrow import sink
+from mbe_stage.pipeline.backends.arrow import worker_parts
+from mbe_stage.pipeline.problems.bicliques.arrow import sink
+from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.pipeline import slow_workers
 
 __all__ = ["engine_cpu", "sink", "slow_workers", "worker_parts"]

@@ -21,21 +21,21 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
-from mbe_stage import course
-from mbe_stage.compile_ahead import compile_ahead
-from pipeline import Config
-from pipeline.compiling import host_steps
-from pipeline.leaving import leave_at_signals
+from mbe_stage import run_limits
+from mbe_stage.pipeline import Config
+from mbe_stage.pipeline.cli.early_exit import leave_at_signals
+from mbe_stage.pipeline.execution.compiling import host_steps
+from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.patience import completed, end_with
 from tests.pipeline.crash_child import run_and_tell, say
 
 # What a run imports when it comes to it; no run is made here, whose threads a fork would lose.
 IMPORTED_LATE = (
     "pandas",
-    "pipeline.diff.job",
-    "pipeline.io.delimited",
-    "pipeline.outputs.bicliques.arrow.sink",
-    "pipeline.outputs.bicliques.collector",
+    "mbe_stage.pipeline.views.diff.job",
+    "mbe_stage.pipeline.io.text.delimited",
+    "mbe_stage.pipeline.problems.bicliques.arrow.sink",
+    "mbe_stage.pipeline.problems.bicliques.collector",
     "pyarrow.dataset",
     "scipy.io",
     "scipy.sparse",
@@ -45,7 +45,7 @@ IMPORTED_LATE = (
 def main() -> None:
     for name in IMPORTED_LATE:
         import_module(name)
-    course._TIMES_ITS_COST = 0.0
+    run_limits._TIMES_ITS_COST = 0.0
     # SIGTERM and SIGHUP are heard as by the command, by runs from their beginning.
     leave_at_signals()
     # Among what runs say, where tests look for it.

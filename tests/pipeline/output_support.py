@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.bicliques.reference import maximal_bicliques
-from pipeline import Config, EdgeData, InputFacts, RunStore
-from pipeline.steps import enumerate_to, finish
+from mbe_stage.pipeline import Config, EdgeData, InputFacts, RunStore
+from mbe_stage.pipeline.execution.steps import enumerate_to, finish
 
 Pair = tuple[object, object]
 

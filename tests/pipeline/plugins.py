@@ -14,10 +14,10 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from mbe_stage import BicliqueQuery, CountSink
+from mbe_stage.pipeline.config.section import Section
+from mbe_stage.pipeline.problems.base import DerivedPublication, Publication
+from mbe_stage.pipeline.problems.installed import forget_publications
 from mbe_stage.problem import DerivedOutput, Problem, forget
-from pipeline.installed_publications import forget_publications
-from pipeline.publication import DerivedPublication, Publication
-from pipeline.section import Section
 
 __all__ = ["Installed", "PathsSection", "RankedSection", "StarsSection", "WedgesSection"]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage import course
-from pipeline import Config, InputConfig, RunStore, read_manifest, run
-from pipeline.ingest import ingest
-from pipeline.journal import read_journal
-from pipeline.verify import verify_run
-from pipeline.verify.fields import standing_notes
+from mbe_stage import run_limits
+from mbe_stage.pipeline import Config, InputConfig, RunStore, read_manifest, run
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.journal import read_journal
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.verify.fields import standing_notes
 from tests.pipeline.output_support import assert_sound, published_rows
 
 __all__ = [
@@ -86,7 +86,7 @@ def made_undisturbed(out: Path, edges: Path, *, sort: bool) -> Path:
 @pytest.fixture(autouse=True)
 def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small run has many checkpoints."""
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
 
 
 class Killed(BaseException):

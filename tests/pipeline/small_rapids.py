@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mbe_stage.bicliques.enumerate import Progress
-from pipeline import tiers
-from pipeline.backends.arrow.backend import ARROW
-from pipeline.errors import DeviceMemoryExhausted
-from pipeline.steps import Steps
-from pipeline.tiers import Tier
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.steps import Steps
+from mbe_stage.pipeline.execution.tiers import Tier
 
 __all__ = ["STEPS", "SmallRapids", "install"]
 

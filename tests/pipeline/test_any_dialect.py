@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
-from pipeline.io.dialect import DELIMITER_NAMES
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES
 
 Edge = tuple[Any, Any]
 Edges = list[Edge]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.io.arrow_csv import read_csv
+from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 
 LINES = b"a,b\n" + b"1,2\n" * 1500
 

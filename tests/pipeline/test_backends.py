@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.backends import backend as protocol
-from pipeline.backends.arrow.backend import ArrowBackend
+from mbe_stage.pipeline.backends import backend as protocol
+from mbe_stage.pipeline.backends.arrow.backend import ArrowBackend
 
 PIPELINE = Path(protocol.__file__).parents[1]
 SHARED = {

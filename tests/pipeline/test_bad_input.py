@@ -15,9 +15,9 @@ import pytest
 import scipy.sparse
 from pyarrow import parquet as pq
 
-from pipeline.config import InputConfig
-from pipeline.errors import ConfigError, InputError, exit_code
-from pipeline.ingest import ingest
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import ConfigError, InputError, exit_code
+from mbe_stage.pipeline.execution.ingest import ingest
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 
 
@@ -468,8 +468,8 @@ def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
 
 
 def test_endless_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.io.whitespace._LONGEST_LINE", 1 << 20)
-    monkeypatch.setattr("pipeline.io.whitespace._BLOCK_BYTES", 1 << 19)
+    monkeypatch.setattr("mbe_stage.pipeline.io.text.whitespace._LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("mbe_stage.pipeline.io.text.whitespace._BLOCK_BYTES", 1 << 19)
     path = written(tmp_path, "e.txt", b"# c\n" + b"1" * (3 << 20))
     assert "a line of more than 1 MiB" in refusal(path, format="snap")
 

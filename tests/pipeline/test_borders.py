@@ -18,24 +18,25 @@ import pyarrow as pa
 import pytest
 
 from mbe_stage.groups.members import GroupMembers
-from pipeline import Config, comparison, run
-from pipeline.backends.arrow import block_writer
-from pipeline.backends.arrow.block_writer import BlockWriter
-from pipeline.backends.arrow.parts import PartNames
-from pipeline.backends.arrow.summaries import Summaries
-from pipeline.clean.events import Events
-from pipeline.config import InputConfig
-from pipeline.errors import ConfigError, InputError, PublishError
-from pipeline.ingest import ingest
-from pipeline.outputs.derived import GuardedCollector
-from pipeline.outputs.groups.chosen import edges_of
-from pipeline.outputs.groups.times import figures_of, times_table
-from pipeline.reading import check_members
-from pipeline.report.heat_grid import Axis, Cell, HeatWords, heat_grid
-from pipeline.report.markdown import _cell
-from pipeline.stores.cells import NumberedCell
-from pipeline.stores.failures import StoreConflict
-from pipeline.strict_yaml import parse_yaml
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.backends.arrow import block_writer
+from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter
+from mbe_stage.pipeline.backends.arrow.parts import PartNames
+from mbe_stage.pipeline.backends.arrow.summaries import Summaries
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.strict_yaml import parse_yaml
+from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.derived import GuardedCollector
+from mbe_stage.pipeline.problems.groups.chosen import edges_of
+from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
+from mbe_stage.pipeline.publish.reading import check_members
+from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
+from mbe_stage.pipeline.report.markdown import _cell
+from mbe_stage.pipeline.stores.conditional_write import NumberedCell
+from mbe_stage.pipeline.stores.failures import StoreConflict
+from mbe_stage.pipeline.views import comparison
 from tests.patience import PATIENCE
 from tests.pipeline.groups_support import EDGES as GROUPS
 from tests.pipeline.groups_support import planted, rows
@@ -294,7 +295,7 @@ def test_a_member_is_below_the_number_of_vertices(tmp_path: Path, vertex: int, i
 
 
 def test_the_first_group_is_in_the_report_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.report.groups._MOST_BYTES", 1)
+    monkeypatch.setattr("mbe_stage.pipeline.report.groups._MOST_BYTES", 1)
     page = (run(groups_settings(tmp_path), GROUPS).run_dir / "report.html").read_text()
     assert "The first 1, which fill this page and are searched here, of 2 groups" in page
 

@@ -21,14 +21,14 @@ from typer import Context
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-import pipeline
-from pipeline import cli
-from pipeline.manifest import read_manifest
-from pipeline.publish import RunStore
+from mbe_stage import pipeline
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.patience import begun, completed, output_of
 from tests.pipeline.output_support import assert_nothing_staged
 
-MBE = [sys.executable, "-c", "from pipeline.entry import main; main()"]
+MBE = [sys.executable, "-c", "from mbe_stage.pipeline.cli.entry import main; main()"]
 ROOT = Path(__file__).parents[2]
 
 # Two buyers share two shops, one of them and a third share another: 4 maximal bicliques.
@@ -37,7 +37,7 @@ EDGES = "left,right\nann,bakery\nann,kiosk\nbob,bakery\nbob,kiosk\nbob,zoo\ncid,
 
 def mbe(*arguments: object) -> Result:
     """Run a command in this process."""
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
 def answer(result: Result, exit_code: int = 0) -> dict:
@@ -88,16 +88,16 @@ def test_json_is_the_last_line_and_whole(tmp_path: Path, edges: Path) -> None:
 def test_if_changed_says_unchanged(tmp_path: Path, edges: Path, out: Path) -> None:
     options = ["--out", out, "--engine", "reference", "--if-changed"]
     latest = pipeline.resolve_run(out)
-    facts = answer(mbe("enumerate", edges, *options, "--json"), cli.UNCHANGED)
+    facts = answer(mbe("enumerate", edges, *options, "--json"), app.UNCHANGED)
     assert facts["unchanged"] is True
     assert (facts["run"], facts["bicliques"]) == (str(latest), 4)
     result = mbe("enumerate", edges, *options)
-    assert result.exit_code == cli.UNCHANGED
+    assert result.exit_code == app.UNCHANGED
     assert result.stdout.startswith("unchanged ")
     assert str(latest.name) in result.stdout
     config = tmp_path / "job.yaml"
     config.write_text(f"input: {{path: {edges}}}\noutput: {{directory: {out}}}\nexecution: {{engine: reference}}\n")
-    assert answer(mbe("run", config, "--if-changed", "--json"), cli.UNCHANGED)["unchanged"] is True
+    assert answer(mbe("run", config, "--if-changed", "--json"), app.UNCHANGED)["unchanged"] is True
     assert pipeline.RunStore(out).runs() == [latest]
     edges.write_text(EDGES + "dan,zoo\n", encoding="utf-8")
     facts = answer(mbe("enumerate", edges, *options, "--json"))
@@ -283,14 +283,14 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
 def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after `latest` has moved, while the move is made durable."""
     out = tmp_path / "out"
-    real_sync = pipeline.publish.sync
+    real_sync = pipeline.publish.run_store.sync
 
     def interrupt(path: Path) -> None:
         real_sync(path)
         if path == out:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline.publish, "sync", interrupt)
+    monkeypatch.setattr(pipeline.publish.run_store, "sync", interrupt)
     result = mbe("enumerate", edges, "--out", out, "--quiet", "--engine", "reference")
     latest = pipeline.RunStore(out).latest()
     assert latest is not None
@@ -311,7 +311,7 @@ def test_interruption_of_a_command_that_publishes_nothing(
             raise SystemError("CPUDispatcher(...) returned a result with an exception set") from KeyboardInterrupt()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline.ingest, "ingest", interrupt)
+    monkeypatch.setattr(pipeline.execution.ingest, "ingest", interrupt)
     result = mbe(command, tmp_path / "out" if command == "verify" else edges)
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "interrupted"
@@ -329,7 +329,7 @@ def test_one_is_said_in_the_singular(tmp_path: Path) -> None:
 
 def test_a_defect_keeps_its_traceback(edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = mbe_that_raises(edges, monkeypatch, ZeroDivisionError("surprise"))
-    assert result.exit_code == cli.INTERNAL_ERROR
+    assert result.exit_code == app.INTERNAL_ERROR
     assert "Traceback" in result.stderr
     assert "ZeroDivisionError: surprise" in result.stderr
 
@@ -430,7 +430,7 @@ def command(*arguments: object, **options: object) -> subprocess.CompletedProces
 def test_help_is_quick_and_lists_the_exit_codes() -> None:
     imported = (
         "import sys; from pipeline import cli\n"
-        "try: cli.app(['--help'])\n"
+        "try: app.app(['--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted({'prefect', 'cudf', 'cupy', 'networkx', 'pandas'} & set(sys.modules)))"
     )
@@ -447,7 +447,7 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "config.yaml").write_text(
         "input: {path: edges.csv, left: user, right: item}\noutput: {directory: out}\n"
     )
-    names = get_command(cli.app).list_commands(Context(get_command(cli.app)))
+    names = get_command(app.app).list_commands(Context(get_command(app.app)))
     examples = {}
     for name in [None, *names]:
         asked = [] if name is None else [name]
@@ -585,7 +585,7 @@ def test_a_column_is_its_name_before_its_position(tmp_path: Path) -> None:
 def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: list[str]) -> None:
     words = [word.format(edges=edges, out=out) for word in command]
     with open("/dev/full", "w") as full:
-        done = completed([sys.executable, "-m", "pipeline.entry", *words], stdout=full)
+        done = completed([sys.executable, "-m", "mbe_stage.pipeline.cli.entry", *words], stdout=full)
     assert done.returncode == 3, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: standard output: cannot be written (No space left on device)")

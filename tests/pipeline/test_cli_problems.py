@@ -14,9 +14,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from pipeline import cli, cli_options, cli_problems
-from pipeline.config import Config, QueryConfig
-from pipeline.naming import setting
+from mbe_stage.pipeline.cli import app, options, problems
+from mbe_stage.pipeline.config.model import Config, QueryConfig
+from mbe_stage.pipeline.config.setting_names import setting
 from tests.patience import completed
 from tests.pipeline.plugins import Installed, PathsSection, RankedSection, WedgesSection
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
     monkeypatch.setenv("COLUMNS", "120")
-    cli_problems._warn_once.cache_clear()
+    problems._warn_once.cache_clear()
     packages = Installed(tmp_path / "installed", monkeypatch)
     packages.add("walks", "paths", "wedges", "ranked_groups")
     yield packages
@@ -41,13 +41,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, dict[str, Any]]
     def publish(config: Config, options: dict[str, Any]) -> None:
         given.append((config, options))
 
-    for module in (cli, cli_problems):
+    for module in (app, problems):
         monkeypatch.setattr(module, "publish", publish)
     return given
 
 
 def mbe(*arguments: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
 def config_of(asked: list[tuple[Config, dict[str, Any]]], *arguments: object) -> Config:
@@ -188,7 +188,7 @@ def test_messages_name_the_options_of_the_command(monkeypatch: pytest.MonkeyPatc
         "query.min_left",
     )
     called: list[str] = []
-    monkeypatch.setattr(cli_problems, "publish", lambda *_: called.extend(setting(key) for key in keys))
+    monkeypatch.setattr(problems, "publish", lambda *_: called.extend(setting(key) for key in keys))
     assert mbe("paths", "e.csv").exit_code == 0
     assert called == ["--length", "--no-ends", "--left", "INPUT", "--out", "output.members", "query.min_left"]
     called.clear()
@@ -208,7 +208,7 @@ def test_a_configuration_of_any_problem_runs(tmp_path: Path, asked: list) -> Non
 def test_a_key_that_would_be_another_option_is_refused(installed: Installed) -> None:
     module = (
         "from dataclasses import replace\nfrom pydantic import Field\nfrom mbe_stage.problem import Problem\n"
-        "from pipeline.section import Section\nfrom tests.pipeline.plugins import WEDGES_PUBLICATION\n"
+        "from mbe_stage.pipeline.config.section import Section\nfrom tests.pipeline.plugins import WEDGES_PUBLICATION\n"
         "class Taken(Section):\n    threads: int = Field(0, description='Threads of a screw.')\n"
         "SCREWS = Problem('screws', {}, print, None, 'toolbox_screws:PUBLICATION', 'Screws.')\n"
         "PUBLICATION = replace(WEDGES_PUBLICATION, problem='screws', section_name='screws', section=Taken)\n"
@@ -250,7 +250,9 @@ def test_a_problem_called_like_a_command_has_none(installed: Installed, caplog: 
 
 def test_a_broken_package_is_told_in_a_line_and_the_rest_works(installed: Installed) -> None:
     installed.add("astray", "lost = gone_astray:LOST")
-    done = in_a_new_process(installed, "from pipeline.cli import main; main()", "paths", "e.csv", "--length", "0")
+    done = in_a_new_process(
+        installed, "from mbe_stage.pipeline.cli.app import main; main()", "paths", "e.csv", "--length", "0"
+    )
     told, refusal = done.stderr.splitlines()
     dated, said = told[:20], told[20:]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", dated), told
@@ -262,7 +264,7 @@ def test_a_broken_package_is_told_in_a_line_and_the_rest_works(installed: Instal
 @pytest.mark.parametrize("arguments", [("--help",), ("somersaults",)])
 def test_what_a_broken_package_says_of_itself_moves_no_cursor(installed: Installed, arguments: tuple[str, ...]) -> None:
     installed.add("astray", "lost = gone\x1b[31m:LOST")
-    done = in_a_new_process(installed, "from pipeline.cli import main; main()", *arguments)
+    done = in_a_new_process(installed, "from mbe_stage.pipeline.cli.app import main; main()", *arguments)
     assert "\x1b" not in done.stderr
     (told,) = [line for line in done.stderr.splitlines() if "the entry point 'lost'" in line]
     assert re.match(r"\d{4}-\d\d-\d\d .* \(gone\\x1b\[31m:LOST\) is left out", told), told
@@ -272,7 +274,7 @@ ODD = """
 from dataclasses import replace
 from pydantic import Field
 from mbe_stage.problem import Problem
-from pipeline.section import Section
+from mbe_stage.pipeline.config.section import Section
 from tests.pipeline.plugins import PATHS_PUBLICATION
 class OddSection(Section):
     sides: str = Field("[left]", description="One of [left] and [/right]")
@@ -305,27 +307,27 @@ def test_an_unknown_command_is_refused_as_ever() -> None:
 
 
 def test_the_options_of_query_are_those_of_its_model() -> None:
-    assert [each.key for each in cli_options.QUERY] == [f"query.{key}" for key in QueryConfig.model_fields]
-    for each in cli_options.QUERY:
+    assert [each.key for each in options.QUERY] == [f"query.{key}" for key in QueryConfig.model_fields]
+    for each in options.QUERY:
         default = QueryConfig.model_fields[each.key.partition(".")[2]].default
         (info,) = each.annotation.__metadata__
         assert (f"({default})" in info.help) == isinstance(default, int)
 
 
 def test_every_key_of_the_tables_is_one_of_the_configuration() -> None:
-    tables = (cli_options.INSPECTING, cli_options.publishing(cli_options.QUERY, max_bicliques=True, members=True))
+    tables = (options.INSPECTING, options.publishing(options.QUERY, max_bicliques=True, members=True))
     for each in (each for table in tables for each in table if "." in each.key):
         section, _, key = each.key.partition(".")
         assert key in type(getattr(Config(), section)).model_fields
 
 
 def test_an_option_knows_what_it_is_called() -> None:
-    table = cli_options.publishing(cli_options.QUERY, max_bicliques=True, members=True)
-    command = typer.main.get_command(cli.app).commands["enumerate"]  # type: ignore[attr-defined]
+    table = options.publishing(options.QUERY, max_bicliques=True, members=True)
+    command = typer.main.get_command(app.app).commands["enumerate"]  # type: ignore[attr-defined]
     for each in table:
         (parameter,) = (made for made in command.params if made.name == each.name)
         if parameter.param_type_name == "option":
-            assert set(cli_options.options_of(each)) == {*parameter.opts, *parameter.secondary_opts}
+            assert set(options.options_of(each)) == {*parameter.opts, *parameter.secondary_opts}
 
 
 def test_a_near_command_is_named() -> None:

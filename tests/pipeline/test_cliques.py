@@ -17,13 +17,14 @@ import scipy.sparse
 from typer.testing import CliRunner
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from pipeline import Config, cli, count, run
-from pipeline.errors import ConfigError, InputError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.job import RunResult
-from pipeline.manifest import config_fingerprint, file_entry, read_manifest
-from pipeline.verify import VerifyReport, verify_run
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.manifest import config_fingerprint, file_entry, read_manifest
+from mbe_stage.pipeline.verify import VerifyReport, verify_run
 
 Clique = frozenset[Any]
 EDGES = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "e"), ("e", "d"), ("f", "f"), ("a", "b")]
@@ -73,7 +74,7 @@ def expected(graph: nx.Graph) -> set[Clique]:
 
 
 def mbe(*arguments: object, code: int = 0) -> Any:
-    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app.app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     return result
 
@@ -533,7 +534,7 @@ def test_cliques_of_another_graph_are_found(
     edges |= {("d", "d")}
     result = published(tmp_path, columns(EDGES))
     changed_edges = ingest(reading_of(result.manifest.config), columns(sorted(edges)))
-    monkeypatch.setattr("pipeline.verify.job.edge_fingerprint", lambda *_: result.manifest.input.fingerprint)
+    monkeypatch.setattr("mbe_stage.pipeline.verify.job.edge_fingerprint", lambda *_: result.manifest.input.fingerprint)
     with pytest.raises(VerificationError, match=what):
         verify_run(result.run_dir, changed_edges)
 
@@ -541,7 +542,7 @@ def test_cliques_of_another_graph_are_found(
 def test_a_clique_that_no_row_has_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where another search for all takes too long: by the cliques that vertices and edges grow to."""
     graph = nx.gnp_random_graph(12, 0.5, seed=2)
-    monkeypatch.setattr("pipeline.verify.cliques._MOST_NODES", 3)
+    monkeypatch.setattr("mbe_stage.pipeline.verify.cliques._MOST_NODES", 3)
     whole = published(tmp_path / "whole", graph)
     report = checked(whole, graph)
     assert any("takes too long" in text for text in report.not_checked)

@@ -21,16 +21,16 @@ import pytest
 from mbe_stage import BicliqueQuery, CountSink, Detail, Execution
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.errors import ClusterLost
+from mbe_stage.pipeline import Config, RunStore, read_manifest, run
+from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
+from mbe_stage.pipeline.errors import exit_code
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.runners import clusters, dask_runner
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.leases import Lease, Ledger
 from mbe_stage.runners.waiting import Waiting
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.stream import stream
-from mbe_stage.worker_pool import Barrier
-from pipeline import Config, RunStore, read_manifest, run
-from pipeline.backends.arrow.worker_parts import WorkerParts
-from pipeline.errors import exit_code
-from pipeline.unfinished import list_unfinished
 from tests.mbe_stage.graphs import from_matrix, random_matrix
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline.nursery_support import SchedulerNursery
@@ -376,7 +376,14 @@ def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
 def test_the_command_says_so_in_one_line(schedulers, tmp_path, edges) -> None:
     """Behind its progress, which it tells before the only lease has come back."""
     scheduler, address = schedulers.begin(tmp_path, PATIENCE)
-    command = [sys.executable, "-c", "from pipeline.entry import main; main()", "enumerate", edges, "--header"]
+    command = [
+        sys.executable,
+        "-c",
+        "from mbe_stage.pipeline.cli.entry import main; main()",
+        "enumerate",
+        edges,
+        "--header",
+    ]
     options = ["--engine", "cpu", "--out", tmp_path / "out", "--cluster", address]
     process = begun([*command, *options], text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert process.stderr is not None

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import comparison
-from pipeline.comparison import last_complete
-from pipeline.config import Config
-from pipeline.errors import PublishError
-from pipeline.job import run
-from pipeline.manifest import config_fingerprint, read_manifest
-from pipeline.publish import RunStore
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.job import run
+from mbe_stage.pipeline.publish.manifest import config_fingerprint, read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.views import comparison
+from mbe_stage.pipeline.views.comparison import last_complete
 from tests.pipeline.diff_support import group, make_run
 
 FIRST = [("ann", "p1"), ("ann", "p2"), ("bob", "p1"), ("bob", "p2"), ("cid", "p3")]

@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.estimation import sampler
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.cli.compile import compile_everything
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.compiling import host_steps
+from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.stream import Listener, wants_outlook
-from pipeline import Config, count, run, tiers
-from pipeline.cli import app
-from pipeline.compile_command import compile_everything
-from pipeline.compiling import host_steps
-from pipeline.errors import InputError
 from tests.patience import completed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,14 +32,14 @@ PAIRS = ([0, 0, 1], [0, 1, 1])
 USUAL = """
 import sys
 from numba.core import event
-from pipeline.compile_command import compile_everything
+from mbe_stage.pipeline.cli.compile import compile_everything
 compile_everything("cpu", lambda _: None)
 from mbe_stage import BicliqueQuery
 from mbe_stage.bicliques.estimation import sampler
 # The sampler takes what is kept, and does not compile.
 assert sampler._walk_that_is_compiled(BicliqueQuery()) is not None
 assert sampler._walk_that_is_compiled(BicliqueQuery(min_left=2, min_right=2)) is True
-from pipeline.cli import app
+from mbe_stage.pipeline.cli.app import app
 source, numbers, out = sys.argv[1:]
 compiled = []
 class Listener(event.Listener):
@@ -99,7 +100,7 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
 # Loads all that any command may need, and prints how many functions.
 LOADED = """
 from mbe_stage import jit
-from pipeline.compile_command import compile_everything
+from mbe_stage.pipeline.cli.compile import compile_everything
 compile_everything("cpu", lambda _: None)
 print(len([each for each in jit._known if each.overloads]))
 """
@@ -107,8 +108,8 @@ print(len([each for each in jit._known if each.overloads]))
 EIGHT_EDGES = """
 import sys
 from mbe_stage import jit
-from pipeline.cli import app
-from pipeline.manifest import read_manifest
+from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.publish.manifest import read_manifest
 source, out = sys.argv[1:]
 columns = ["--left", "0", "--right", "1"]
 app(["enumerate", source, *columns, "--out", out, "--engine", "cpu", "--quiet"], standalone_mode=False)

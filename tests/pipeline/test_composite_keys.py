@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from pipeline import Config, run
-from pipeline.cli import app
-from pipeline.config import InputConfig
-from pipeline.diff import diff_runs
-from pipeline.edges import EdgeData
-from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import ingest
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import ConfigError, InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.views.diff import diff_runs
 
 CSV = "user,item,rating,day\nann,x,5,1\nbob,x,5,1\nann,y,4,1\nbob,y,4,2\ncyd,x,1,2\nann,x,5,3\n"
 TWO = {"left": "user", "right": ["item", "rating"]}

@@ -8,8 +8,8 @@ from typing import Literal, get_args, get_origin
 import pytest
 import yaml
 
-from pipeline.config import Config, load_config, parse_bytes
-from pipeline.errors import ConfigError
+from mbe_stage.pipeline.config.model import Config, load_config, parse_bytes
+from mbe_stage.pipeline.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 

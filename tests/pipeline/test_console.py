@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.enumerate import Progress
-from mbe_stage.outlook import Outlook
+from mbe_stage.forecast import Outlook
+from mbe_stage.pipeline.cli import app, console
 from mbe_stage.stream import wants_outlook
-from pipeline import cli, console
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 
@@ -38,7 +38,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def mbe(*arguments: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
 def test_what_is_not_installed_is_said_only_when_asked(edges: Path) -> None:
@@ -73,7 +73,7 @@ def test_every_line_has_its_date(terminal: bool, monkeypatch: pytest.MonkeyPatch
         )
     console.set_up_logging(quiet=False)
     for _ in range(2):
-        logging.getLogger("pipeline.test_console").info("read it")
+        logging.getLogger("mbe_stage.pipeline.test_console").info("read it")
     assert all(re.fullmatch(rf"\[?{DATE}\]? read it *", line) for line in stderr.getvalue().splitlines())
     assert stderr.getvalue().count("read it") == 2
 
@@ -201,7 +201,7 @@ def test_a_terminal_that_has_gone_is_no_end_of_the_work(monkeypatch: pytest.Monk
     with console.ProgressDisplay(shown, False, "reading the input") as display:
         os.close(ours)
         display.enumerated(Progress(3, 0.25, 1.5))
-        logging.getLogger("pipeline.test_console").info("read it")
+        logging.getLogger("mbe_stage.pipeline.test_console").info("read it")
         display.enumerated(Progress(4, 1.0, 2.0))
     # What it could not write it tries once more.
     with suppress(OSError):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import InputConfig, RunStore, read_manifest, run
-from pipeline.ingest import ingest
-from pipeline.verify import verify_run
-from pipeline.verify.fields import standing_notes
+from mbe_stage.pipeline import InputConfig, RunStore, read_manifest, run
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.verify.fields import standing_notes
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pipeline import Config, cli, run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.cli import app
 from tests.pipeline.diff_support import group, make_run
 
 GROUPS = [group("ab", "xy"), group("cd", "z"), group("efgh", "uvw")]
@@ -125,7 +126,7 @@ def test_sizes_that_are_not_those_of_the_lists(tmp_path: Path) -> None:
 
 
 def _refused(damaged: Path, *arguments: object) -> str:
-    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app.app, [str(argument) for argument in arguments])
     assert result.exit_code == 3, result.output
     error = result.stderr.splitlines()[-1]
     assert error.startswith(f"error: {damaged}")

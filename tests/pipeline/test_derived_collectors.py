@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import Config, manifest, run
-from pipeline import installed_publications as publication
-from pipeline.errors import PublishError
-from pipeline.outputs.bicliques import counts
-from pipeline.outputs.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.bicliques import publication
+from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.publish import manifest
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.test_problem_seam import EDGES, settings
 from tests.toys.smaller_sides.collector import SidesCollector
@@ -107,8 +107,8 @@ def test_no_section_is_called_like_a_key_of_the_fingerprint(
 
 
 def test_the_counts_of_bicliques_are_where_they_were() -> None:
-    from pipeline.manifest import Counts
+    from mbe_stage.pipeline.publish.manifest import Counts
 
-    assert Counts is counts.Counts
+    assert Counts is publication.Counts
     with pytest.raises(AttributeError, match="has no attribute"):
         manifest.Nothing  # noqa: B018 - looked up

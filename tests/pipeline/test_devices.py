@@ -8,9 +8,9 @@ import pytest
 
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.errors import EngineUnavailable
-from pipeline import tiers
-from pipeline.config import Config, ExecutionConfig
-from pipeline.tiers import choose_tier
+from mbe_stage.pipeline.config.model import Config, ExecutionConfig
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.tiers import choose_tier
 
 
 @pytest.mark.parametrize(

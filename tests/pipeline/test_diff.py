@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.diff import (
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.views.diff import (
     PAIRED,
     compile_steps,
     diff_runs,
@@ -25,7 +26,6 @@ from pipeline.diff import (
     rows,
     search,
 )
-from pipeline.errors import PublishError
 from tests.pipeline.diff_reference import statuses
 from tests.pipeline.diff_support import Group, group, keyed, make_run
 

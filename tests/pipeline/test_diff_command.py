@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline import Config, cli, run
-from pipeline.diff import diff_runs, write, write_diff
-from pipeline.errors import PublishError
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.views.diff import diff_runs, write, write_diff
 from tests.pipeline.diff_support import group, key_of, make_run
 
 BEFORE = [group("ab", "xy"), group("cd", "z"), group("efgh", "uvw"), group("kl", "st")]
@@ -20,7 +21,7 @@ AFTER = [group("abc", "xy"), group("efg", "uvw"), group("mn", "r"), group("kl", 
 
 
 def diff(*arguments: object) -> Result:
-    return CliRunner().invoke(cli.app, ["diff", *map(str, arguments)])
+    return CliRunner().invoke(app.app, ["diff", *map(str, arguments)])
 
 
 @pytest.fixture

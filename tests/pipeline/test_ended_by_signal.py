@@ -21,7 +21,7 @@ from tests.pipeline.output_support import assert_nothing_staged
 ROOT = Path(__file__).parents[2]
 ENDINGS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated"), signal.SIGHUP: (129, "hung up")}
 # The first statements of the entry module have run where the mark is seen.
-COMMAND = "import os; from pipeline.entry import main; os.write(1, b'mark\\n'); main()"
+COMMAND = "import os; from mbe_stage.pipeline.cli.entry import main; os.write(1, b'mark\\n'); main()"
 
 
 def start(*arguments: object, code: str = COMMAND, **options: object) -> subprocess.Popen:
@@ -136,18 +136,19 @@ def test_ctrl_c_in_the_first_statements() -> None:
         "import os, signal, sys\n"
         "class Slow:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'pipeline.leaving': signal.raise_signal(signal.SIGINT)\n"
+        "        if name == 'mbe_stage.pipeline.cli.early_exit': signal.raise_signal(signal.SIGINT)\n"
         "sys.meta_path.insert(0, Slow())\n"
         "os.write(1, b'mark\\n')\n"
-        "import pipeline.entry\n"
+        "import mbe_stage.pipeline.cli.entry\n"
     )
     assert end(start(code=code)) == (130, "", "interrupted\n")
 
 
 def test_the_entry_imports_nothing_of_the_packages_but_the_handler() -> None:
-    code = "import sys, os; before = set(sys.modules); import pipeline.entry; new = set(sys.modules) - before\n"
+    code = "import sys, os; before = set(sys.modules); import mbe_stage.pipeline.cli.entry\n"
+    code += "new = set(sys.modules) - before\n"
     code += "os.write(1, b'mark\\n'); print(*sorted(new - sys.stdlib_module_names))"
-    ours = "mbe_stage mbe_stage.lazy_names pipeline pipeline.entry pipeline.leaving"
+    ours = "mbe_stage mbe_stage.lazy_names pipeline mbe_stage.pipeline.cli.entry mbe_stage.pipeline.cli.early_exit"
     assert end(start(code=code)) == (0, f"{ours}\n", "")
 
 
@@ -168,7 +169,7 @@ def test_while_python_ends_nothing_more_is_said(number: signal.Signals) -> None:
     code = (
         "import atexit, signal, sys\n"
         f"atexit.register(lambda: signal.raise_signal({int(number)}))\n"
-        "from pipeline.entry import main; sys.stdout.write('mark\\n'); sys.stdout.flush(); main()"
+        "from mbe_stage.pipeline.cli.entry import main; sys.stdout.write('mark\\n'); sys.stdout.flush(); main()"
     )
     code, out, err = end(start("--help", code=code))
     assert (code, err) == (0, "")

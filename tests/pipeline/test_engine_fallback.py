@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from mbe_stage import MemoryBudgetExceeded
-from pipeline import RunStore, count, run, tiers
-from pipeline.tiers import choose_tier
+from mbe_stage.pipeline import RunStore, count, run
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.tiers import choose_tier
 from tests.mbe_stage import small_gpu
 from tests.pipeline.output_support import assert_sound, crown_pairs, settings
 

@@ -13,19 +13,20 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline import cli, export
-from pipeline.errors import PublishError
-from pipeline.export import csv_output, export_bicliques, export_run, harmless
-from pipeline.top import Biclique, largest_bicliques
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.views import export
+from mbe_stage.pipeline.views.export import csv_output, export_bicliques, export_run, harmless
+from mbe_stage.pipeline.views.top import Biclique, largest_bicliques
 from tests.patience import begun, completed, output_of
 from tests.pipeline.output_support import crown_pairs, edge_data, publish, published_rows, random_pairs, settings
 
 COLUMNS = ["biclique", "biclique_key", "side", "key", "n_left", "n_right", "n_edges"]
-PROGRAM = [sys.executable, "-c", "from pipeline.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from mbe_stage.pipeline.cli.app import main; main()"]
 
 
 def mbe(*arguments: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
 def rows(text: str) -> list[list[str]]:
@@ -172,7 +173,8 @@ def test_long_keys_in_many_bicliques_do_not_fill_the_memory(tmp_path):
     pairs = [(names.get(left, f"p{left}"), right) for left, right in crown_pairs(10)]
     run = publish(edge_data(pairs), settings(tmp_path))
     program = (
-        "import resource, sys; from pipeline.export import export_run; before = resource.getrusage(0).ru_maxrss;"
+        "import resource, sys; from mbe_stage.pipeline.views.export import export_run; "
+        "before = resource.getrusage(0).ru_maxrss;"
         "export_run(sys.argv[1], open('/dev/null', 'wb')); print(resource.getrusage(0).ru_maxrss - before)"
     )
     done = completed([sys.executable, "-c", program, run], check=True)

@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
 from tests.patience import completed
 from tests.pipeline.test_typed_sources import Pairs, pairs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import RunStore, run
+from mbe_stage.pipeline import RunStore, run
 from tests.patience import completed
 from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from pipeline import grace as module
-from pipeline.grace import Grace, grace_at_sigterm
-from pipeline.leaving import leave
-from pipeline.signals import EndedBySignal, PatientHandler, signals_are_heard
+from mbe_stage.pipeline.cli.early_exit import leave
+from mbe_stage.pipeline.execution import sigterm_checkpoint as module
+from mbe_stage.pipeline.execution.signals import EndedBySignal, PatientHandler, signals_are_heard
+from mbe_stage.pipeline.execution.sigterm_checkpoint import Grace, grace_at_sigterm
 from tests.patience import PATIENCE
 
 

@@ -18,17 +18,19 @@ import yaml
 from typer.testing import CliRunner
 
 from mbe_stage.groups import reference
+from mbe_stage.pipeline import Config, load_config, run
+from mbe_stage.pipeline.cli import app, options
+from mbe_stage.pipeline.cli.section_options import output_parameters
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.groups.publication import PUBLICATION
+from mbe_stage.pipeline.problems.groups.section import GroupsSection
+from mbe_stage.pipeline.problems.groups.tables import explanation
+from mbe_stage.pipeline.problems.installed import derived_of, derived_publications
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.problem import OUTPUTS, derived_outputs, problem_named
-from pipeline import Config, cli, cli_options, load_config, run, tiers
-from pipeline.cli_sections import output_parameters
-from pipeline.errors import ConfigError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import derived_of, derived_publications
-from pipeline.manifest import read_manifest
-from pipeline.outputs.groups.explanation import explanation
-from pipeline.outputs.groups.publication import PUBLICATION
-from pipeline.outputs.groups.section import GroupsSection
-from pipeline.verify import verify_run
 from tests.mbe_stage import small_gpu
 from tests.mbe_stage.processes import run_module
 from tests.pipeline import small_rapids
@@ -175,7 +177,7 @@ def test_explanations_claim_neither_all_nor_nothing_where_it_is_not() -> None:
 
 def test_without_its_section_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_groups = run(settings(tmp_path / "a"), EDGES)
-    collector = importlib.import_module("pipeline.outputs.groups.collector")
+    collector = importlib.import_module("mbe_stage.pipeline.problems.groups.collector")
 
     def fail(*_: object) -> None:
         raise AssertionError("nobody asked for groups")
@@ -211,7 +213,7 @@ def test_library_command_line_and_configuration_ask_the_same(tmp_path: Path) -> 
         assert tables(each) == tables(library.run_dir)
         assert said("verify", each, "--quiet")["verified"]
     assert not said("run", config, "--quiet", "--if-changed", "--set", "groups.limit=1")["unchanged"]
-    assert "derived    groups: 2 groups, " in CliRunner().invoke(cli.app, ["run", str(config), "--quiet"]).stdout
+    assert "derived    groups: 2 groups, " in CliRunner().invoke(app.app, ["run", str(config), "--quiet"]).stdout
 
 
 def test_the_switch_alone_asks_for_the_defaults(tmp_path: Path) -> None:
@@ -242,13 +244,13 @@ def test_the_options_are_those_of_the_model() -> None:
     """They stand in a table so that help imports no model."""
     made = output_parameters(GroupsSection, "groups", PUBLICATION.about)
 
-    def told(parameter: cli_options.Parameter) -> tuple[object, ...]:
+    def told(parameter: options.Parameter) -> tuple[object, ...]:
         (info,) = parameter.annotation.__metadata__
-        options = cli_options.options_of(parameter)
-        return parameter.name, parameter.key, options, info.help, info.metavar, info.rich_help_panel, parameter.default
+        names = options.options_of(parameter)
+        return parameter.name, parameter.key, names, info.help, info.metavar, info.rich_help_panel, parameter.default
 
-    assert [told(each) for each in cli_options.GROUPS] == [told(each) for each in made]
-    shown = CliRunner().invoke(cli.app, ["enumerate", "--help"]).stdout
+    assert [told(each) for each in options.GROUPS] == [told(each) for each in made]
+    shown = CliRunner().invoke(app.app, ["enumerate", "--help"]).stdout
     assert "Output groups:" in shown
     assert shown.count("--groups ") == 1
 

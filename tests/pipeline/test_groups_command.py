@@ -19,16 +19,17 @@ import pytest
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel, surprise_of
-from pipeline import Config, cli_options, run
-from pipeline.errors import ConfigError, InputError, PublishError, VerificationError
-from pipeline.groups import of_run
-from pipeline.groups.listed import listed_groups
-from pipeline.groups.nothing import BEST_SURPRISE, can_be_significant, nothing_significant
-from pipeline.groups.of_run import regroup
-from pipeline.ingest import ingest
-from pipeline.job import RunResult
-from pipeline.manifest import read_manifest
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.cli import options
+from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.views import regroup as of_run
+from mbe_stage.pipeline.views.listed_groups import listed_groups
+from mbe_stage.pipeline.views.no_groups import BEST_SURPRISE, can_be_significant, nothing_significant
+from mbe_stage.pipeline.views.regroup import regroup
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.test_problem_seam import edit, forge, mbe, refusal, said
@@ -239,12 +240,12 @@ def test_if_changed_is_that_of_every_run(tmp_path: Path, edges_file: Path) -> No
 
 
 def test_every_option_of_the_section_is_there_without_its_prefix() -> None:
-    of_groups = {each.key: each for each in cli_options.GROUPING if each.key.startswith("groups.")}
-    assert set(of_groups) == {each.key for each in cli_options.GROUPS} - {"groups"}
-    for prefixed in cli_options.GROUPS[1:]:
-        names = cli_options.options_of(of_groups[prefixed.key])
-        assert names == tuple(name.replace("--groups-", "--") for name in cli_options.options_of(prefixed))
-    every = [name for each in cli_options.GROUPING for name in cli_options.options_of(each)]
+    of_groups = {each.key: each for each in options.GROUPING if each.key.startswith("groups.")}
+    assert set(of_groups) == {each.key for each in options.GROUPS} - {"groups"}
+    for prefixed in options.GROUPS[1:]:
+        names = options.options_of(of_groups[prefixed.key])
+        assert names == tuple(name.replace("--groups-", "--") for name in options.options_of(prefixed))
+    every = [name for each in options.GROUPING for name in options.options_of(each)]
     assert len(every) == len(set(every))
 
 
@@ -281,7 +282,7 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
 def test_groups_of_a_run_are_those_that_it_could_have_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], seed: int
 ) -> None:
-    monkeypatch.setattr("pipeline.groups.of_run._MEMBERS", 16)
+    monkeypatch.setattr("mbe_stage.pipeline.views.regroup._MEMBERS", 16)
     edges, query = planted(seed), {"min_left": 1 + seed}
     made = settings(tmp_path / "a", groups=None, query=query, output={"members": bool(seed % 2)})
     source = run(made, edges).run_dir
@@ -383,7 +384,7 @@ def test_no_engine_runs(tmp_path: Path, source: Path, monkeypatch: pytest.Monkey
     def fail(*_: object) -> None:
         raise AssertionError("nothing is enumerated")
 
-    monkeypatch.setattr("pipeline.steps.stream", fail)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.steps.stream", fail)
     result = regroup(source)
     assert result.manifest.engine == "reference"
     assert "read back" in result.manifest.seconds

@@ -14,10 +14,10 @@ import pytest
 
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.groups.reference_selection import NullOfEdges
-from pipeline import Config, run
-from pipeline.errors import ConfigError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import rows, settings, swapped
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import edit, forge, refusal, said

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline import run
+from mbe_stage.pipeline import run
 from tests.pipeline.groups_support import planted, rows, settings, swapped
 
 KINDS = ("short_list", "grown_cover")

@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.groups.members import GroupMembers
-from pipeline import regroup, run
-from pipeline.errors import InputError, VerificationError
-from pipeline.manifest import read_manifest
-from pipeline.outputs.groups.association import associations, known_shares
-from pipeline.outputs.groups.cases import case_ids, case_numbers, inherited_ids, members_of_cases
-from pipeline.outputs.groups.known import Known, up_to_limit
-from pipeline.outputs.groups.known_keys import read_lists
-from pipeline.outputs.groups.section import GroupsSection
-from pipeline.publish import RunStore
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import regroup, run
+from mbe_stage.pipeline.errors import InputError, VerificationError
+from mbe_stage.pipeline.problems.groups.association import associations, known_shares
+from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, inherited_ids, members_of_cases
+from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
+from mbe_stage.pipeline.problems.groups.known_keys import read_lists
+from mbe_stage.pipeline.problems.groups.section import GroupsSection
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import edit, forge, mbe, refusal, said

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipeline import run
-from pipeline.report import groups
-from pipeline.report.group_pattern import pattern
-from pipeline.report.time_line import time_line
+from mbe_stage.pipeline import run
+from mbe_stage.pipeline.report import groups
+from mbe_stage.pipeline.report.group_charts import pattern, time_line
 from tests.patience import completed
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.test_groups_known import write

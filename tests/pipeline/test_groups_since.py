@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import run
-from pipeline.errors import VerificationError
-from pipeline.job import RunResult
-from pipeline.outputs.groups import completing, shown
-from pipeline.outputs.groups.since import GroupRows, read_group_rows, since_last
-from pipeline.report.group_cases import since_last as since_section
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import run
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.problems.groups import completing, publication
+from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, read_group_rows, since_last
+from mbe_stage.pipeline.report.group_cases import since_last as since_section
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline import diff_reference
 from tests.pipeline.diff_support import Group, keyed
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
@@ -189,15 +189,15 @@ def dice_items(seed: int) -> list[int]:
 def test_members_are_read_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(settings(tmp_path), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
     run_dir = run(settings(tmp_path), EDGES).run_dir
-    both = shown.largest(run_dir, 20)
+    both = publication.largest(run_dir, 20)
     # The new one first, whatever its rank.
     assert [row["since"] for row in both] == ["new", "same"]
     asked: list[int] = []
-    whole = shown.with_members
-    monkeypatch.setattr(shown, "with_members", lambda path, rows: asked.append(len(rows)) or whole(path, rows))
-    assert shown.largest(run_dir, 1) == both[:1]
+    whole = publication.with_members
+    monkeypatch.setattr(publication, "with_members", lambda path, rows: asked.append(len(rows)) or whole(path, rows))
+    assert publication.largest(run_dir, 1) == both[:1]
     assert asked == [1]
-    assert shown.largest(run_dir, 0) == []
+    assert publication.largest(run_dir, 0) == []
 
 
 def test_where_nothing_is_compared_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, run
-from pipeline.clean.events import NO_TIME, Events
-from pipeline.errors import InputError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.outputs.groups.chosen import GroupEdges
-from pipeline.outputs.groups.explanation import explanation
-from pipeline.outputs.groups.times import NOTHING, figures_of, within_words
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.errors import InputError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.groups.chosen import GroupEdges
+from mbe_stage.pipeline.problems.groups.tables import explanation
+from mbe_stage.pipeline.problems.groups.times import NOTHING, figures_of, within_words
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, rows, settings
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import edit, forge

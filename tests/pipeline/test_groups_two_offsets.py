@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, run
-from pipeline.edge_files import load_edges, save_edges
-from pipeline.errors import ConfigError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.outputs.groups import searched
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import ConfigError, VerificationError
+from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.groups import searched
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.groups.random_graphs import block_of
 from tests.pipeline.groups_support import rows
 from tests.pipeline.test_groups_verify import changed

@@ -15,12 +15,12 @@ import pytest
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import NullModel
-from pipeline import Config, run
-from pipeline.errors import VerificationError
-from pipeline.ingest import ingest
-from pipeline.outputs.groups.arrow import sink
-from pipeline.verify import surprise, verify_run
-from pipeline.verify.surprise import Null
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.groups.arrow import sink
+from mbe_stage.pipeline.verify import surprise, verify_run
+from mbe_stage.pipeline.verify.surprise import Null
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import edit, forge

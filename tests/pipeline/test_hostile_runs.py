@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import PublishError, RunStore, read_manifest
-from pipeline.diff import diff_runs
-from pipeline.manifest import lost_file
-from pipeline.publish import resolve_run
-from pipeline.reading import run_with_bicliques
+from mbe_stage.pipeline import PublishError, RunStore, read_manifest
+from mbe_stage.pipeline.publish.manifest import lost_file
+from mbe_stage.pipeline.publish.reading import run_with_bicliques
+from mbe_stage.pipeline.publish.run_store import resolve_run
+from mbe_stage.pipeline.views.diff import diff_runs
 from tests.pipeline.output_support import edge_data, publish, random_pairs, settings
 from tests.pipeline.test_cli import mbe
 from tests.pipeline.test_safe_paths import BAD_NAMES

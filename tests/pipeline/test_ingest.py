@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage.bicliques.keys import hash_text, vertex_hashes
-from pipeline.backends.arrow.backend import ARROW
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.clean.keys import number_keys
-from pipeline.config import Config, InputConfig
-from pipeline.edges import EdgeData
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.clean.keys import number_keys
+from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
 
 
 def pairs(edges: EdgeData) -> list[tuple[object, object]]:

@@ -19,16 +19,15 @@ from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, CountSink, Det
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.estimation import Effort, Estimate, Interval, sampler
 from mbe_stage.bicliques.reference import maximal_bicliques
-from mbe_stage.compile_ahead import CompileStep
-from pipeline import cli_options, inspect_command
-from pipeline.cli import app
-from pipeline.config import Config
-from pipeline.core_sizes import core_size
-from pipeline.edges import EdgeData, InputFacts
-from pipeline.inspect import Inspection, TwoHopFacts, inspect_edges
-from pipeline.outputs.bicliques import trial as trial_module
-from pipeline.outputs.bicliques.expectation import Seconds, expect
-from pipeline.outputs.bicliques.trial import try_and_estimate
+from mbe_stage.pipeline.cli import inspect, options
+from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.edges import EdgeData, InputFacts
+from mbe_stage.pipeline.problems.bicliques import trial as trial_module
+from mbe_stage.pipeline.problems.bicliques.trial import Seconds, expect, try_and_estimate
+from mbe_stage.pipeline.views.core_sizes import core_size
+from mbe_stage.pipeline.views.inspect import Inspection, TwoHopFacts, inspect_edges
+from mbe_stage.runtime.compile_ahead import CompileStep
 from tests.pipeline.plugins import Installed
 
 
@@ -228,7 +227,7 @@ def test_the_next_run_in_the_process_has_its_warnings(tmp_path: Path) -> None:
 
 
 def test_a_trial_hides_that_it_was_cut_short_and_no_other_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with inspect_command._cut_short_on_purpose():
+    with inspect._cut_short_on_purpose():
         enumerate_into(
             CountSink(), BipartiteCSR.from_edges(*np.nonzero(np.eye(9) == 0)), execution=Execution(max_bicliques=1)
         )
@@ -298,8 +297,8 @@ def test_engines_are_those_of_enumerate() -> None:
     of_enumerate, of_inspect = (
         next(each.annotation for each in table if each.key == "execution.engine")
         for table in (
-            cli_options.publishing(cli_options.QUERY, max_bicliques=True, members=True),
-            cli_options.INSPECTING,
+            options.publishing(options.QUERY, max_bicliques=True, members=True),
+            options.INSPECTING,
         )
     )
     assert of_enumerate == of_inspect

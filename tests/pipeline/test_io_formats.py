@@ -16,11 +16,11 @@ import pytest
 import scipy.sparse
 from pyarrow import parquet as pq
 
-from pipeline.config import InputConfig
-from pipeline.edges import EdgeData, InputColumn
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
-from pipeline.io.detect import detect_format
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.edges import EdgeData, InputColumn
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io.detect import detect_format
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 
 
@@ -209,7 +209,7 @@ def test_fimi_keys_are_line_numbers_also_beyond_blank_lines(tmp_path: Path) -> N
 
 
 def test_fimi_line_numbers_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.io.whitespace._BLOCK_BYTES", 7)
+    monkeypatch.setattr("mbe_stage.pipeline.io.text.whitespace._BLOCK_BYTES", 7)
     path = tmp_path / "e.fimi"
     path.write_text("".join(f"{line}   {line + 1}\n\n" for line in range(1, 200)))
     expected = [(2 * line - 1, item) for line in range(1, 200) for item in (line, line + 1)]
@@ -217,7 +217,7 @@ def test_fimi_line_numbers_across_blocks(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_whitespace_text_in_many_small_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.io.whitespace._BLOCK_BYTES", 64)
+    monkeypatch.setattr("mbe_stage.pipeline.io.text.whitespace._BLOCK_BYTES", 64)
     path = tmp_path / "e.txt"
     lines = [f"  {u}\t {u % 7}  \r\n" + ("# comment\n" if u % 3 else "\n") for u in range(500)]
     path.write_text("# begin\n" * 30 + "".join(lines), newline="")

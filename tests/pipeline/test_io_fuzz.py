@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.config import InputConfig
-from pipeline.edges import EdgeData
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
-from pipeline.io import FORMATS as FORMAT_NAMES
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.io import FORMATS as FORMAT_NAMES
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect
 
 VALID = {case: write(LEFT, RIGHT) for case, (_, _, write) in FORMATS.items()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.backends.arrow.kept_rows import KeptRows
+from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
 
 N_FILES, N_ROWS, N_GROUP = 5, 1000, 64
 

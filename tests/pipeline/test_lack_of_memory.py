@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pipeline import lack_of_memory
+from mbe_stage.pipeline.execution import lack_of_memory
 
 
 @pytest.mark.parametrize(

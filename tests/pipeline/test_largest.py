@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from mbe_stage.bicliques.results import BicliqueBlock
-from pipeline import Config, run
-from pipeline.backends.arrow.parts import batches_of
-from pipeline.manifest import read_manifest
-from pipeline.near_copies import largest_distinct
-from pipeline.outputs.bicliques import largest
-from pipeline.outputs.bicliques.arrow.tables import block_of
-from pipeline.outputs.bicliques.largest import FEWEST, Largest
-from pipeline.reading import bicliques_parts
-from pipeline.report import bicliques as report
-from pipeline.report.tables import read_sizes
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.backends.arrow.parts import batches_of
+from mbe_stage.pipeline.problems.bicliques import largest
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import block_of
+from mbe_stage.pipeline.problems.bicliques.largest import FEWEST, Largest
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.reading import bicliques_parts
+from mbe_stage.pipeline.report import bicliques as report
+from mbe_stage.pipeline.report.tables import read_sizes
+from mbe_stage.pipeline.views.near_copies import largest_distinct
 from tests.mbe_stage import graphs
 
 

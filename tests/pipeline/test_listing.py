@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline import PublishError, RunStore, cli, read_manifest
-from pipeline.listing import asked, list_runs
+from mbe_stage.pipeline import PublishError, RunStore, read_manifest
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.publish.listing import asked, list_runs
 from tests.pipeline.output_support import edge_data, publish, random_pairs, settings
 
 
 def mbe(*arguments: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

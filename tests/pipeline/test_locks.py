@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.locks import is_locked, locked
+from mbe_stage.pipeline.publish.locks import is_locked, locked
 from tests.patience import PATIENCE
 
 

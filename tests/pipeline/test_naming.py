@@ -9,14 +9,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pipeline import InputConfig, cli
-from pipeline.cli_options import option_of
-from pipeline.config import Config
-from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import ingest
-from pipeline.naming import setting, settings_called
+from mbe_stage.pipeline import InputConfig
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.cli.options import option_of
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.setting_names import setting, settings_called
+from mbe_stage.pipeline.errors import ConfigError, InputError
+from mbe_stage.pipeline.execution.ingest import ingest
 
-COMMANDS: dict[str, click.Command] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, click.Command] = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
 
 CASES = {
     "no column": ("1,2\n", {"left": "who"}, "input.left", "--left"),
@@ -73,8 +74,8 @@ def test_the_same_refusal_both_ways(tmp_path: Path, case: str) -> None:
     path = tmp_path / "e.csv"
     path.write_text(text)
     arguments = ["--quiet", "--count-only"]
-    by_options = CliRunner().invoke(cli.app, ["enumerate", str(path), *options(values), *arguments])
-    by_keys = CliRunner().invoke(cli.app, ["run", *configured(path, values), *arguments])
+    by_options = CliRunner().invoke(app.app, ["enumerate", str(path), *options(values), *arguments])
+    by_keys = CliRunner().invoke(app.app, ["run", *configured(path, values), *arguments])
     assert (by_options.exit_code, by_keys.exit_code) == (2, 2)
     assert option in by_options.stderr
     assert not any(f"{section}." in by_options.stderr for section in ("input", "query", "execution", "output"))
@@ -85,7 +86,7 @@ def test_the_same_refusal_both_ways(tmp_path: Path, case: str) -> None:
 
 
 def test_a_missing_file_is_an_argument(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli.app, ["inspect", str(tmp_path / "nothing.csv")])
+    result = CliRunner().invoke(app.app, ["inspect", str(tmp_path / "nothing.csv")])
     assert "correct INPUT\n" in result.stderr
     with pytest.raises(InputError, match=r"correct input\.path"):
         ingest(InputConfig(path=str(tmp_path / "nothing.csv")))

@@ -9,11 +9,12 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from pipeline import near_copies, run
-from pipeline.manifest import read_manifest
-from pipeline.near_copies import largest_distinct
-from pipeline.report.markdown import essence
-from pipeline.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_bicliques
+from mbe_stage.pipeline import run
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.report.markdown import essence
+from mbe_stage.pipeline.views import near_copies
+from mbe_stage.pipeline.views.near_copies import largest_distinct
+from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_bicliques
 from tests.pipeline.groups_support import planted, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import mbe, refusal, said

@@ -11,16 +11,16 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from mbe_stage.pipeline.networkx_backend import interface
+from mbe_stage.pipeline.networkx_backend.info import get_info
+from mbe_stage.pipeline.networkx_backend.interface import MbeGraph
 from mbe_stage.problem import problem_named
-from pipeline.networkx_backend import interface
-from pipeline.networkx_backend.graph import MbeGraph
-from pipeline.networkx_backend.info import get_info
 from tests.pipeline.networkx_backend_support import in_a_new_process
 
 # Counts the calls of the backend's own function, and tells the number at the end; networkx's own would end the test.
 COUNTING = """
 from networkx.utils.backends import _registered_algorithms
-from pipeline.networkx_backend import interface
+from mbe_stage.pipeline.networkx_backend import interface
 
 n_calls, ours = 0, interface.find_cliques
 

@@ -24,7 +24,7 @@ LIMITED = """
 import resource
 from pathlib import Path
 from pipeline import cli, console, job, show
-from pipeline.loading import load_host_modules
+from mbe_stage.pipeline.execution.preload import load_host_modules
 load_host_modules()
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 limit = pages * resource.getpagesize() + (64 << 20)
@@ -67,7 +67,12 @@ def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str
 def test_an_address_space_in_which_libraries_would_not_load_is_refused_at_once(kilobytes: int) -> None:
     """In some of them OpenBLAS never ends asking for memory."""
     done = completed(
-        ["sh", "-c", f"ulimit -v {kilobytes}; exec {sys.executable} -m pipeline.entry enumerate none.csv --count-only"],
+        [
+            "sh",
+            "-c",
+            f"ulimit -v {kilobytes}; "
+            f"exec {sys.executable} -m mbe_stage.pipeline.cli.entry enumerate none.csv --count-only",
+        ],
         cwd=ROOT,
     )
     assert done.returncode == 4, done.stderr

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.config import Config
-from pipeline.output_limit import output_limit
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.execution.output_limit import output_limit
 
 
 def test_what_workers_write_beside_the_run_counts(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_what_workers_write_beside_the_run_counts(tmp_path: Path) -> None:
 
 
 def test_how_much_of_it_is_used_up_is_told_of_what_this_process_may_write(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("pipeline.output_limit._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.output_limit._LOOK_SECONDS", 0.0)
     config = Config.model_validate({"input": {"path": "edges.csv"}, "execution": {"max_output_bytes": 1_000}})
     run_path = tmp_path / "run"
     run_path.mkdir()

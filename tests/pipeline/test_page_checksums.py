@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
-from pipeline.steps import enumerate_to
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.steps import enumerate_to
 from tests.pipeline.output_support import edge_data, random_pairs, settings
 
 KEYS = {

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from pipeline.config import Config, PublishedConfig, QueryConfig, load_config
-from pipeline.errors import ConfigError
-from pipeline.section import read_section
+from mbe_stage.pipeline.config.model import Config, PublishedConfig, QueryConfig, load_config
+from mbe_stage.pipeline.config.section import read_section
+from mbe_stage.pipeline.errors import ConfigError
 from tests.pipeline.plugins import Installed, PathsSection, RankedSection, WedgesSection
 
 PUBLISHED: TypeAdapter[Config] = TypeAdapter(PublishedConfig)

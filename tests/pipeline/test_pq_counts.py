@@ -18,23 +18,25 @@ import yaml
 from typer.testing import CliRunner
 
 from mbe_stage.errors import EngineUnavailable, MemoryBudgetExceeded
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.config.model import load_config
+from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.execution.tier_fallback import on_a_tier_that_fits
+from mbe_stage.pipeline.large_numbers import digits_text, number_of
+from mbe_stage.pipeline.problems.pq_counts import trial
+from mbe_stage.pipeline.problems.pq_counts.memory import check_room, local_bytes, most_of_cell
+from mbe_stage.pipeline.problems.pq_counts.section import MOST_CELLS, PqCountsSection
+from mbe_stage.pipeline.problems.pq_counts.tables import columns_of_digits, columns_of_integers
+from mbe_stage.pipeline.publish.manifest import file_entry
+from mbe_stage.pipeline.verify import VerifyReport, verify_run
 from mbe_stage.pq_counts import engine_cpu, engine_cuda
 from mbe_stage.pq_counts.digits import digits_of
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
-from pipeline import Config, cli, count, run, tiers
-from pipeline.config import load_config
-from pipeline.errors import ConfigError, InputError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.job import RunResult
-from pipeline.large_numbers import digits_text, number_of
-from pipeline.manifest import file_entry
-from pipeline.outputs.pq_counts import trial
-from pipeline.outputs.pq_counts.columns import columns_of_digits, columns_of_integers
-from pipeline.outputs.pq_counts.memory import check_room, local_bytes, most_of_cell
-from pipeline.outputs.pq_counts.section import MOST_CELLS, PqCountsSection
-from pipeline.takeover import on_a_tier_that_fits
-from pipeline.verify import VerifyReport, verify_run
 
 Cell = tuple[int, int]
 BICLIQUES = tuple[frozenset[Any], frozenset[Any]]
@@ -98,7 +100,7 @@ def counts_of(run_dir: Path) -> dict[Cell, int]:
 
 
 def mbe(*arguments: object, code: int = 0) -> Any:
-    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app.app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     return result
 
@@ -431,7 +433,7 @@ def test_with_a_directory_the_command_publishes(tmp_path: Path, edges_file: Path
     }
     verified = said("verify", run_dir)
     assert (verified["verified"], verified["counts"], verified["checked_against_input"]) == (True, 6, 6)
-    mbe("count-pq", edges_file, *options, "--quiet", "--if-changed", code=cli.UNCHANGED)
+    mbe("count-pq", edges_file, *options, "--quiet", "--if-changed", code=app.UNCHANGED)
     (listed,) = json.loads(mbe("runs", out, "--json").stdout)["runs"]
     assert (listed["problem"], listed["counts"], listed["damaged"]) == ("pq_counts", 6, None)
     assert "holds results of the problem 'pq_counts'" in refusal_of_top(run_dir)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from pipeline.verify import pq_recount
-from pipeline.verify.pq_recount import Recount
+from mbe_stage.pipeline.verify import pq_recount
+from mbe_stage.pipeline.verify.pq_recount import Recount
 
 CELLS = [(p, q) for p in range(1, 6) for q in range(1, 6)]
 

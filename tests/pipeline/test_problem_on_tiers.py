@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from mbe_stage import engines
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import EngineUnavailable
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.tier_fallback import on_a_tier_that_fits
+from mbe_stage.pipeline.execution.tiers import choose_tier, rapids_unavailable_reason, tier_named
+from mbe_stage.pipeline.problems import installed as publication
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.views import inspect
 from mbe_stage.problem import problem_named
-from pipeline import Config, inspect, run, tiers
-from pipeline import installed_publications as publication
-from pipeline.errors import EngineUnavailable
-from pipeline.installed_publications import derived_of, publication_of
-from pipeline.takeover import on_a_tier_that_fits
-from pipeline.tiers import choose_tier, rapids_unavailable_reason, tier_named
+from mbe_stage.runtime.compile_ahead import CompileStep
 from tests.pipeline.test_problem_seam import EDGES, settings
 from tests.toys.smaller_sides import collector as sides_collector
 from tests.toys.smaller_sides.publication import PUBLICATION as SIDES
@@ -46,7 +48,7 @@ def step(what: str, is_kept: bool = False) -> CompileStep:
 @pytest.fixture
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the tier compiles, of kernels that are their names; the toy problem has tables in device memory too."""
-    name = "pipeline.backends.cudf.compiling"
+    name = "mbe_stage.pipeline.backends.cudf.compiling"
     kernels = SimpleNamespace(text_hash_thread_per_string="texts", integer_hash_thread_per_value="integers")
     monkeypatch.setitem(sys.modules, "mbe_stage.bicliques.cuda.keys", kernels)
     monkeypatch.delitem(sys.modules, name, raising=False)
@@ -69,7 +71,7 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
     sides = "tests.toys.smaller_sides.publication:PUBLICATION"
     replaced_publication(monkeypatch, sides, compile_steps=lambda _config: (step("sides"),))
     groups = {"compile_steps": lambda _: (step("groups"),), "device_compile_steps": lambda _: (step("their sink"),)}
-    replaced_publication(monkeypatch, "pipeline.outputs.groups.publication:PUBLICATION", **groups)
+    replaced_publication(monkeypatch, "mbe_stage.pipeline.problems.groups.publication:PUBLICATION", **groups)
     publication._of_output.cache_clear()
     yield lambda *asked: {each.what for each in module.device_steps(*asked)}
     publication._of_output.cache_clear()
@@ -88,7 +90,7 @@ def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compil
 
 
 def test_where_everything_is_kept_a_run_loads_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["pipeline.backends.cudf.compiling"]
+    module = sys.modules["mbe_stage.pipeline.backends.cudf.compiling"]
     monkeypatch.setattr(module, "all_at_once", lambda needed, _everything: needed)
     assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == {
         *("texts", "integers", "cuda of bicliques", "tables of bicliques", "sides")

@@ -23,16 +23,18 @@ from typer.testing import CliRunner
 
 from mbe_stage import MemoryBudgetExceeded, engines
 from mbe_stage.bicliques.reference import maximal_bicliques
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.errors import ConfigError, EngineUnavailable, PublishError, VerificationError
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.compiling import host_steps
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.problems.installed import forget_publications
+from mbe_stage.pipeline.publish.manifest import config_fingerprint, file_entry, read_manifest
+from mbe_stage.pipeline.verify import compile_steps as verify_steps
+from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.problem import forget
-from pipeline import Config, cli, count, run, tiers
-from pipeline.compiling import host_steps
-from pipeline.errors import ConfigError, EngineUnavailable, PublishError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import forget_publications
-from pipeline.job import RunResult
-from pipeline.manifest import config_fingerprint, file_entry, read_manifest
-from pipeline.verify import compile_steps as verify_steps
-from pipeline.verify import verify_run
 from tests.mbe_stage.processes import run_module
 from tests.patience import completed
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
@@ -104,7 +106,7 @@ def found(run_dir: Path) -> dict[tuple, int]:
 
 
 def mbe(*arguments: object, code: int = 0) -> Any:
-    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app.app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     return result
 
@@ -190,7 +192,7 @@ def test_its_command_and_its_section_ask_the_same(tmp_path: Path, edges_file: Pa
     runs = [read_manifest(Path(each["run"])) for each in (told, again)]
     assert runs[0].config_fingerprint == runs[1].config_fingerprint
     assert runs[0].config.asked.model_dump() == section
-    mbe("run", config, "--quiet", "--if-changed", code=cli.UNCHANGED)
+    mbe("run", config, "--quiet", "--if-changed", code=app.UNCHANGED)
     other = said("run", config, "--quiet", "--set", "butterflies.order=edges", "--if-changed")
     assert not other["unchanged"]
     assert said("run", config, "--quiet", "--count-only")["counted"] == told["counted"]
@@ -595,7 +597,7 @@ def test_a_run_published_before_there_were_problems_is_read(tmp_path: Path) -> N
 
 def test_a_plain_mbe_sees_the_toys(tmp_path: Path, edges_file: Path, installed_environment: dict[str, str]) -> None:
     def process(*arguments: object) -> dict[str, Any]:
-        program = [sys.executable, "-c", "from pipeline.entry import main; main()"]
+        program = [sys.executable, "-c", "from mbe_stage.pipeline.cli.entry import main; main()"]
         done = completed([*program, *arguments, "--json", "--quiet"], env=installed_environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])

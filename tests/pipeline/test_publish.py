@@ -18,14 +18,15 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from pipeline import PublishError, RunStore, job, read_manifest, resolve_run
-from pipeline import publish as publish_module
-from pipeline import steps as steps_module
-from pipeline.diff.write import check_free
-from pipeline.errors import exit_code
-from pipeline.export import csv_output
-from pipeline.run_ids import next_run_id
-from pipeline.steps import enumerate_to, find_unchanged, finish
+from mbe_stage.pipeline import PublishError, RunStore, read_manifest, resolve_run
+from mbe_stage.pipeline.errors import exit_code
+from mbe_stage.pipeline.execution import job
+from mbe_stage.pipeline.execution import steps as steps_module
+from mbe_stage.pipeline.execution.steps import enumerate_to, find_unchanged, finish
+from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish.run_ids import next_run_id
+from mbe_stage.pipeline.views.diff.write import check_free
+from mbe_stage.pipeline.views.export import csv_output
 from tests.patience import PATIENCE, completed
 from tests.pipeline.output_support import (
     assert_nothing_staged,

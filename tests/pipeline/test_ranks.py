@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mbe_stage.runners.ranks import RankFacts
+from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
+from mbe_stage.runners.worker_stats import RankFacts
 from mbe_stage.stream import StreamFacts
-from pipeline.ranks import Ranks, ranks_of
 
 
 def facts(*ranks: Any, seconds: float = 0.0) -> StreamFacts:

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, run
-from pipeline.report import tables, write_report
-from pipeline.report.charts import degree_plot
-from pipeline.report.explain import ladder
-from pipeline.report.heat_map import heat_map
-from pipeline.report.scales import LogAxis, bin_starts
-from pipeline.report.tables import Sizes, read_side, read_sizes
-from pipeline.report.wording import compact, key, percent
-from pipeline.wording import percent_text, seconds_text
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.report import tables, write_report
+from mbe_stage.pipeline.report.charts import degree_plot
+from mbe_stage.pipeline.report.explain import ladder
+from mbe_stage.pipeline.report.heat_map import heat_map
+from mbe_stage.pipeline.report.scales import LogAxis, bin_starts
+from mbe_stage.pipeline.report.tables import Sizes, read_side, read_sizes
+from mbe_stage.pipeline.report.wording import compact, key, percent
+from mbe_stage.pipeline.wording import percent_text, seconds_text
 
 _VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 _DRAWN = {"path", "rect", "circle", "text", "title"}
@@ -243,7 +243,7 @@ def test_duplicates_and_column_names(tmp_path: Path) -> None:
 
 def test_writing_again_gives_the_same_page(tmp_path: Path) -> None:
     _report(tmp_path, _southern_women())
-    from pipeline.manifest import read_manifest
+    from mbe_stage.pipeline.publish.manifest import read_manifest
 
     run_dir = (tmp_path / "latest").resolve()
     manifest = read_manifest(run_dir)

@@ -14,12 +14,14 @@ from benchmarks import checkpoints
 from mbe_stage import InvalidArgument
 from mbe_stage import engines as registry
 from mbe_stage.bicliques import engine_cpu
-from pipeline import Config, PublishError, RunStore, job, manifest, run
-from pipeline import journal as journal_module
-from pipeline.backends.arrow import parts
-from pipeline.errors import ConfigError
-from pipeline.journal import read_journal
-from pipeline.unfinished import list_unfinished, room_to_resume
+from mbe_stage.pipeline import Config, PublishError, RunStore, run
+from mbe_stage.pipeline.backends.arrow import parts
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.execution import job
+from mbe_stage.pipeline.execution import journal as journal_module
+from mbe_stage.pipeline.execution.journal import read_journal
+from mbe_stage.pipeline.execution.unfinished import list_unfinished, room_to_resume
+from mbe_stage.pipeline.publish import manifest
 from tests.mbe_stage.small_gpu import SmallGpu
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (

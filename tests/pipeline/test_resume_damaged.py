@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pipeline import PublishError, RunStore, run
-from pipeline.journal import Record, read_journal
-from pipeline.publish import JOURNAL_NAME
+from mbe_stage.pipeline import PublishError, RunStore, run
+from mbe_stage.pipeline.execution.journal import Record, read_journal
+from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pipeline import Config, RunStore, run
-from pipeline.unfinished import list_unfinished
+from mbe_stage.pipeline import Config, RunStore, run
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.resume_support import assert_as_undisturbed, in_rounds, values
 

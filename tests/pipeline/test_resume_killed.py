@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipeline import Config, RunStore, read_manifest, run
-from pipeline.errors import INTERRUPTED
-from pipeline.unfinished import list_unfinished
+from mbe_stage.pipeline import Config, RunStore, read_manifest, run
+from mbe_stage.pipeline.errors import INTERRUPTED
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from tests.patience import PATIENCE
 from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged

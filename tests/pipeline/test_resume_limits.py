@@ -11,12 +11,12 @@ import pytest
 
 from mbe_stage import MemoryBudgetExceeded
 from mbe_stage.bicliques.cpu.worker import Worker
-from pipeline import Config, PublishError, RunStore, read_manifest, run
-from pipeline import publish as publish_module
-from pipeline.errors import ConfigError
-from pipeline.job import RunResult
-from pipeline.unfinished import list_unfinished
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, PublishError, RunStore, read_manifest, run
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import (
     assert_as_undisturbed,
@@ -109,7 +109,7 @@ def test_a_time(tmp_path, edges, undisturbed) -> None:
 
 
 def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
-    monkeypatch.setattr("pipeline.output_limit._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.output_limit._LOOK_SECONDS", 0.0)
     output = output_of_run(undisturbed)
     limited = config_for(tmp_path, edges, output=output, execution={"max_output_bytes": 60_000})
     cut = run(limited, on_progress=slowly)

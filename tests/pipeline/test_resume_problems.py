@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, PublishError, RunStore, read_manifest, run
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.journal import read_journal
-from pipeline.publish import JOURNAL_NAME
-from pipeline.unfinished import list_unfinished
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, PublishError, RunStore, read_manifest, run
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.journal import read_journal
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.processes import run_module
 from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound

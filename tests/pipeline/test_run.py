@@ -12,13 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import pipeline
-from mbe_stage import stream
-from mbe_stage.outlook import Outlook
+from mbe_stage import pipeline, stream
+from mbe_stage.forecast import Outlook
+from mbe_stage.pipeline import Config, InputError, PublishError, RunStore, count, read_manifest, run
+from mbe_stage.pipeline.problems.query import to_query
+from mbe_stage.pipeline.publish.manifest import config_fingerprint, peak_memory_bytes
 from mbe_stage.stream import Listener, wants_outlook
-from pipeline import Config, InputError, PublishError, RunStore, count, read_manifest, run
-from pipeline.manifest import config_fingerprint, peak_memory_bytes
-from pipeline.query import to_query
 from tests.pipeline.output_support import (
     assert_nothing_staged,
     assert_sound,
@@ -148,8 +147,8 @@ def test_if_changed_enumerates_only_where_something_changed(tmp_path):
 
 def test_the_flow_and_the_command_ask_the_same_function():
     pytest.importorskip("prefect")
-    from flows import enumerate as flow
-    from pipeline import job, steps
+    from mbe_stage.flows import enumerate as flow
+    from mbe_stage.pipeline.execution import job, steps
 
     assert flow.find_unchanged is job.find_unchanged is steps.find_unchanged
 
@@ -249,7 +248,7 @@ def test_interrupted_before_the_engine_starts_no_thread_stays(tmp_path, monkeypa
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipeline.backends.arrow.backend.graph_facts_beside", interrupt)
+    monkeypatch.setattr("mbe_stage.pipeline.backends.arrow.backend.graph_facts_beside", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run(Config.from_mapping({"output": {"directory": str(tmp_path)}}), (["a", "b"], [1, 1]))
     assert [thread.name for thread in threading.enumerate() if thread.name == "parquet-writer"] == []
@@ -263,7 +262,7 @@ def test_ctrl_c_while_compiled_code_is_loaded(tmp_path, monkeypatch, cause, rais
     def interrupted(*_arguments, **_options):
         raise SystemError("CPUDispatcher(...) returned a result with an exception set") from cause
 
-    monkeypatch.setattr("pipeline.tiers.steps.enumerate_to", interrupted)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.steps.enumerate_to", interrupted)
     with pytest.raises(raised):
         run(settings(tmp_path), table(random_pairs(3)))
     assert_nothing_staged(tmp_path)

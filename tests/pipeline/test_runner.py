@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage import course
+from mbe_stage import run_limits
 from mbe_stage.errors import ClusterLost, EngineUnavailable
-from pipeline.backends.arrow.worker_parts import WorkerParts
-from pipeline.cli_options import QUERY, configuration, publishing
-from pipeline.config import Config
-from pipeline.errors import ConfigError, exit_code
-from pipeline.job import RunResult, count, run
-from pipeline.journal import read_journal
-from pipeline.manifest import read_manifest
-from pipeline.outputs.groups.collector import GroupsCollector
-from pipeline.show import run_facts
+from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
+from mbe_stage.pipeline.cli.options import QUERY, configuration, publishing
+from mbe_stage.pipeline.cli.show import run_facts
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.errors import ConfigError, exit_code
+from mbe_stage.pipeline.execution.job import RunResult, count, run
+from mbe_stage.pipeline.execution.journal import read_journal
+from mbe_stage.pipeline.problems.groups.collector import GroupsCollector
+from mbe_stage.pipeline.publish.manifest import read_manifest
 from tests.mbe_stage import graphs
 from tests.pipeline.groups_support import EDGES
 from tests.pipeline.groups_support import settings as group_settings
@@ -260,7 +260,7 @@ def test_options_of_the_command_line_name_the_runner() -> None:
 def test_what_workers_have_summed_up_is_gone_on_with(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     long = written(tmp_path / "long.csv", 90, 26, 0.6)
 
     def asked(out: str, **execution: Any) -> Config:
@@ -294,7 +294,7 @@ def test_what_workers_have_written_is_gone_on_with(
     problem: str,
     graph: tuple[int, int, float],
 ) -> None:
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     long = written(tmp_path / "long.csv", *graph)
     alone = run(settings(tmp_path / "alone", long, problem=problem))
     asked = settings(tmp_path / "out", long, problem=problem, runner="dask", cluster=cluster.scheduler_address)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import EngineUnavailable
+from mbe_stage.pipeline.config.model import ExecutionConfig
+from mbe_stage.pipeline.execution import runner as opening
 from mbe_stage.runners import closed_nodes, clusters
 from mbe_stage.runners.dask_runner import DaskRunner
-from pipeline import runner as opening
-from pipeline.config import ExecutionConfig
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 

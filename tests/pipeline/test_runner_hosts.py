@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import ClusterLost
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.runners.clusters import dask_cluster
-from pipeline.config import Config
-from pipeline.job import RunResult, run
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, begun, completed
 

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.manifest import FileEntry
-from pipeline.run_ids import is_run_id, next_run_id, provisional_id
-from pipeline.safe_paths import entries_below, is_directory, is_file_within, is_path_within, odd_entry, opened_directory
-from pipeline.stored_parts import StoredEntry
+from mbe_stage.pipeline.publish.manifest import FileEntry
+from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id
+from mbe_stage.pipeline.publish.stored_parts import StoredEntry
+from mbe_stage.pipeline.safe_paths import (
+    entries_below,
+    is_directory,
+    is_file_within,
+    is_path_within,
+    odd_entry,
+    opened_directory,
+)
 
 BAD_NAMES = [
     "",

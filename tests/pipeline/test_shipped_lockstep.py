@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline import run
-from pipeline.config import load_config
-from pipeline.job import RunResult
+from mbe_stage.pipeline import run
+from mbe_stage.pipeline.config.model import load_config
+from mbe_stage.pipeline.execution.job import RunResult
 
 ROOT = Path(__file__).parents[2]
 START = datetime(2026, 11, 2)

@@ -16,7 +16,7 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from pipeline.signals import ended_by, signals_are_heard
+from mbe_stage.pipeline.execution.signals import ended_by, signals_are_heard
 from tests.patience import completed
 
 # Each moment in a process of its own: a crash is an exit code. Arrays are made of the results by Numba's Python, which
@@ -24,7 +24,7 @@ from tests.patience import completed
 AT_EVERY_MOMENT_OF_A_FIRST_CALL = """
 import os, signal, sys, time
 import numba, numpy as np
-from pipeline.signals import EndedBySignal, signals_are_heard
+from mbe_stage.pipeline.execution.signals import EndedBySignal, signals_are_heard
 
 @numba.njit
 def arrays(n):

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.bicliques.results import BicliqueBlock
-from pipeline import PublishError
-from pipeline.backends.arrow import block_writer
-from pipeline.backends.arrow.parts import PartWriter
-from pipeline.outputs.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline import PublishError
+from mbe_stage.pipeline.backends.arrow import block_writer
+from mbe_stage.pipeline.backends.arrow.parts import PartWriter
+from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
 from tests.patience import PATIENCE
 from tests.pipeline.output_support import published_rows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import Config, RunStore, run
+from mbe_stage.pipeline import Config, RunStore, run
 from tests.pipeline.output_support import assert_nothing_staged, crown_pairs
 from tests.pipeline.resume_support import Killed, whatever_they_cost
 

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-import pipeline
+from mbe_stage import pipeline
 from mbe_stage.engines import choose_engine
-from pipeline import ConfigError, InputError, cli
-from pipeline.config import Config, InputConfig
-from pipeline.ingest import ingest
+from mbe_stage.pipeline import ConfigError, InputError
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest
 from tests.pipeline import input_support, small_rapids
 from tests.pipeline.small_rapids import SmallRapids
 from tests.pipeline.test_ingest import pairs
@@ -49,7 +50,7 @@ def refusal(source: object, **settings: object) -> str:
 
 
 def mbe(*arguments: object, stdin: bytes | str | None = None) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=stdin)
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments], input=stdin)
 
 
 def answer(*arguments: object, stdin: bytes | str | None = None) -> dict:
@@ -271,7 +272,7 @@ def test_another_tier_that_takes_over_has_it_too(tmp_path: Path, monkeypatch: py
 
 
 def test_a_flow_has_no_standard_input(tmp_path: Path) -> None:
-    configure = pytest.importorskip("flows.enumerate").configure
+    configure = pytest.importorskip("mbe_stage.flows.enumerate").configure
     for given in ("-", None):
         with pytest.raises(ConfigError, match=r"^input.path: standard input, which"):
             configure(None, given, str(tmp_path), ["input.path=[a, '-']"])

@@ -57,7 +57,7 @@ def test_imports_are_no_part_of_reading(tmp_path: Path, name: str, content: str)
 
 def test_listing_what_other_packages_bring_imports_nothing_heavy(installed_environment: dict[str, str]) -> None:
     code = (
-        "import sys; from pipeline.entry import main\n"
+        "import sys; from mbe_stage.pipeline.cli.entry import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         f"print('imported:', {HEAVY!r} & set(sys.modules), 'tests.toys.butterflies.problem' in sys.modules)"
@@ -73,7 +73,7 @@ def test_listing_what_other_packages_bring_imports_nothing_heavy(installed_envir
 @pytest.mark.parametrize("arguments", [["--help"], ["enumerate", "--help"], ["--version"]])
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
-        "import sys; from pipeline.entry import main\n"
+        "import sys; from mbe_stage.pipeline.cli.entry import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {name for name in sys.modules if name.startswith('mbe_stage.')}\n"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import Config, load_config
-from pipeline.errors import ConfigError
-from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
+from mbe_stage.pipeline.config.model import Config, load_config
+from mbe_stage.pipeline.config.strict_yaml import LARGEST_DOCUMENT, parse_yaml
+from mbe_stage.pipeline.errors import ConfigError
 
 NESTED_ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 8)

@@ -13,12 +13,12 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import SizeCounts
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.two_hop import two_hop_steps
-from pipeline import read_manifest
-from pipeline.backends.arrow import order as order_module
-from pipeline.backends.arrow.parts import PartNames, PartWriter
-from pipeline.outputs.bicliques.arrow.tables import biclique_batch, canonical_order
-from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
-from pipeline.steps import load_edges, save_edges
+from mbe_stage.pipeline import read_manifest
+from mbe_stage.pipeline.backends.arrow import order as order_module
+from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter
+from mbe_stage.pipeline.execution.steps import load_edges, save_edges
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import biclique_batch, canonical_order
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from tests.pipeline.output_support import (
     crown_pairs,
     edge_data,

@@ -9,7 +9,7 @@ import pytest
 
 from mbe_stage import MemoryBudgetExceeded
 from mbe_stage import engines as registry
-from pipeline import RunStore, count, run
+from mbe_stage.pipeline import RunStore, count, run
 from tests.mbe_stage import small_gpu
 from tests.pipeline import small_rapids
 from tests.pipeline.output_support import assert_sound, crown_pairs, settings

@@ -19,9 +19,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from examples.demo.groups import group_table
-from pipeline import cli, console
-from pipeline.terminal import json_line, say, shortened, visible
-from pipeline.top import Biclique
+from mbe_stage.pipeline.cli import app, console
+from mbe_stage.pipeline.cli.terminal import json_line, say, shortened, visible
+from mbe_stage.pipeline.views.top import Biclique
 from tests.patience import completed
 from tests.pipeline.output_support import edge_data, publish, settings
 
@@ -31,7 +31,7 @@ _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\
 
 
 def mbe(*arguments: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app.app, [str(argument) for argument in arguments])
 
 
 def assert_safe(text: str) -> None:
@@ -129,9 +129,9 @@ def test_a_defect_prints_its_traceback_safely(evil_run: Path, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise ZeroDivisionError(EVIL)
 
-    monkeypatch.setattr("pipeline.publish.resolve_run", fail)
+    monkeypatch.setattr("mbe_stage.pipeline.publish.run_store.resolve_run", fail)
     result = mbe("top", evil_run)
-    assert result.exit_code == cli.INTERNAL_ERROR
+    assert result.exit_code == app.INTERNAL_ERROR
     assert_safe(result.stderr)
     assert "\n  File " in result.stderr
 
@@ -159,7 +159,7 @@ def test_log_lines_and_progress_are_safe(terminal: bool, monkeypatch: pytest.Mon
             console, "Console", lambda **_: Console(file=stderr, force_terminal=True, color_system=None)
         )
     shown = console.set_up_logging(quiet=False)
-    log = logging.getLogger("pipeline.test_terminal")
+    log = logging.getLogger("mbe_stage.pipeline.test_terminal")
     log.warning("read %s", EVIL)
     try:
         raise ValueError(EVIL)
@@ -183,7 +183,7 @@ def test_tables_of_the_demo_and_of_others_are_safe() -> None:
 
 def test_a_message_of_the_flow_is_safe() -> None:
     pytest.importorskip("prefect")
-    from flows import command
+    from mbe_stage.flows import command
 
     out = io.StringIO()
     with contextlib.redirect_stderr(out):
@@ -195,7 +195,7 @@ def test_a_message_of_the_flow_is_safe() -> None:
 def test_a_file_of_hostile_parquet_keys_through_the_whole_command(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     pq.write_table(pa.table({"l": [EVIL, EVIL, "b"], "r": np.array([1, 2, 1])}), path)
-    program = [sys.executable, "-c", "from pipeline.cli import main; main()"]
+    program = [sys.executable, "-c", "from mbe_stage.pipeline.cli.app import main; main()"]
     made = [*program, "enumerate", path, "--engine", "reference", "--out", tmp_path / "out"]
     for command in (made, [*program, "top", tmp_path / "out"]):
         # Bytes: reading text would replace the returns.
@@ -205,7 +205,7 @@ def test_a_file_of_hostile_parquet_keys_through_the_whole_command(tmp_path: Path
 
 def test_nothing_is_printed_but_through_these_functions() -> None:
     """A bare `print` of a path or a key is a hole: `say`, `print_json` and `table` are there for all of it."""
-    root = Path(cli.__file__).parents[1]
+    root = Path(app.__file__).parents[1]
     allowed = {
         "terminal.py": {"say"},
         "console.py": {"print_json"},

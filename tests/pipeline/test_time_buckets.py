@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from pipeline import Config, run
-from pipeline.cli import app
-from pipeline.config import InputConfig
-from pipeline.diff import diff_runs
-from pipeline.durations import parse_duration
-from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import ingest
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.cli.app import app
+from mbe_stage.pipeline.config.durations import parse_duration
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import ConfigError, InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.views.diff import diff_runs
 from tests.pipeline.test_composite_keys import pairs, written
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.clean.time_units import in_unit, moment_in, unit_of, unit_of_one
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
+from mbe_stage.pipeline.clean.time_units import in_unit, moment_in, unit_of, unit_of_one
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
 
 MOMENTS = [datetime(2023, 12, 30, tzinfo=UTC) + timedelta(days=days) for days in range(5)]
 UNITS: dict[str, Callable[[datetime], int]] = {

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import top
-from pipeline.errors import InputError, PublishError
-from pipeline.schemas import BICLIQUES
-from pipeline.top import Conditions, find_vertex, largest_bicliques
+from mbe_stage.pipeline.errors import InputError, PublishError
+from mbe_stage.pipeline.publish.schemas import BICLIQUES
+from mbe_stage.pipeline.views import top
+from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
 
 N_LEFT, N_RIGHT = 30, 12
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.backends.arrow.keys import as_plain
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.ingest import ingest
-from pipeline.verify import tables
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import tables
 from tests.pipeline.test_bad_input import refusal
 
 Pairs = set[tuple[object, object]]

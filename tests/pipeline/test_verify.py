@@ -15,23 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pipeline.verify
+import mbe_stage.pipeline.verify
 from mbe_stage import BipartiteCSR
 from mbe_stage.bicliques.keys import edge_fingerprint, hash_integers, hash_text
 from mbe_stage.bicliques.keys import vertex_hashes as stage_vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.graphs.two_hop import two_hop_steps
-from pipeline.clean.facts import InputColumn
-from pipeline.config import Config
-from pipeline.edges import EdgeData, InputFacts
-from pipeline.errors import PublishError, VerificationError
-from pipeline.manifest import config_fingerprint, file_entries, read_manifest
-from pipeline.publish import RunStore
-from pipeline.schemas import BICLIQUES, SIZE_HISTOGRAM
-from pipeline.steps import enumerate_to, finish
-from pipeline.verify import closure, verify_run
-from pipeline.verify.fields import standing_notes
-from pipeline.verify.recipe import KeySums, biclique_keys, text_hashes, vertex_hashes
+from mbe_stage.pipeline.clean.facts import InputColumn
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.edges import EdgeData, InputFacts
+from mbe_stage.pipeline.errors import PublishError, VerificationError
+from mbe_stage.pipeline.execution.steps import enumerate_to, finish
+from mbe_stage.pipeline.publish.manifest import config_fingerprint, file_entries, read_manifest
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, SIZE_HISTOGRAM
+from mbe_stage.pipeline.verify import closure, verify_run
+from mbe_stage.pipeline.verify.fields import standing_notes
+from mbe_stage.pipeline.verify.recipe import KeySums, biclique_keys, text_hashes, vertex_hashes
 
 Rows = list[tuple[list[int], list[int]]]
 
@@ -405,7 +405,7 @@ def test_two_hop_degrees_are_there_all_or_none(tmp_path: Path, run: Path, edges:
 
 
 def test_too_many_two_step_paths_are_sampled(run: Path, edges: EdgeData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline.verify.two_hop, "_PATHS", 400)
+    monkeypatch.setattr(mbe_stage.pipeline.verify.two_hop, "_PATHS", 400)
     notes = verify_run(run, edges).not_checked
     assert [note.split(":")[0] for note in notes[:2]] == ["left two-hop degrees", "right two-hop degrees"]
     assert notes[2:] == standing_notes(read_manifest(run))
@@ -424,7 +424,7 @@ def test_steps_of_two_hop_degrees_are_recomputed(seed: int, density: float, has_
         adjacent[:, 2] = True
     graph = edge_data(adjacent).graph()
     adjacency = closure.Adjacency.of(*graph.edges(), graph.n_left, graph.n_right)
-    recomputed = tuple(pipeline.verify.two_hop._steps(each) for each in (adjacency, adjacency.swapped()))
+    recomputed = tuple(mbe_stage.pipeline.verify.two_hop._steps(each) for each in (adjacency, adjacency.swapped()))
     assert recomputed == two_hop_steps(graph)
 
 
@@ -585,7 +585,7 @@ def test_no_run(tmp_path: Path) -> None:
 def test_it_shares_no_code_with_the_engines() -> None:
     """But for what an engine finds anew where a run has no bicliques, which is checked as published rows are."""
     imported, asked = set(), set()
-    for path in Path(pipeline.verify.__file__).parent.glob("*.py"):
+    for path in Path(mbe_stage.pipeline.verify.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 names = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -602,13 +602,17 @@ def test_it_shares_no_code_with_the_engines() -> None:
         "mbe_stage.bicliques.results.Detail",
     }
     # What compiles and keeps functions is none of what they compute.
-    tools = ("mbe_stage.jit", "mbe_stage.compile_ahead")
+    tools = ("mbe_stage.runtime.jit", "mbe_stage.runtime.compile_ahead")
     assert {name for name in imported if name and name.startswith("mbe_stage") and not name.startswith(tools)} == {
         "mbe_stage.options",
         "mbe_stage.options.Execution",
     }
-    assert not imported & {"pipeline.steps"}
-    assert not [name for name in imported if name and name.startswith(("pipeline.backends", "pipeline.outputs"))]
+    assert not imported & {"mbe_stage.pipeline.execution.steps"}
+    assert not [
+        name
+        for name in imported
+        if name and name.startswith(("mbe_stage.pipeline.backends", "mbe_stage.pipeline.problems"))
+    ]
 
 
 @settings(deadline=None)

@@ -13,15 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.config import Config
-from pipeline.edges import EdgeData
-from pipeline.errors import PublishError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.job import run as run_pipeline
-from pipeline.manifest import config_fingerprint, read_manifest
-from pipeline.plugin_sections import is_here
-from pipeline.verify import verify_run
-from pipeline.verify.fields import READING, REPORT_NOTE, UNTOLD, UNTOLD_NOTE, settings_by_effect, standing_notes
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import PublishError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.job import run as run_pipeline
+from mbe_stage.pipeline.publish.manifest import config_fingerprint, read_manifest
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.verify.fields import (
+    READING,
+    REPORT_NOTE,
+    UNTOLD,
+    UNTOLD_NOTE,
+    settings_by_effect,
+    standing_notes,
+)
 from tests.pipeline.test_verify import edge_data, edit_manifest, edit_rows, matrix, publish, refresh_files
 
 # Values of a field that are valid, one of which is not what it is.
@@ -332,7 +339,7 @@ def test_progress_reaches_the_end(run: Path, edges: EdgeData) -> None:
 
 def test_long_keys_are_hashed_without_a_step_of_python_per_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten megabytes took two minutes; the number of NumPy calls must not grow with the length of a key."""
-    from pipeline.verify import recipe
+    from mbe_stage.pipeline.verify import recipe
 
     calls = []
     real = recipe.np.searchsorted

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import Config, InputConfig, run
-from pipeline.ingest import ingest
-from pipeline.verify import verify_run
-from pipeline.verify.fields import standing_notes
+from mbe_stage.pipeline import Config, InputConfig, run
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.verify.fields import standing_notes
 
 SMALL = {
     "southern_women": 63,

@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline import count, read_manifest, run, show, tiers
-from pipeline.edge_files import load_edges, save_edges
-from pipeline.job import RunResult
-from pipeline.steps import enumerate_to, finish
+from mbe_stage.pipeline import count, read_manifest, run
+from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.execution.steps import enumerate_to, finish
 from tests.mbe_stage import small_gpu
 from tests.pipeline.output_support import crown_pairs, edge_data, settings
 

@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.bicliques.results import BicliqueBlock
-from pipeline import Config, count, load_config, run
-from pipeline.errors import ConfigError, PublishError, VerificationError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import publication_of
-from pipeline.manifest import Manifest, config_fingerprint, read_manifest
-from pipeline.outputs.bicliques.arrow.sink import ParquetSink
-from pipeline.reading import bicliques_parts
-from pipeline.schemas import SCHEMA_VERSION
-from pipeline.verify import verify_run
-from pipeline.verify.groups import check as check_groups
-from pipeline.verify.job import Job
+from mbe_stage.pipeline import Config, count, load_config, run
+from mbe_stage.pipeline.errors import ConfigError, PublishError, VerificationError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, read_manifest
+from mbe_stage.pipeline.publish.reading import bicliques_parts
+from mbe_stage.pipeline.publish.schemas import SCHEMA_VERSION
+from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.verify.groups import check as check_groups
+from mbe_stage.pipeline.verify.job import Job
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.test_problem_seam import edit, forge, mbe, refusal, said
@@ -80,10 +80,10 @@ def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("nobody asked for the table")
 
-    module = "pipeline.outputs.bicliques.arrow.sink"
+    module = "mbe_stage.pipeline.problems.bicliques.arrow.sink"
     for name in ("biclique_batch", "members_batch", "canonical_order"):
         monkeypatch.setattr(f"{module}.{name}", fail)
-    monkeypatch.setattr("pipeline.backends.arrow.block_writer.PartWriter", fail)
+    monkeypatch.setattr("mbe_stage.pipeline.backends.arrow.block_writer.PartWriter", fail)
     hashes = np.arange(1, 11, dtype=np.uint64), np.arange(1, 11, dtype=np.uint64)
     ones, members = np.ones(2, np.int32), np.array([0, 1], np.int32)
     with ParquetSink(tmp_path, *hashes, bicliques=False) as sink:

@@ -21,17 +21,16 @@ from mbe_stage.cliques import engine_cpu as cliques_engine
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.pipeline.backends.arrow import block_writer
+from mbe_stage.pipeline.backends.arrow.parts import PartWriter
+from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.worker_parts import Proof, WorkerParts
+from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.problems.cliques.arrow.sink import ParquetSink as CliqueSink
+from mbe_stage.pipeline.problems.derived import GuardedCollector
 from mbe_stage.runners.parts import Part
-from pipeline.backends.arrow import block_writer
-from pipeline.backends.arrow.parts import PartWriter
-from pipeline.backends.arrow.row_sink import RowSink
-from pipeline.backends.arrow.worker_parts import WorkerParts
-from pipeline.backends.arrow.worker_proofs import Proof
-from pipeline.backends.arrow.worker_sums import WorkerSums
-from pipeline.errors import PublishError
-from pipeline.outputs.bicliques.arrow.sink import ParquetSink
-from pipeline.outputs.cliques.arrow.sink import ParquetSink as CliqueSink
-from pipeline.outputs.derived import GuardedCollector
 from tests.mbe_stage import graphs
 
 LEFT, RIGHT = (np.random.default_rng(n).integers(0, 1 << 64, n, np.uint64) for n in (14, 17))

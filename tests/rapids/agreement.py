@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from pipeline.config import InputConfig
-from pipeline.edges import EdgeData
-from pipeline.errors import InputError
-from pipeline.ingest import ingest as host_ingest
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest as host_ingest
 
 
 def described(edges: EdgeData) -> dict[str, object]:

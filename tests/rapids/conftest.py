@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.tiers import rapids_unavailable_reason
+from mbe_stage.pipeline.execution.tiers import rapids_unavailable_reason
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

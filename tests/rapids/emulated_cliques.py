@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from mbe_stage.cliques import engine_cuda, reference
 from mbe_stage.cliques.results import CliqueTableSink, Detail
 from mbe_stage.options import Execution
-from pipeline import Config
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.steps import enumerate_to
+from mbe_stage.pipeline import Config
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.steps import enumerate_to
+from mbe_stage.pipeline.problems.installed import reading_of
 from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.rapids import frames_on_arrow
 
@@ -130,7 +130,7 @@ class Said(logging.Handler):
 
 def of_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) -> None:
     """The frames are the published tables; piece by piece they are the same rows."""
-    from pipeline.outputs.cliques.cudf import library
+    from mbe_stage.pipeline.problems.cliques.cudf import library
 
     library.ingest = lambda *_: edges
     pieces: list[Any] = []
@@ -153,10 +153,10 @@ def main(directory: Path) -> None:
     np.seterr(all="ignore")
     use_the_emulator()
     frames_on_arrow.install()
-    from pipeline.backends.arrow.backend import ARROW
-    from pipeline.backends.cudf import plan
-    from pipeline.backends.cudf.backend import CudfBackend
-    from pipeline.backends.cudf.edges import DeviceEdges
+    from mbe_stage.pipeline.backends.arrow.backend import ARROW
+    from mbe_stage.pipeline.backends.cudf import plan
+    from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+    from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
 
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 8

@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage import course
+from mbe_stage import run_limits
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
-from pipeline import Config
-from pipeline.backends.backend import GraphFacts
-from pipeline.ingest import ingest
-from pipeline.journal import begun_journal, header_of, read_journal
-from pipeline.publish import JOURNAL_NAME
-from pipeline.steps import count, enumerate_to
+from mbe_stage.pipeline import Config
+from mbe_stage.pipeline.backends.backend import GraphFacts
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.journal import begun_journal, header_of, read_journal
+from mbe_stage.pipeline.execution.steps import count, enumerate_to
+from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
 from tests.mbe_stage import emulated_devices, graphs
 from tests.mbe_stage.emulated_device import launch_on_the_emulator
 from tests.patience import PATIENCE
@@ -90,9 +90,9 @@ class Runs:
     """The runs of both sides, beneath a directory."""
 
     def __init__(self, directory: Path) -> None:
-        from pipeline.backends.arrow.backend import ARROW
-        from pipeline.backends.cudf.backend import CudfBackend
-        from pipeline.backends.cudf.edges import DeviceEdges
+        from mbe_stage.pipeline.backends.arrow.backend import ARROW
+        from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+        from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
 
         self._directory, self._arrow, self._cudf = directory, ARROW, CudfBackend
         self._edges = ingest(Config().input, ends(1, 60, 40, 0.12, "k{}".format))
@@ -217,12 +217,12 @@ def main(directory: Path, part: str) -> None:
     launch_on_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.bicliques import engine_cuda
+    from mbe_stage.pipeline.backends.cudf import backend, plan
+    from mbe_stage.pipeline.execution import runner
     from mbe_stage.runners.devices import DeviceRunner
-    from pipeline import runner
-    from pipeline.backends.cudf import backend, plan
 
     backend.graph_facts = degrees_alone
-    course._TIMES_ITS_COST = 0.0
+    run_limits._TIMES_ITS_COST = 0.0
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 10
     engine_cuda.device = lambda _: "the emulator"

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pq_counts import engine_cuda, reference
-from pipeline import Config, run
-from pipeline.ingest import ingest
 from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.pipeline.output_support import random_pairs
 from tests.rapids import frames_on_arrow
@@ -79,8 +79,8 @@ def main(directory: Path) -> None:
     np.seterr(all="ignore")
     use_the_emulator()
     frames_on_arrow.install()
-    from pipeline.backends.cudf.edges import DeviceEdges
-    from pipeline.outputs.pq_counts.cudf import library
+    from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
+    from mbe_stage.pipeline.problems.pq_counts.cudf import library
 
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.compile_steps = reference.compile_steps

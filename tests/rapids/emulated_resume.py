@@ -19,18 +19,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage import course
+from mbe_stage import run_limits
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
 from mbe_stage.cliques import reference as clique_reference
 from mbe_stage.cliques.results import Detail as CliqueDetail
-from pipeline import Config
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.journal import begun_journal, header_of, read_journal
-from pipeline.publish import JOURNAL_NAME
-from pipeline.steps import enumerate_to
+from mbe_stage.pipeline import Config
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.journal import begun_journal, header_of, read_journal
+from mbe_stage.pipeline.execution.steps import enumerate_to
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
 from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
@@ -70,9 +70,9 @@ class Places:
     """Where a run's tables may be, and the engine that is at work there."""
 
     def __init__(self) -> None:
-        from pipeline.backends.arrow.backend import ARROW
-        from pipeline.backends.cudf.backend import CudfBackend
-        from pipeline.backends.cudf.edges import DeviceEdges
+        from mbe_stage.pipeline.backends.arrow.backend import ARROW
+        from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+        from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
 
         self._host, self._cudf, self._edges = ARROW, CudfBackend, DeviceEdges
 
@@ -188,12 +188,12 @@ def main(directory: Path, part: str) -> None:
     np.seterr(all="ignore")
     use_the_emulator()
     frames_on_arrow.install()
-    from pipeline.backends.cudf import backend, plan
+    from mbe_stage.pipeline.backends.cudf import backend, plan
 
     backend.graph_facts = degrees_alone
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 12
-    course._TIMES_ITS_COST = 0.0
+    run_limits._TIMES_ITS_COST = 0.0
     use_the_specification()
     said = Said.of("pipeline")
     places = Places()

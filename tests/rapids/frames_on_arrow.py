@@ -90,7 +90,7 @@ def nullable(values: np.ndarray, is_valid: np.ndarray) -> Series:
 
 def write_frame(frame: Frame, path: Path, schema: pa.Schema, compression: str) -> None:
     """The frame's columns have to be those of the schema, but for what libcudf does not know: names and nulls."""
-    from pipeline.backends.arrow.parts import write_table
+    from mbe_stage.pipeline.backends.arrow.parts import write_table
 
     assert frame.columns == schema.names
     for field in schema:

@@ -23,7 +23,7 @@ import pytest
 
 from mbe_stage.bicliques import keys as host_keys
 
-PACKAGE = "pipeline.backends.cudf"
+PACKAGE = "mbe_stage.pipeline.backends.cudf"
 _NAMES = "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT32 FLOAT64 STRING BOOL8 TIMESTAMP_DAYS"
 _NAMES += " TIMESTAMP_SECONDS TIMESTAMP_MILLISECONDS TIMESTAMP_MICROSECONDS TIMESTAMP_NANOSECONDS"
 TypeId = enum.Enum("TypeId", _NAMES)  # type: ignore[misc]

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.backends.backend import HostNeeded
-from pipeline.clean.cleaning import clean
-from pipeline.config import InputConfig
-from pipeline.ingest import ingest
+from mbe_stage.pipeline.backends.backend import HostNeeded
+from mbe_stage.pipeline.clean.cleaning import clean
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest
 from tests.pipeline.test_time_units import UNITS, column
 from tests.rapids.agreement import assert_agree, outcome
 from tests.rapids.on_arrow import cudf_backend

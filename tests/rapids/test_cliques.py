@@ -16,14 +16,14 @@ from mbe_stage import CliqueQuery, Execution, InvalidArgument
 from mbe_stage.cliques import engine_cpu
 from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
 from mbe_stage.graphs.undirected import UndirectedCSR
-from pipeline import Config, count, run
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.job import RunResult
-from pipeline.publish import RunStore
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 
 pytestmark = pytest.mark.gpu
@@ -182,9 +182,9 @@ def fed(run_path: Path, graph: UndirectedCSR, cliques: CliqueTable, plan: dict[s
     import cupy as cp
 
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from pipeline.backends.cudf.parquet import write_frame
-    from pipeline.backends.cudf.plan import WritingPlan
-    from pipeline.outputs.cliques.cudf.sink import ParquetSink
+    from mbe_stage.pipeline.backends.cudf.parquet import write_frame
+    from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
+    from mbe_stage.pipeline.problems.cliques.cudf.sink import ParquetSink
 
     hashes = cp.asarray(key_hashes(pa.array(np.arange(graph.n)), "left"))
     whole = DeviceCliqueBlock(cp.asarray(cliques.sizes, cp.int32), cp.asarray(cliques.members, cp.int32))
@@ -200,7 +200,7 @@ def fed(run_path: Path, graph: UndirectedCSR, cliques: CliqueTable, plan: dict[s
 @pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 20])
 @pytest.mark.parametrize("sort_bytes", [None, 0, 1 << 14, 1 << 30], ids=["as found", "spilled", "on the way", "sorted"])
 def test_rows_and_sums_are_the_hosts(tmp_path: Path, piece_bytes: int, sort_bytes: int | None) -> None:
-    from pipeline.outputs.cliques.arrow.sink import ParquetSink as HostSink
+    from mbe_stage.pipeline.problems.cliques.arrow.sink import ParquetSink as HostSink
 
     graph, cliques = random_cliques()
     hashes = key_hashes(pa.array(np.arange(graph.n)), "left")
@@ -230,7 +230,7 @@ def test_rows_and_sums_are_the_hosts(tmp_path: Path, piece_bytes: int, sort_byte
 @pytest.mark.parametrize("asked", [{}, {"min_size": 3, "max_size": 4}, {"project": "right", "min_shared": 3}], ids=str)
 def test_frames_are_the_tables_of_a_run(tmp_path: Path, asked: dict[str, Any]) -> None:
     cudf = pytest.importorskip("cudf")
-    from pipeline.rapids.library import enumerate_cliques
+    from mbe_stage.pipeline.rapids.library import enumerate_cliques
 
     tables = enumerate_cliques(cudf.DataFrame.from_arrow(EDGES), "src", "dst", **asked)
     result = run(settings(tmp_path, "cpu", **asked), EDGES)
@@ -246,8 +246,8 @@ def test_frames_are_the_tables_of_a_run(tmp_path: Path, asked: dict[str, Any]) -
 
 def test_frames_piece_by_piece_and_no_more_than_a_column_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     cudf = pytest.importorskip("cudf")
-    from pipeline.backends.cudf import frame_sink
-    from pipeline.rapids.library import enumerate_cliques
+    from mbe_stage.pipeline.backends.cudf import frame_sink
+    from mbe_stage.pipeline.rapids.library import enumerate_cliques
 
     edges, pieces = cudf.DataFrame.from_arrow(INTEGERS), []
     taken, kept = enumerate_cliques(edges, on_frame=pieces.append), enumerate_cliques(edges)
@@ -263,7 +263,7 @@ def test_frames_piece_by_piece_and_no_more_than_a_column_holds(monkeypatch: pyte
 
 def test_limits_and_refusals_of_the_library() -> None:
     cudf = pytest.importorskip("cudf")
-    from pipeline.rapids.library import enumerate_cliques
+    from mbe_stage.pipeline.rapids.library import enumerate_cliques
 
     edges = cudf.DataFrame.from_arrow(EDGES)
     few = enumerate_cliques(edges, max_cliques=5)
@@ -303,7 +303,7 @@ def test_a_graph_is_made_on_the_device() -> None:
 
 def test_graphs_of_cugraph(tmp_path: Path) -> None:
     cudf, cugraph = pytest.importorskip("cudf"), pytest.importorskip("cugraph")
-    from pipeline.rapids.library import enumerate_cliques
+    from mbe_stage.pipeline.rapids.library import enumerate_cliques
 
     graph = cugraph.Graph()
     edges = cudf.DataFrame({"src": [1, 2, 3], "dst": [2, 3, 1]})

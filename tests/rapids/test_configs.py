@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.config import Config, load_config
+from mbe_stage.pipeline.config.model import Config, load_config
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 

@@ -12,12 +12,12 @@ import pytest
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, TableSink
-from pipeline import Config, run
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.ingest import ingest
-from pipeline.installed_publications import derived_of
-from pipeline.publication import Collecting
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage import small_gpu
 from tests.pipeline import small_rapids
 from tests.pipeline.output_support import edge_data, random_pairs

@@ -16,8 +16,8 @@ from benchmarks.edge_table import edges_as_parquet
 from benchmarks.tier_tables import differences
 from mbe_stage import BicliqueQuery, Execution
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
-from pipeline import Config, RunResult, count, run
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, RunResult, count, run
+from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage import graphs
 from tests.mbe_stage.processes import run_module
 

@@ -38,10 +38,10 @@ def test_the_flow_publishes_from_the_device_and_shows_artifacts(edges, tmp_path)
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-    from flows.enumerate import enumerate_bicliques_flow
-    from flows.gpu import device_limit_name
-    from pipeline.manifest import read_manifest
-    from pipeline.publish import RunStore
+    from mbe_stage.flows.enumerate import enumerate_bicliques_flow
+    from mbe_stage.flows.gpu import device_limit_name
+    from mbe_stage.pipeline.publish.manifest import read_manifest
+    from mbe_stage.pipeline.publish.run_store import RunStore
 
     out = tmp_path / "out"
     asked = {"input_path": str(edges), "output_directory": str(out), "overrides": ["execution.engine=rapids"]}
@@ -68,7 +68,7 @@ def test_the_flow_publishes_from_the_device_and_shows_artifacts(edges, tmp_path)
 
 @pytest.mark.usefixtures("prefect_server")
 def test_a_limit_that_is_too_low_fails_with_the_budget(edges, tmp_path):
-    from flows.enumerate import enumerate_bicliques_flow
+    from mbe_stage.flows.enumerate import enumerate_bicliques_flow
 
     state = enumerate_bicliques_flow(
         input_path=str(edges),

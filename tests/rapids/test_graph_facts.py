@@ -16,8 +16,8 @@ import cupy as cp
 from mbe_stage.device.graph import graph_from_edges
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.two_hop import two_hop_degrees, two_hop_steps
-from pipeline.backends.cudf import graph_facts as module
-from pipeline.backends.cudf.graph_facts import graph_facts, network_of, two_hop_by_cugraph
+from mbe_stage.pipeline.backends.cudf import graph_facts as module
+from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts, network_of, two_hop_by_cugraph
 
 pytestmark = pytest.mark.gpu
 

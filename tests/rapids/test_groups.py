@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, run
-from pipeline.errors import DeviceMemoryExhausted
-from pipeline.ingest import ingest
-from pipeline.installed_publications import reading_of
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline import test_groups_two_offsets
 from tests.pipeline.groups_support import EDGES, planted, settings
 from tests.pipeline.test_groups_times import NAMED, SOURCE

@@ -20,12 +20,12 @@ pytest.importorskip("cudf", reason="needs RAPIDS: pip install 'mbe-stage[rapids-
 
 import cudf
 
-from pipeline.backends.cudf.backend import CudfBackend
-from pipeline.config import InputConfig, QueryConfig
-from pipeline.errors import InputError
-from pipeline.ingest import ingest as host_ingest
-from pipeline.query import to_query
-from pipeline.rapids.ingest import ingest
+from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+from mbe_stage.pipeline.config.model import InputConfig, QueryConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.ingest import ingest as host_ingest
+from mbe_stage.pipeline.problems.query import to_query
+from mbe_stage.pipeline.rapids.ingest import ingest
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT
 from tests.pipeline.test_bad_input import TEXTS
 from tests.rapids.agreement import assert_agree, described
@@ -70,7 +70,7 @@ def reader_of(caplog: pytest.LogCaptureFixture) -> str:
     return " ".join(
         record.getMessage()
         for record in caplog.records
-        if record.name.startswith(("pipeline.ingest", "pipeline.clean"))
+        if record.name.startswith(("mbe_stage.pipeline.execution.ingest", "mbe_stage.pipeline.clean"))
     )
 
 

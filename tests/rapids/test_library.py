@@ -16,10 +16,10 @@ import cudf
 import cugraph
 
 from mbe_stage import InvalidArgument
-from pipeline import Config, run
-from pipeline.backends.cudf import frame_sink
-from pipeline.errors import ConfigError, InputError
-from pipeline.rapids.library import BicliqueTables, edges_of_graph, enumerate_bicliques
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.backends.cudf import frame_sink
+from mbe_stage.pipeline.errors import ConfigError, InputError
+from mbe_stage.pipeline.rapids.library import BicliqueTables, edges_of_graph, enumerate_bicliques
 from tests.pipeline.groups_support import EDGES as PLANTED
 
 pytestmark = pytest.mark.gpu

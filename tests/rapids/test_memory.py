@@ -8,9 +8,9 @@ import weakref
 import pytest
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from pipeline.backends.cudf.memory import DevicePool, naming_the_limit, out_of_device_memory
-from pipeline.backends.cudf.plan import MemoryShares, with_set_aside
-from pipeline.errors import DeviceMemoryExhausted, exit_code
+from mbe_stage.pipeline.backends.cudf.memory import DevicePool, naming_the_limit, out_of_device_memory
+from mbe_stage.pipeline.backends.cudf.plan import MemoryShares, with_set_aside
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted, exit_code
 
 LIMIT_REACHED = (
     "std::bad_alloc: out_of_memory: RMM failure at:limiting_resource_adaptor.hpp:152: Exceeded memory limit "

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.engines import engine_names
-from pipeline import Config, count, run
-from pipeline.errors import ConfigError
-from pipeline.ingest import ingest
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.output_support import random_pairs
 
 PAIRS = random_pairs(3, n_left=40, n_right=30)
@@ -59,7 +59,7 @@ def test_local_counts_are_made_on_the_device_too(tmp_path: Path) -> None:
 
 def test_a_frame_of_counts(tmp_path: Path) -> None:
     cudf = pytest.importorskip("cudf")
-    from pipeline.rapids.library import count_pq_bicliques
+    from mbe_stage.pipeline.rapids.library import count_pq_bicliques
 
     found = count_pq_bicliques(cudf.DataFrame.from_arrow(EDGES), "l", "r", p=4, q=3, table=True)
     run_dir = run(settings(tmp_path, "cpu", p=4, q=3, table=True), EDGES).run_dir
@@ -71,7 +71,7 @@ def test_a_frame_of_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("local", ["vertices", "edges"])
 def test_frames_of_local_counts(tmp_path: Path, local: Literal["vertices", "edges"]) -> None:
     cudf = pytest.importorskip("cudf")
-    from pipeline.rapids.library import count_pq_bicliques
+    from mbe_stage.pipeline.rapids.library import count_pq_bicliques
 
     found = count_pq_bicliques(cudf.DataFrame.from_arrow(EDGES), "l", "r", p=3, q=3, table=True, local=local)
     run_dir = run(settings(tmp_path, "cpu", p=3, q=3, table=True, local=local), EDGES).run_dir
@@ -85,7 +85,7 @@ def test_frames_of_local_counts(tmp_path: Path, local: Literal["vertices", "edge
 def test_frames_of_counts_beyond_38_digits() -> None:
     """Of a star with 140 leaves C(140, 70), and C(139, 69) of each leaf: 41 digits."""
     cudf = pytest.importorskip("cudf")
-    from pipeline.rapids.library import count_pq_bicliques
+    from mbe_stage.pipeline.rapids.library import count_pq_bicliques
 
     star = cudf.DataFrame({"l": [7] * 140, "r": list(range(140))})
     found = count_pq_bicliques(star, "l", "r", p=1, q=70, local="edges")

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.edge_table import edges_as_parquet
-from mbe_stage import course
+from mbe_stage import run_limits
 from mbe_stage.device import held_roots
-from pipeline import Config, RunStore, run
-from pipeline.journal import read_journal
+from mbe_stage.pipeline import Config, RunStore, run
+from mbe_stage.pipeline.execution.journal import read_journal
 from tests.mbe_stage.processes import run_module
 from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting, planned
 from tests.pipeline.resume_support import Killed
@@ -58,8 +58,8 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     # Cliques are found in less time than anything is asked for in.
     monkeypatch.setattr(held_roots, "_TAKEN_SLOWLY", 0.0)
     monkeypatch.setattr(held_roots, "_PART_SECONDS", 0.2)
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
-    monkeypatch.setattr(course.Checkpoints, "note", noting(course.Checkpoints.note))
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits.Checkpoints, "note", noting(run_limits.Checkpoints.note))
     MARKERS.clear()
 
 

@@ -13,10 +13,10 @@ import pytest
 from benchmarks.edge_table import edges_as_parquet
 from benchmarks.tier_tables import differences, publish_with
 from mbe_stage.errors import InvalidArgument
-from pipeline import Config, count, run
-from pipeline.errors import DeviceMemoryExhausted, InputError, PublishError
-from pipeline.publish import RunStore
-from pipeline.verify import verify_run
+from mbe_stage.pipeline import Config, count, run
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted, InputError, PublishError
+from mbe_stage.pipeline.publish.run_store import RunStore
+from mbe_stage.pipeline.verify import verify_run
 from tests.patience import completed
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs
 
@@ -108,7 +108,7 @@ def test_queries_publish_the_same(random_edges, tmp_path, query):
 
 
 def test_a_run_with_its_report_verifies_against_the_input(random_edges, tmp_path):
-    from pipeline.ingest import ingest
+    from mbe_stage.pipeline.execution.ingest import ingest
 
     asked = config(random_edges, tmp_path / "out")
     result = run(asked)
@@ -155,7 +155,7 @@ def test_memory_that_is_too_little_and_then_a_small_run(tmp_path):
 
 
 def test_files_are_encoded_on_the_host_where_no_encoder_fits(random_edges, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("pipeline.backends.cudf.writing.encoder_bytes", lambda *_: None)
+    monkeypatch.setattr("mbe_stage.pipeline.backends.cudf.writing.encoder_bytes", lambda *_: None)
     asked = [
         config(random_edges, tmp_path / e, execution={"engine": e}, output={"sort": True, "members": True})
         for e in ("rapids", "cpu")

@@ -14,10 +14,10 @@ import pytest
 
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.results import BicliqueBlock, TableSink
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.errors import DeviceMemoryExhausted, PublishError
-from pipeline.outputs.bicliques.arrow.sink import ParquetSink
-from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted, PublishError
+from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from tests.pipeline.output_support import crown_pairs, edge_data, random_pairs
 
 pytestmark = pytest.mark.gpu
@@ -65,7 +65,7 @@ def on_device(block: BicliqueBlock):
 
 
 def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encoder="write_frame", **options):
-    from pipeline.backends.cudf import parquet
+    from mbe_stage.pipeline.backends.cudf import parquet
 
     write_file = functools.partial(getattr(parquet, encoder), compression=compression)
     return sink_of(edges, run_path, plan, write_file, **options)
@@ -74,8 +74,8 @@ def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encode
 def sink_of(edges, run_path: Path, plan: dict, write_file, **options):
     import cupy as cp
 
-    from pipeline.backends.cudf.plan import WritingPlan
-    from pipeline.outputs.bicliques.cudf.sink import ParquetSink
+    from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
+    from mbe_stage.pipeline.problems.bicliques.cudf.sink import ParquetSink
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
@@ -155,8 +155,8 @@ def test_the_codec_is_the_one_asked_for(tmp_path, compression):
     import cudf
     import cupy as cp
 
-    from pipeline.backends.arrow.parts import write_table
-    from pipeline.backends.cudf.parquet import write_frame
+    from mbe_stage.pipeline.backends.arrow.parts import write_table
+    from mbe_stage.pipeline.backends.cudf.parquet import write_frame
 
     same = cp.zeros(100_000, cp.int32)
     frame = cudf.DataFrame({"n_left": same, "n_right": same, "n_bicliques": cp.arange(100_000) % 7})
@@ -172,11 +172,11 @@ def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
     import cupy as cp
 
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-    from pipeline.backends.cudf import plan
-    from pipeline.backends.cudf.memory import device_pool
-    from pipeline.backends.cudf.parquet import encoder_bytes, write_frame
-    from pipeline.backends.cudf.parts import frame_bytes
-    from pipeline.outputs.bicliques.cudf.tables import biclique_frame, members_frame
+    from mbe_stage.pipeline.backends.cudf import plan
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
+    from mbe_stage.pipeline.backends.cudf.parquet import encoder_bytes, write_frame
+    from mbe_stage.pipeline.backends.cudf.parts import frame_bytes
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import biclique_frame, members_frame
 
     n = (24 << 20) // (32 + 8 * per_list)
     with device_pool(8 << 30) as pool:
@@ -219,7 +219,7 @@ def test_no_bicliques_make_one_empty_part(edges, tmp_path, sort):
 def test_list_columns_share_the_arrays():
     import cupy as cp
 
-    from pipeline.backends.cudf.frames import list_column
+    from mbe_stage.pipeline.backends.cudf.frames import list_column
 
     offsets, members = cp.asarray([0, 2, 2, 5], cp.int64), cp.asarray([4, 7, 1, 2, 3], cp.int32)
     column = list_column(offsets, members)
@@ -230,8 +230,8 @@ def test_list_columns_share_the_arrays():
 def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
     import cupy as cp
 
-    from pipeline.backends.cudf import frames as columns
-    from pipeline.outputs.bicliques.cudf.tables import pieces
+    from mbe_stage.pipeline.backends.cudf import frames as columns
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import pieces
 
     monkeypatch.setattr(columns, "MOST_CHILDREN", 100)
     block = on_device(blocks[0])
@@ -249,7 +249,7 @@ def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
 
 
 def test_a_biclique_above_the_limit_is_alone(blocks):
-    from pipeline.outputs.bicliques.cudf.tables import pieces
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import pieces
 
     parts = list(pieces(on_device(blocks[0]), 1))
     assert [part.n_bicliques for part in parts] == [1] * blocks[0].n_bicliques
@@ -260,7 +260,7 @@ def test_a_full_disk_is_an_error():
     import cudf
     import cupy as cp
 
-    from pipeline.backends.cudf.parquet import write_frame
+    from mbe_stage.pipeline.backends.cudf.parquet import write_frame
 
     sizes = cp.arange(1000, dtype=cp.int32)
     frame = cudf.DataFrame({"n_left": sizes, "n_right": sizes, "n_bicliques": sizes.astype(cp.int64)})
@@ -281,7 +281,7 @@ def test_a_frame_of_another_schema_is_refused(tmp_path, change, message):
     import cudf
     import cupy as cp
 
-    from pipeline.backends.cudf.parquet import write_frame
+    from mbe_stage.pipeline.backends.cudf.parquet import write_frame
 
     sizes = cp.arange(3, dtype=cp.int32)
     frame = cudf.DataFrame({"n_left": sizes, "n_right": sizes, "n_bicliques": sizes.astype(cp.int64)})
@@ -295,10 +295,10 @@ def test_vertex_tables_are_the_hosts(tmp_path, keys):
     import cupy as cp
 
     from mbe_stage.bicliques.vertex_statistics import VertexStatistics
-    from pipeline.backends.arrow.parts import write_table
-    from pipeline.backends.cudf.parquet import write_frame
-    from pipeline.outputs.bicliques.arrow.tables import vertex_table
-    from pipeline.outputs.bicliques.cudf.tables import vertex_table as vertex_frame
+    from mbe_stage.pipeline.backends.arrow.parts import write_table
+    from mbe_stage.pipeline.backends.cudf.parquet import write_frame
+    from mbe_stage.pipeline.problems.bicliques.arrow.tables import vertex_table
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import vertex_table as vertex_frame
 
     names = pa.array(keys)
     schema = vertices(names.type)
@@ -347,7 +347,7 @@ def writer_threads() -> list[str]:
 def test_memory_above_the_limit_is_one_error_and_comes_back():
     import cupy as cp
 
-    from pipeline.backends.cudf.memory import device_pool
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
 
     with pytest.raises(DeviceMemoryExhausted, match=r"the limit of 64 MiB \(execution.device_memory\)") as refusal:
         take_too_much(64 << 20)
@@ -362,7 +362,7 @@ def take_too_much(limit: int) -> None:
     import cudf
     import cupy as cp
 
-    from pipeline.backends.cudf.memory import device_pool
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
 
     with device_pool(limit):
         half = cp.zeros(limit // 2, cp.uint8)
@@ -372,7 +372,7 @@ def take_too_much(limit: int) -> None:
 def test_a_full_gpu_is_told_from_a_low_limit():
     import cupy as cp
 
-    from pipeline.backends.cudf.memory import device_pool
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
 
     with (
         pytest.raises(DeviceMemoryExhausted, match=r"lower execution\.device_memory to what is free") as refusal,
@@ -383,7 +383,7 @@ def test_a_full_gpu_is_told_from_a_low_limit():
 
 
 def test_other_errors_stay_what_they_are():
-    from pipeline.backends.cudf.memory import device_pool
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
 
     for error in (RuntimeError("a defect"), MemoryError("of the host")):
         with pytest.raises(type(error), match=str(error)), device_pool(1 << 30):

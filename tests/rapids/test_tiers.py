@@ -7,9 +7,9 @@ import pytest
 
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.errors import EngineUnavailable
-from pipeline import tiers
-from pipeline.config import ExecutionConfig
-from pipeline.tiers import Tier, choose_tier, rapids_unavailable_reason, tier_named
+from mbe_stage.pipeline.config.model import ExecutionConfig
+from mbe_stage.pipeline.execution import tiers
+from mbe_stage.pipeline.execution.tiers import Tier, choose_tier, rapids_unavailable_reason, tier_named
 from tests.patience import completed
 
 
@@ -27,7 +27,7 @@ def installed(monkeypatch):
 
 def test_auto_takes_rapids_where_everything_is_there(installed, caplog):
     installed("cudf", "cugraph")
-    with caplog.at_level(logging.DEBUG, "pipeline.tiers"):
+    with caplog.at_level(logging.DEBUG, "mbe_stage.pipeline.execution.tiers"):
         tier = choose_tier(ExecutionConfig())
     assert (tier.name, tier.engine, tier.uses_gpu) == ("rapids", "cuda", True)
     assert "tier auto: rapids" in caplog.text
@@ -35,7 +35,7 @@ def test_auto_takes_rapids_where_everything_is_there(installed, caplog):
 
 def test_auto_takes_the_cuda_engine_without_rapids(installed, caplog):
     installed("cudf")
-    with caplog.at_level(logging.DEBUG, "pipeline.tiers"):
+    with caplog.at_level(logging.DEBUG, "mbe_stage.pipeline.execution.tiers"):
         tier = choose_tier(ExecutionConfig())
     assert (tier.name, tier.engine) == ("cuda", "cuda")
     assert "not rapids: cugraph is not installed: pip install 'mbe-stage[rapids-cu13]'" in caplog.text
@@ -43,7 +43,7 @@ def test_auto_takes_the_cuda_engine_without_rapids(installed, caplog):
 
 def test_auto_takes_the_cpu_without_a_gpu(installed, caplog):
     installed("cudf", "cugraph", cuda_reason="no NVIDIA GPU is visible: check nvidia-smi")
-    with caplog.at_level(logging.DEBUG, "pipeline.tiers"):
+    with caplog.at_level(logging.DEBUG, "mbe_stage.pipeline.execution.tiers"):
         tier = choose_tier(ExecutionConfig())
     assert (tier.name, tier.uses_gpu) == ("cpu", False)
     assert "not rapids: no NVIDIA GPU is visible" in caplog.text
@@ -72,8 +72,8 @@ def test_engines_by_name_are_tiers_of_the_host(name):
 def test_nothing_of_rapids_is_imported():
     """Neither the package nor the question whether the tier runs here touches a GPU library."""
     code = (
-        "import sys, pipeline, flows, pipeline.rapids\n"
-        "from pipeline.tiers import rapids_unavailable_reason\n"
+        "import sys, pipeline, flows, mbe_stage.pipeline.rapids\n"
+        "from mbe_stage.pipeline.execution.tiers import rapids_unavailable_reason\n"
         "rapids_unavailable_reason()\n"
         "assert not {'cudf', 'cugraph', 'rmm', 'pylibcudf'} & set(sys.modules)"
     )

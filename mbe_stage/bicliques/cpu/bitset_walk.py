@@ -44,8 +44,8 @@ from mbe_stage.bicliques.cpu.row_words import (
 )
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
 from mbe_stage.bits import popcount
-from mbe_stage.jit import compiled
-from mbe_stage.time_quanta import OK, OUTPUT_FULL, QUANTUM_OVER
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 

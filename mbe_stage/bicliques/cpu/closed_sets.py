@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 CLOSED_SET_WIDTH = 6

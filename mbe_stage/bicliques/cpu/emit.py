@@ -12,7 +12,7 @@ from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LE
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import spread
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ONE = _U(1)

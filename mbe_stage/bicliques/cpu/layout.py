@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.jit import INTS as _INTS
-from mbe_stage.jit import LONGS as _LONGS
-from mbe_stage.jit import WORDS as _WORDS
+from mbe_stage.runtime.jit import INTS as _INTS
+from mbe_stage.runtime.jit import LONGS as _LONGS
+from mbe_stage.runtime.jit import WORDS as _WORDS
 
 
 class WorkerState(NamedTuple):
@@ -204,7 +204,7 @@ WORD_STARTS = WORD_BITS + 1
 # The payload of a row is the right vertex itself, not a group of them.
 NO_GROUPS = -1
 
-# What a quantum ends with, beside what `mbe_stage.time_quanta` knows.
+# What a quantum ends with, beside what `mbe_stage.search.cpu.quanta` knows.
 INTS_SHORT = 4
 WORDS_SHORT = 5
 FRAMES_SHORT = 6

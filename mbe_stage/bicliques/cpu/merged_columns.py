@@ -15,7 +15,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ONE = _U(1)

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ONE = _U(1)

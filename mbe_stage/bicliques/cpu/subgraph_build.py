@@ -10,8 +10,8 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.emit import emit_list, is_hopeless, path_multiplicity
 from mbe_stage.bicliques.cpu.merged_columns import write_column_ids
 from mbe_stage.bicliques.cpu.row_words import sort_rows
-from mbe_stage.jit import compiled
-from mbe_stage.time_quanta import OK, OUTPUT_FULL
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
 _U = np.uint64
 _LOW = _U(0xFFFFFFFF)

@@ -23,8 +23,8 @@ from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import popcount
-from mbe_stage.jit import compiled
-from mbe_stage.time_quanta import OK, OUTPUT_FULL
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
 _U = np.uint64
 _ONE = _U(1)

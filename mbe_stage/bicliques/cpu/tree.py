@@ -16,9 +16,9 @@ from numba import int64, none
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bitset_walk import walk_bitset_frames
 from mbe_stage.bicliques.cpu.subgraph_children import visit_subgraph_child
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, compiled, steps_of
-from mbe_stage.time_quanta import DONE, OK, QUANTUM_OVER
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, compiled, steps_of
+from mbe_stage.search.cpu.quanta import DONE, OK, QUANTUM_OVER
 
 # By whether members are wanted, or sizes have to be checked.
 _VARIANTS = {

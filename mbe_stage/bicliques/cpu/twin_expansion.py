@@ -11,8 +11,8 @@ from numba import njit
 from mbe_stage.bicliques.reduction import Groups
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
 SORT_SLACK = 16
 """Entries behind the last id that `sort_ids` may overwrite."""

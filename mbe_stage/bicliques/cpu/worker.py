@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.arenas import Shortage
 from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
@@ -23,8 +22,9 @@ from mbe_stage.bicliques.cpu.worker_state import (
     split_piece,
 )
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.time_quanta import QuantumWorker
-from mbe_stage.worker_pool import WorkerPool
+from mbe_stage.search.cpu.arenas import Shortage
+from mbe_stage.search.cpu.pool import WorkerPool
+from mbe_stage.search.cpu.quanta import QuantumWorker
 
 
 @dataclass(frozen=True, slots=True, eq=False)

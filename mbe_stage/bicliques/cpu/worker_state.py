@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mbe_stage.arenas import Shortage, nbytes
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import WorkerState, subgraph_parts
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.time_quanta import RangeFields, range_given_back, ranges_ahead
+from mbe_stage.search.cpu.arenas import Shortage, nbytes
+from mbe_stage.search.cpu.quanta import RangeFields, range_given_back, ranges_ahead
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)

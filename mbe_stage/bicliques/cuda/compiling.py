@@ -20,10 +20,10 @@ from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
 )
 from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.copying import copy_pieces_block_per_piece
 from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 _PAIRS = ((at.MEMBERS, at.COUNTS), (at.CONSTRAINED, at.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)

@@ -20,16 +20,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
-from mbe_stage.device.warp import (
-    ALL,
-    ballot,
-    clear,
-    count_bits,
-    exclusive_sums,
-    first_bit,
-    next_tile,
-    rank,
-)
+from mbe_stage.device.warp import ALL, ballot, clear, count_bits, exclusive_sums, first_bit, next_tile, rank
 
 _U = np.uint32
 _ONE = _U(1)

@@ -14,9 +14,9 @@ from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import Interval, interval_of, whole_number
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
 __all__ = ["Effort", "Estimate", "compile_steps", "estimate_bicliques"]
 

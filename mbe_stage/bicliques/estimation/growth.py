@@ -13,8 +13,8 @@ from math import exp, log, log1p, pi
 import numpy as np
 from numba import float64, int64
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
 __all__ = ["N_FEATURES", "GrowthModel", "child_features", "compile_steps", "list_degrees", "word_degrees"]
 

@@ -21,10 +21,10 @@ from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.outlook import Outlook
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["compile_steps", "memory_bytes", "outlooks"]
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mbe_stage.arenas import grown
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
@@ -23,7 +22,8 @@ from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.time_quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
+from mbe_stage.search.cpu.arenas import grown
+from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
 
 __all__ = ["Left", "Node", "Visit", "Walk"]
 

@@ -17,7 +17,7 @@ from numba import njit
 
 from mbe_stage.bits import deposit_bits, extract_bits, lowest_bit_index, popcount
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 WIDTH = 6

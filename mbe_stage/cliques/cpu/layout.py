@@ -19,7 +19,7 @@ import numpy as np
 from numba import int64, types, uint64
 
 from mbe_stage.cliques.ordering import OrderedGraph
-from mbe_stage.jit import INTS, LONGS, WORDS
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
 
 class WorkerState(NamedTuple):
@@ -166,7 +166,7 @@ FIRST_ROOT = 12  # those before cannot be in a clique that is large enough
 LARGEST = 13  # no clique has more members
 CONTROL_FIELDS = 14
 
-# What a quantum ends with, beside what `mbe_stage.time_quanta` knows.
+# What a quantum ends with, beside what `mbe_stage.search.cpu.quanta` knows.
 WORDS_SHORT = 4
 INTS_SHORT = 5
 FRAMES_SHORT = 6

@@ -17,7 +17,7 @@ from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
 from mbe_stage.cliques.cpu.wide_rows import inserted, place_columns, set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
-from mbe_stage.time_quanta import OK
+from mbe_stage.search.cpu.quanta import OK
 
 _U = np.uint64
 _ONE = _U(1)

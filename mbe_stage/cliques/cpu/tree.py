@@ -14,9 +14,9 @@ from mbe_stage.cliques.cpu.emit import has_room
 from mbe_stage.cliques.cpu.root_nodes import visit_root
 from mbe_stage.cliques.cpu.wide_children import visit_branch
 from mbe_stage.cliques.cpu.word_walk import walk_words
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import compiled, steps_of
-from mbe_stage.time_quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import compiled, steps_of
+from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
 # By whether cliques are written, or only counted.
 _VARIANTS = {

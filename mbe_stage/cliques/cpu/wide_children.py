@@ -22,8 +22,8 @@ from mbe_stage.cliques.cpu.wide_rows import (
     set_bit,
 )
 from mbe_stage.cliques.cpu.word_walk import begin_words
-from mbe_stage.jit import compiled
-from mbe_stage.time_quanta import OK
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK
 
 _U = np.uint64
 _ZERO = _U(0)

@@ -11,7 +11,7 @@ from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Path
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
 from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, inserted, is_empty, n_common, n_in
-from mbe_stage.jit import compiled
+from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
 _ZERO = _U(0)

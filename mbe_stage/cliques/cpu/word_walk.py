@@ -15,8 +15,8 @@ from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.emit import WIDTH, emit_columns, emit_subsets, has_room, maximal_subsets
 from mbe_stage.cliques.cpu.layout import Excluded
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
-from mbe_stage.jit import compiled
-from mbe_stage.time_quanta import OK, OUTPUT_FULL, QUANTUM_OVER
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 _ZERO = _U(0)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.arenas import Shortage
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
@@ -23,8 +22,9 @@ from mbe_stage.cliques.cpu.worker_state import (
 )
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.time_quanta import QuantumWorker
-from mbe_stage.worker_pool import WorkerPool
+from mbe_stage.search.cpu.arenas import Shortage
+from mbe_stage.search.cpu.pool import WorkerPool
+from mbe_stage.search.cpu.quanta import QuantumWorker
 
 
 @dataclass(frozen=True, slots=True, eq=False)

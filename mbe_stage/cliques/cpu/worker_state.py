@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mbe_stage.arenas import Shortage, nbytes
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import WorkerState
-from mbe_stage.time_quanta import RangeFields, range_given_back, ranges_ahead
+from mbe_stage.search.cpu.arenas import Shortage, nbytes
+from mbe_stage.search.cpu.quanta import RangeFields, range_given_back, ranges_ahead
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)

@@ -17,17 +17,7 @@ from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import low_bits, of_halves
-from mbe_stage.device.warp import (
-    ALL,
-    ballot,
-    count_bits,
-    first_bit,
-    inclusive_sum,
-    next_one,
-    next_tile,
-    nth_bit,
-    rank,
-)
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit, rank
 
 __all__ = ["child_piece"]
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I32, I64, I64_2D, INT, U8, bundle, compile_steps_of, kernel
 from mbe_stage.device.warp import ballot, sum_all
 from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, N_BICLIQUES, SHARE
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 HIGHEST = np.int64(2**63 - 1)
 """The best key of a vertex of which no biclique has been seen, or whose best score has just become higher."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.results import Detail
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.jit import compile_steps_of
 from mbe_stage.device.launch import launch_warps
@@ -36,6 +35,7 @@ from mbe_stage.groups.cuda import block_scores
 from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 
 class DeviceCandidateSink:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from mbe_stage.jit import INTS, LONGS, WORDS
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
 WIDTH = 64
 """Rows and columns of a frame, at most: bits of a word."""

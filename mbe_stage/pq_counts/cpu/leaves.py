@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import LONGS, WORDS, compiled, steps_of
 from mbe_stage.pq_counts.cpu.layout import (
     MAX_COLUMNS,
     MAX_ROWS,
@@ -18,6 +16,8 @@ from mbe_stage.pq_counts.cpu.layout import (
     WORKER,
     Size,
 )
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import LONGS, WORDS, compiled, steps_of
 from mbe_stage.splitmix import finalised
 
 _mix = njit(inline="always")(finalised)

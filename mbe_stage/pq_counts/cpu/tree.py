@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, njit
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import LONGS, compiled, steps_of
 from mbe_stage.pq_counts.cpu.frame_walk import walk_frame
 from mbe_stage.pq_counts.cpu.layout import (
     BYTES_HELD,
@@ -42,6 +40,8 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     with_columns,
 )
 from mbe_stage.pq_counts.cpu.pairs import NO_SIDE, count_pairs, pairs_side
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

@@ -20,15 +20,7 @@ from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
 from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
-from mbe_stage.pq_counts.cuda.wedge_session import (
-    PAIR,
-    TRIPLE,
-    Asked,
-    Ranked,
-    WedgeSession,
-    wedge_bytes,
-    wedges_of,
-)
+from mbe_stage.pq_counts.cuda.wedge_session import PAIR, TRIPLE, Asked, Ranked, WedgeSession, wedge_bytes, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 

@@ -11,16 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.warp import (
-    ALL,
-    ballot,
-    count_bits,
-    first_bit,
-    inclusive_sum,
-    next_one,
-    next_tile,
-    nth_bit,
-)
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.device.graph import copy_bytes, on_device, on_host
 from mbe_stage.device.grid import SHORT
 from mbe_stage.device.launch import resident_blocks
@@ -48,6 +47,7 @@ from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 __all__ = ["MOST_EDGES", "ROWS_PER_PATH", "CoreInParts", "Job", "Search", "WholeCore", "core_within", "make_way"]
 

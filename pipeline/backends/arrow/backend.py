@@ -16,17 +16,17 @@ import pyarrow as pa
 from mbe_stage.bicliques.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from pipeline import edge_files
-from pipeline.backends.arrow import keys
-from pipeline.backends.arrow.edges import EdgeData
-from pipeline.backends.arrow.graph_facts import graph_facts_beside
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.backends.arrow.rows import HostRows
-from pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
-from pipeline.clean.events import Events
-from pipeline.clean.facts import InputFacts
-from pipeline.config import InputConfig
-from pipeline.io import read_edges
+from mbe_stage.pipeline.backends.arrow import keys
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution import edge_files
+from mbe_stage.pipeline.io import read_edges
 
 __all__ = ["ARROW", "ArrowBackend"]
 

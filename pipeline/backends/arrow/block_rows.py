@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.backends.arrow.summaries import Summaries
+from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 
 if TYPE_CHECKING:
-    from pipeline.publication import DerivedCollector
+    from mbe_stage.pipeline.problems.base import DerivedCollector
 
 __all__ = ["BlockRows"]
 

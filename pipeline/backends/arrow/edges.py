@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
-from pipeline.backends.arrow.hashes import key_hashes
-from pipeline.clean.events import Events
-from pipeline.clean.facts import InputFacts, written_integer
+from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import InputFacts, written_integer
 
 __all__ = ["EdgeData"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.two_hop import begin_two_hop_degrees
 from mbe_stage.options import Execution
-from pipeline.backends.backend import GraphFacts
+from mbe_stage.pipeline.backends.backend import GraphFacts
 
 __all__ = ["TwoHopDegrees", "graph_facts_beside", "two_hop_beside"]
 

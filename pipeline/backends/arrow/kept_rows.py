@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.bicliques.keys import Fingerprint
+from mbe_stage.pipeline.backends.arrow.parts import row_group_of
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.checkpoint_sums import Arrays, book_sums, restore, taken_back, together
+from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.tasks import Task
-from pipeline.backends.arrow.parts import row_group_of
-from pipeline.errors import PublishError
-from pipeline.journal import Journal
-from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 
 __all__ = ["KeptRows"]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.backends.backend import KeyType, Refusal
-from pipeline.errors import with_settings
-from pipeline.io.raw import shortened
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.backend import KeyType, Refusal
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import with_settings
+from mbe_stage.pipeline.io.raw import shortened
 
 __all__ = [
     "as_integers",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.backends.arrow.keys import as_plain, first_true
-from pipeline.backends.backend import Refusal
-from pipeline.io.raw import shortened
+from mbe_stage.pipeline.backends.arrow.keys import as_plain, first_true
+from mbe_stage.pipeline.backends.backend import Refusal
+from mbe_stage.pipeline.io.raw import shortened
 
 __all__ = ["as_numbers", "as_times"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.backends.arrow.parts import next_number
+from mbe_stage.pipeline.backends.arrow.parts import next_number
 
 __all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "Spill", "SpillOrder", "range_groups", "spilled"]
 

@@ -12,20 +12,20 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
+from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter, most_encoders
+from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
+from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
+from mbe_stage.pipeline.backends.arrow.parts import batches_of, write_table
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
+from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
+from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
+from mbe_stage.pipeline.backends.arrow.written import Written
+from mbe_stage.pipeline.backends.backend import FrameWriter
+from mbe_stage.pipeline.execution.journal import Journal
+from mbe_stage.pipeline.publish.stored_parts import StoredEntry, add_stored
 from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
-from pipeline.backends.arrow.block_rows import BlockRows
-from pipeline.backends.arrow.block_writer import BlockWriter, most_encoders
-from pipeline.backends.arrow.kept_rows import KeptRows
-from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
-from pipeline.backends.arrow.parts import batches_of, write_table
-from pipeline.backends.arrow.summaries import LockedSums
-from pipeline.backends.arrow.worker_parts import WorkerParts
-from pipeline.backends.arrow.worker_sums import WorkerSums
-from pipeline.backends.arrow.written import Written
-from pipeline.backends.backend import FrameWriter
-from pipeline.journal import Journal
-from pipeline.stored_parts import StoredEntry, add_stored
 
 __all__ = ["RowSink"]
 
@@ -62,7 +62,7 @@ class RowSink(Generic[_S]):
     journal : Journal, optional
         Of the run: what its records have is taken back, and `checkpoint` adds to it. Without a data set there are no
         rows to take back: the summary and all of `BlockRows.derived` have to give their sums
-        (`pipeline.publication.DerivedCollector`).
+        (`pipeline.problems.base.DerivedCollector`).
     parts : WorkerParts or WorkerSums, optional
         How workers elsewhere write what they find, or sum it up; `take_part` takes that over.
 

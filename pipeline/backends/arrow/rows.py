@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pipeline.backends.arrow.keys import as_keys
-from pipeline.backends.arrow.measures import as_numbers, as_times
-from pipeline.backends.backend import Column, KeyOrigin, KeyType, is_key
-from pipeline.clean.facts import InputColumn
-from pipeline.errors import InputError
-from pipeline.io import RawEdges
+from mbe_stage.pipeline.backends.arrow.keys import as_keys
+from mbe_stage.pipeline.backends.arrow.measures import as_numbers, as_times
+from mbe_stage.pipeline.backends.backend import Column, KeyOrigin, KeyType, is_key
+from mbe_stage.pipeline.clean.facts import InputColumn
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import RawEdges
 
 __all__ = ["HostRows"]
 

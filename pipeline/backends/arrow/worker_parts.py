@@ -3,8 +3,8 @@
 That is a directory which all of them share, or, where the run goes to an object store and a worker does not see the
 directory, the store itself, which the worker writes with credentials of its own environment. What a worker has written
 counts once the process that publishes has taken it over: has moved it below its run, or has booked it
-(`pipeline.stored_parts`). What a lease that comes late, or of which the worker was lost, has left is taken by nobody,
-and removed with the directory, or with the other parts in the store.
+(`pipeline.publish.stored_parts`). What a lease that comes late, or of which the worker was lost, has left is taken
+by nobody, and removed with the directory, or with the other parts in the store.
 
 A part in the store is fetched where its rows are needed before the run is published: at once, to be put in order and
 for derived outputs; before the comparison with the run before, where the two differ, for lists of the report that were
@@ -21,33 +21,131 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mbe_stage.errors import StageError
 from mbe_stage.options import Execution
+from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
+from mbe_stage.pipeline.backends.arrow.written import Written
+from mbe_stage.pipeline.errors import ConfigError, PublishError
+from mbe_stage.pipeline.execution.output_limit import bytes_below
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.stores import part_objects
+from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
+from mbe_stage.pipeline.stores.attempt_parts import StoredParts
+from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.local_copies import Mirror
 from mbe_stage.runners.parts import PartFailed
-from pipeline.backends.arrow import worker_proofs
-from pipeline.backends.arrow.worker_proofs import Proof
-from pipeline.backends.arrow.worker_sums import WorkerSums
-from pipeline.backends.arrow.written import Written
-from pipeline.errors import ConfigError, PublishError
-from pipeline.output_limit import bytes_below
-from pipeline.publish import as_publish_errors
-from pipeline.stores import part_objects
-from pipeline.stores.address import is_address, parse_address, place_of
-from pipeline.stores.failures import StoreFailure
-from pipeline.stores.mirror import Mirror
-from pipeline.stores.parts_of_attempt import StoredParts
 
 if TYPE_CHECKING:
-    from pipeline.backends.arrow.row_sink import RowSink
-    from pipeline.publication import Collecting
+    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+    from mbe_stage.pipeline.problems.base import Collecting
 
-__all__ = ["MOST_HELD_BYTES", "WorkerParts", "parts_of"]
+__all__ = ["MOST_HELD_BYTES", "Proof", "WorkerParts", "left_by_worker", "parts_of", "proven", "why_unproven"]
+
+# A worker without credentials may look for those of its machine for minutes.
+_PROVE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a worker has left to be found.
+
+    Attributes
+    ----------
+    name : str
+        Of a file, or in a store; no other worker has it.
+    text : str
+        What is in the file.
+    is_stored : bool
+        Whether it is in a store.
+    why_not : str
+        Why nothing was left; empty where something was.
+    """
+
+    name: str
+    text: str
+    is_stored: bool = False
+    why_not: str = ""
+
+
+def left_by_worker(directory: Path, store: StoredParts | None) -> Proof:
+    """In a worker: write a file, or else make the worker known in the store."""
+    proof, host = Proof(f"worker-{uuid.uuid4().hex}", uuid.uuid4().hex), socket.gethostname()
+    try:
+        (directory / proof.name).write_text(proof.text)
+    except OSError as error:
+        if store is None:
+            why_not = f"{directory}: cannot be written on {host} ({os.strerror(error.errno or 0)})"
+            return replace(proof, why_not=why_not)
+    else:
+        return proof
+    reason = _why_not_known(store, proof.name)
+    why_not = f"{store.address}: cannot be written from {host} ({reason})" if reason else ""
+    return replace(proof, is_stored=True, why_not=why_not)
+
+
+def proven(directory: Path, store: StoredParts | None, proofs: Mapping[str, Proof | None]) -> set[str]:
+    """In the process that publishes: the workers of which the file is here, or the name in the store.
+
+    The store is asked once for all of them.
+    """
+    left = {worker: proof for worker, proof in proofs.items() if proof is not None and not proof.why_not}
+    of_store = {worker: proof for worker, proof in left.items() if proof.is_stored}
+    known = store.known() if store is not None and of_store else set()
+    return {
+        worker
+        for worker, proof in left.items()
+        if (proof.name in known if worker in of_store else _is_here(directory, proof))
+    }
+
+
+def why_unproven(directory: Path, store: StoredParts | None, proof: Proof | None) -> str:
+    """Why a worker may not write, and how it may, in two clauses."""
+    unseen = f"{directory}: is another directory there, or what is written there cannot be read here"
+    remedy = "share the output directory"
+    if store is not None:
+        unseen = f"{store.address}: what is written there cannot be read here"
+        remedy = "give it the store's credentials and the extra that reads it"
+    why = unseen if proof is None or not proof.why_not else proof.why_not
+    return f"{why}; what it finds is sent here, and written here; {remedy} to spare that"
+
+
+def _is_here(directory: Path, proof: Proof) -> bool:
+    path = directory / proof.name
+    try:
+        return path.is_file() and path.read_text() == proof.text
+    except (OSError, UnicodeError):
+        return False
+
+
+def _why_not_known(store: StoredParts, name: str) -> str:
+    """Have a worker known in a store; why that cannot be done, empty where it is."""
+    said: list[str] = []
+
+    def write() -> None:
+        try:
+            store.make_known(name)
+            said.append("")
+        except StoreFailure as failure:
+            said.append(failure.reason)
+        except StageError as error:
+            said.append(str(error))
+        except BaseException as error:  # noqa: BLE001 - of what a library raises, its text may hold what it was given
+            said.append(type(error).__name__)
+
+    thread = threading.Thread(target=write, name="prove", daemon=True)
+    thread.start()
+    thread.join(_PROVE_SECONDS)
+    return f"no answer within {_PROVE_SECONDS:.0f} s" if thread.is_alive() else said[0]
+
 
 log = logging.getLogger(__name__)
 
@@ -102,15 +200,15 @@ class WorkerParts:
 
     def prove(self) -> Proof:
         """In a worker: write a file, or else have it known in the store."""
-        return worker_proofs.left_by_worker(self.directory, self.store)
+        return left_by_worker(self.directory, self.store)
 
     def proven(self, proofs: Mapping[str, Proof | None]) -> set[str]:
         """The workers whose files are here, or which are known in the store."""
-        return worker_proofs.proven(self.directory, self.store, proofs)
+        return proven(self.directory, self.store, proofs)
 
     def what_is_sent(self, proof: Proof | None) -> str:
         """For people."""
-        return worker_proofs.why_unproven(self.directory, self.store, proof)
+        return why_unproven(self.directory, self.store, proof)
 
     @contextmanager
     def open(self, name: str, execution: Execution, proof: Proof) -> Iterator[_LeaseSink]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mbe_stage.options import Execution
-from pipeline.backends.arrow.written import Written
+from mbe_stage.pipeline.backends.arrow.written import Written
 
 if TYPE_CHECKING:
-    from pipeline.backends.arrow.row_sink import RowSink
+    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 
 __all__ = ["WorkerSums"]
 
@@ -84,7 +84,7 @@ class _LeaseSums:
 class _SummedUp:
     """Takes blocks in for a derived output, from any of the sink's threads, one at a time.
 
-    In the process that publishes `pipeline.outputs.derived.GuardedCollector` does that; it has the whole run at hand.
+    In the process that publishes `pipeline.problems.derived.GuardedCollector` does that; it has the whole run at hand.
     """
 
     def __init__(self, collector: Any) -> None:

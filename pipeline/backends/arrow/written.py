@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.backends.arrow.order import Spill
-from pipeline.errors import PublishError
-from pipeline.publish import as_publish_errors
-from pipeline.safe_paths import is_file_within
-from pipeline.stored_parts import StoredEntry
-from pipeline.wording import found_bytes_text
+from mbe_stage.pipeline.backends.arrow.order import Spill
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.stored_parts import StoredEntry
+from mbe_stage.pipeline.safe_paths import is_file_within
+from mbe_stage.pipeline.wording import found_bytes_text
 
 if TYPE_CHECKING:
-    from pipeline.backends.arrow.row_sink import RowSink
+    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 
 __all__ = ["Written"]
 

@@ -18,22 +18,22 @@ import pylibcugraph
 from mbe_stage.bicliques.cuda.keys import edge_fingerprint
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from pipeline import edge_files
-from pipeline.backends.arrow.edges import EdgeData
-from pipeline.backends.arrow.rows import HostRows
-from pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
-from pipeline.backends.cudf import keys, measures
-from pipeline.backends.cudf.buffers import is_text
-from pipeline.backends.cudf.edges import DeviceEdges
-from pipeline.backends.cudf.graph_facts import graph_facts
-from pipeline.backends.cudf.hashes import key_hashes
-from pipeline.backends.cudf.memory import DevicePool, naming_the_limit
-from pipeline.backends.cudf.read import readers
-from pipeline.backends.cudf.rows import DeviceRows
-from pipeline.backends.cudf.writing import EngineShare
-from pipeline.clean.events import Events
-from pipeline.clean.facts import InputFacts
-from pipeline.config import InputConfig
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.backends.arrow.rows import HostRows
+from mbe_stage.pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
+from mbe_stage.pipeline.backends.cudf import keys, measures
+from mbe_stage.pipeline.backends.cudf.buffers import is_text
+from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
+from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
+from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
+from mbe_stage.pipeline.backends.cudf.memory import DevicePool, naming_the_limit
+from mbe_stage.pipeline.backends.cudf.read import readers
+from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
+from mbe_stage.pipeline.backends.cudf.writing import EngineShare
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution import edge_files
 
 __all__ = ["CudfBackend"]
 

@@ -10,8 +10,8 @@ import cupy as cp
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pipeline.backends.cudf.frames import Frame
-    from pipeline.publication import DerivedCollector
+    from mbe_stage.pipeline.backends.cudf.frames import Frame
+    from mbe_stage.pipeline.problems.base import DerivedCollector
 
 __all__ = ["BlockRows", "cut"]
 

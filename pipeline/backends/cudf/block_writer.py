@@ -11,18 +11,18 @@ from typing import Any, Literal, Self
 import cupy as cp
 import pyarrow as pa
 
+from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
+from mbe_stage.pipeline.backends.arrow.parts import PartNames
+from mbe_stage.pipeline.backends.backend import FrameWriter
+from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
+from mbe_stage.pipeline.backends.cudf.frames import Frame
+from mbe_stage.pipeline.backends.cudf.order import KeyOrder
+from mbe_stage.pipeline.backends.cudf.parts import DataSet, WriterPool
+from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
+from mbe_stage.pipeline.backends.cudf.writing import EngineShare
+from mbe_stage.pipeline.execution.journal import Journal
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
 from mbe_stage.tasks import Task
-from pipeline.backends.arrow.kept_rows import KeptRows
-from pipeline.backends.arrow.parts import PartNames
-from pipeline.backends.backend import FrameWriter
-from pipeline.backends.cudf.block_rows import BlockRows
-from pipeline.backends.cudf.frames import Frame
-from pipeline.backends.cudf.order import KeyOrder
-from pipeline.backends.cudf.parts import DataSet, WriterPool
-from pipeline.backends.cudf.plan import WritingPlan
-from pipeline.backends.cudf.writing import EngineShare
-from pipeline.journal import Journal
-from pipeline.publish import as_publish_errors
 
 __all__ = ["BlockWriter"]
 
@@ -46,7 +46,7 @@ class BlockWriter:
     journal : Journal, optional
         Of the run: what its records have is taken back, from the rows of the first data set, and `checkpoint` adds to
         it. Without a data set there are no rows to take back: `rows.summary` and all of its derived outputs have to
-        give their sums (`pipeline.publication.DerivedCollector`).
+        give their sums (`pipeline.problems.base.DerivedCollector`).
 
     Notes
     -----

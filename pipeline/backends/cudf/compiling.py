@@ -1,28 +1,80 @@
-"""What the tier ``rapids`` needs compiled: kernels of engines, reading and tables; see `pipeline.compiling`."""
+"""What the tier ``rapids`` needs compiled: engines, reading and tables (see `pipeline.execution.compiling`)."""
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Iterable, Sequence
 
 from mbe_stage.bicliques.cuda import keys
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.jit import all_at_once, compile_steps_of
 from mbe_stage.engines import engine_names, get_engine
-from pipeline.backends.cudf.rehearsal import rehearsal
-from pipeline.compiling import Part
-from pipeline.config import Config
-from pipeline.installed_publications import derived_of, derived_publications, every_publication, publication_of
-from pipeline.plugin_sections import OURS
-from pipeline.publication import DerivedPublication, Publication
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.plugin_sections import OURS
+from mbe_stage.pipeline.execution.compiling import Part
+from mbe_stage.pipeline.problems.base import DerivedPublication, Publication
+from mbe_stage.pipeline.problems.installed import derived_of, derived_publications, every_publication, publication_of
+from mbe_stage.runtime import code_cache
+from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["device_steps"]
+__all__ = ["device_steps", "rehearsal"]
+
+
+def rehearsal() -> CompileStep:
+    """As a step of compiling; done once for each version of the libraries, device and state of the sources."""
+    return CompileStep(
+        what="first use of CuPy and libcudf", is_loaded=_is_done, is_kept=_is_done, compile=_rehearse, seconds=12.0
+    )
+
+
+_done_here = False
+
+
+def _is_done() -> bool:
+    return _done_here or code_cache.is_kept(_name())
+
+
+def _name() -> str:
+    import cupy
+    from numba import cuda
+
+    made_for = repr((cupy.__version__, cuda.get_current_device().compute_capability))
+    return f"rehearsal-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.done"
+
+
+def _rehearse() -> None:
+    import cupy as cp
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+    from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
+    from mbe_stage.pipeline.backends.cudf.memory import device_pool
+    from mbe_stage.pipeline.config.model import InputConfig
+    from mbe_stage.pipeline.execution.ingest import ingest
+
+    global _done_here
+    # So many that sums are taken by whole blocks, as those of any real graph: CuPy compiles them by size.
+    left, right = np.random.default_rng(1).integers(0, (9_000, 4_000), (30_000, 2)).T
+    with device_pool() as pool:
+        for kind in (pa.int64(), pa.string()):
+            edges = pa.table({"left": pa.array(left).cast(kind), "right": pa.array(right).cast(kind)})
+            with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+                pq.write_table(edges, file.name)
+                clean = ingest(InputConfig(path=file.name), backend=CudfBackend(pool))
+            graph_facts(clean.graph(), most_steps=1 << 30, memory_bytes=1 << 28)
+        cp.cuda.get_current_stream().synchronize()
+    _done_here = True
+    code_cache.keep_or_warn(_name(), b"")
+
 
 _FRAMES, _ENGINE = "cudf", "cuda"
 _READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)
 
 
 def device_steps(part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:
-    """What a part of a job needs compiled; parameters are those of `pipeline.compiling.host_steps`.
+    """What a part of a job needs compiled; parameters are those of `pipeline.execution.compiling.host_steps`.
 
     Where some of that has to be compiled, it is everything too that any part of any job of ours needs.
     """

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import cupy as cp
 import numpy as np
 
-from pipeline.backends.backend import HostNeeded
-from pipeline.io.dialect import Dialect
+from mbe_stage.pipeline.backends.backend import HostNeeded
+from mbe_stage.pipeline.io.text.dialect import Dialect
 
 __all__ = ["count_rows"]
 

@@ -13,12 +13,12 @@ import pylibcudf as plc
 from mbe_stage.device.graph import graph_from_edges, undirected_from_edges
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
-from pipeline.backends.arrow.edges import EdgeData
-from pipeline.backends.arrow.keys import as_plain
-from pipeline.backends.cudf.buffers import kind_of, values_of
-from pipeline.backends.cudf.hashes import key_hashes
-from pipeline.clean.events import Events
-from pipeline.clean.facts import InputFacts, written_integer
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.cudf.buffers import kind_of, values_of
+from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import InputFacts, written_integer
 
 __all__ = ["DeviceEdges"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from mbe_stage.errors import InvalidArgument
-from pipeline.backends.cudf.block_rows import BlockRows
-from pipeline.backends.cudf.frames import MOST_BYTES, MOST_CHILDREN, Frame, concatenated
+from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
+from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, MOST_CHILDREN, Frame, concatenated
 
 __all__ = ["FrameSink"]
 

@@ -18,7 +18,7 @@ import pylibcugraph as plcg
 
 from mbe_stage.device.two_hop import two_hop_degrees, two_hop_steps
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from pipeline.backends.backend import GraphFacts
+from mbe_stage.pipeline.backends.backend import GraphFacts
 
 __all__ = ["GraphFacts", "Network", "graph_facts", "network_of", "two_hop_by_cugraph"]
 

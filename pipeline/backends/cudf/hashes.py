@@ -8,7 +8,7 @@ import numpy as np
 import pylibcudf as plc
 
 from mbe_stage.bicliques.cuda.keys import hash_integers, hash_text, vertex_hashes
-from pipeline.backends.cudf.buffers import kind_of, text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.buffers import kind_of, text_buffers, values_of
 
 __all__ = ["key_hashes"]
 

@@ -9,9 +9,9 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-from pipeline.backends.backend import HostNeeded, KeyType
-from pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
-from pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
+from mbe_stage.pipeline.backends.backend import HostNeeded, KeyType
+from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
 
 __all__ = ["as_integers", "as_json", "as_keys", "factorised", "json_arrays", "merged", "ranked"]
 

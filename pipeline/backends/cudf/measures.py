@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pylibcudf as plc
 
-from pipeline.backends.arrow.measures import as_numbers, as_times
-from pipeline.backends.backend import Column, HostNeeded, Refusal
-from pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
-from pipeline.backends.cudf.text import non_empty, written_integers
+from mbe_stage.pipeline.backends.arrow.measures import as_numbers, as_times
+from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Refusal
+from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
+from mbe_stage.pipeline.backends.cudf.text import non_empty, written_integers
 
 __all__ = ["at_least", "below", "largest", "times_of", "weights_of"]
 

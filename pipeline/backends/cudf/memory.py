@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from pipeline import process
-from pipeline.backends.cudf.plan import mebibytes
-from pipeline.errors import DeviceMemoryExhausted
-from pipeline.lack_of_memory import is_of_device_memory
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.cudf.plan import mebibytes
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted
+from mbe_stage.pipeline.execution import process
+from mbe_stage.pipeline.execution.lack_of_memory import is_of_device_memory
 
 __all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memory"]
 

@@ -18,10 +18,10 @@ import cudf
 import cupy as cp
 import pyarrow as pa
 
-from pipeline.backends.arrow.order import GROUP_BYTES, N_RANGES, RANGE_BITS, range_groups
-from pipeline.backends.arrow.order import KeyOrder as HostOrder
-from pipeline.backends.cudf.parts import frame_bytes
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.arrow.order import GROUP_BYTES, N_RANGES, RANGE_BITS, range_groups
+from mbe_stage.pipeline.backends.arrow.order import KeyOrder as HostOrder
+from mbe_stage.pipeline.backends.cudf.parts import frame_bytes
+from mbe_stage.pipeline.config.setting_names import setting
 
 __all__ = ["KeyOrder"]
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pylibcudf as plc
 from rmm.pylibrmm.stream import CudaStreamFlags, Stream
 
-from pipeline.backends.arrow.parts import write_table
-from pipeline.schemas import SIZE_HISTOGRAM
+from mbe_stage.pipeline.backends.arrow.parts import write_table
+from mbe_stage.pipeline.publish.schemas import SIZE_HISTOGRAM
 
 if TYPE_CHECKING:
-    from pipeline.backends.cudf.memory import DevicePool
+    from mbe_stage.pipeline.backends.cudf.memory import DevicePool
 
 __all__ = ["encoder_bytes", "read_frame", "write_frame", "write_frame_on_host"]
 

@@ -13,9 +13,9 @@ import cudf
 import cupy as cp
 import pyarrow as pa
 
-from pipeline.backends.arrow.parts import PartNames
-from pipeline.backends.backend import FrameWriter
-from pipeline.publish import as_publish_errors
+from mbe_stage.pipeline.backends.arrow.parts import PartNames
+from mbe_stage.pipeline.backends.backend import FrameWriter
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from pipeline.errors import DeviceMemoryExhausted
-from pipeline.naming import setting
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import DeviceMemoryExhausted
 
 __all__ = ["LONG_FORM", "MemoryShares", "WritingPlan", "mebibytes", "with_set_aside"]
 

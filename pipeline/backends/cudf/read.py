@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,26 +11,35 @@ import cudf
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.backends.arrow.keys import as_plain
-from pipeline.backends.backend import HostNeeded
-from pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
-from pipeline.backends.cudf.csv_structure import count_rows
-from pipeline.backends.cudf.footers import integer_bounds
-from pipeline.backends.cudf.page_checksums import have_page_checksums
-from pipeline.backends.cudf.rows import DeviceRows
-from pipeline.backends.cudf.sources import opened
-from pipeline.config import InputConfig
-from pipeline.errors import InputError
-from pipeline.io import RawEdges, find_input, is_object, read_edges, reading
-from pipeline.io.compression import open_bytes, read_all
-from pipeline.io.counts import may_be_counts
-from pipeline.io.dialect import DELIMITER_NAMES, Dialect, find_dialect
-from pipeline.io.layout import refuse_other_layout
-from pipeline.io.parquet import ParquetPlan, plan_reading
-from pipeline.io.raw import choose_columns, columns_meant
-from pipeline.naming import setting
+from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.backend import HostNeeded
+from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
+from mbe_stage.pipeline.backends.cudf.csv_structure import count_rows
+from mbe_stage.pipeline.backends.cudf.parquet_footers import have_page_checksums, integer_bounds
+from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges, reading
+from mbe_stage.pipeline.io.compression import open_bytes, read_all
+from mbe_stage.pipeline.io.parquet import ParquetPlan, plan_reading
+from mbe_stage.pipeline.io.raw import choose_columns, columns_meant
+from mbe_stage.pipeline.io.text.counts import may_be_counts
+from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
+from mbe_stage.pipeline.io.text.layout import refuse_other_layout
 
-__all__ = ["MOST_ROWS", "Readers", "readers"]
+__all__ = ["MOST_ROWS", "Readers", "opened", "readers"]
+
+# fsspec, which cuDF asks to open files, takes names with these for patterns, chains or protocols.
+_SPECIAL = frozenset("*?[]:~")
+
+
+def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
+    """Their names, or, where a name could be taken for something else, their contents."""
+    if any(_SPECIAL & set(str(path)) for path in paths):
+        return [io.BytesIO(path.read_bytes()) for path in paths]
+    return [str(path.absolute()) for path in paths]
+
 
 MOST_ROWS = 2**31 - 1
 """Rows that a cuDF column holds."""

@@ -7,7 +7,7 @@ import cupy as cp
 import pylibcudf as plc
 from pylibcudf.strings.convert.convert_integers import from_integers, is_integer, to_integers
 
-from pipeline.backends.cudf.buffers import text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.buffers import text_buffers, values_of
 
 __all__ = ["integer_values", "non_empty", "texts_of_integers", "written_integers"]
 

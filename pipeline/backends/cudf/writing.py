@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipeline.backends.backend import FrameWriter
-from pipeline.backends.cudf.memory import DevicePool
-from pipeline.backends.cudf.parquet import encoder_bytes, write_frame, write_frame_on_host
-from pipeline.backends.cudf.plan import MemoryShares, WritingPlan, mebibytes, with_set_aside
-from pipeline.installed_publications import derived_of
+from mbe_stage.pipeline.backends.backend import FrameWriter
+from mbe_stage.pipeline.backends.cudf.memory import DevicePool
+from mbe_stage.pipeline.backends.cudf.parquet import encoder_bytes, write_frame, write_frame_on_host
+from mbe_stage.pipeline.backends.cudf.plan import MemoryShares, WritingPlan, mebibytes, with_set_aside
+from mbe_stage.pipeline.problems.installed import derived_of
 
 if TYPE_CHECKING:
-    from pipeline.publication import Collecting
+    from mbe_stage.pipeline.problems.base import Collecting
 
 __all__ = ["EngineShare", "Writing", "plan_writing", "writing_of"]
 

@@ -21,8 +21,8 @@ from mbe_stage.cliques import engine_cuda, reference
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.reduction import common_part
 from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, ranges_of
-from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
 

@@ -58,8 +58,8 @@ def real(directory: Path, name: str) -> UndirectedCSR:
 @pytest.mark.parametrize("block_bytes", [1, 4096])
 def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arenas of one entry, blocks smaller than a clique, quanta of one child: the set stays the same."""
-    monkeypatch.setattr("mbe_stage.time_quanta._FIRST_WORK_LIMIT", 1)
-    monkeypatch.setattr("mbe_stage.time_quanta._QUANTUM_SECONDS", 0.0)
+    monkeypatch.setattr("mbe_stage.search.cpu.quanta._FIRST_WORK_LIMIT", 1)
+    monkeypatch.setattr("mbe_stage.search.cpu.quanta._QUANTUM_SECONDS", 0.0)
     rng = np.random.default_rng(threads)
     several = [graphs.random_graph(rng, 30, 0.5), graphs.nearly_complete(rng, 90, 10, 12), graphs.complete(100)]
     several += [graphs.turan([2] * 5 + [1] * 70)[0], graphs.nearly_complete(rng, 75, 8, 0)]

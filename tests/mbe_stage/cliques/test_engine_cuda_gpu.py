@@ -14,7 +14,7 @@ from mbe_stage.cliques import engine_cpu, engine_cuda, reference
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueTableSink, Detail
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.worker_pool import Barrier
+from mbe_stage.search.cpu.pool import Barrier
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.cliques.fingerprints import fingerprint
 

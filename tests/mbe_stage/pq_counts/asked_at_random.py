@@ -9,8 +9,8 @@ from mbe_stage import BipartiteCSR, Execution
 from mbe_stage.pq_counts import engine_cpu, engine_cuda
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
-from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage.pq_counts.local_counting import Local, plain
 
 __all__ = ["asked_at_random"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from dask.distributed import WorkerPlugin
 
-from pipeline.stores.failures import StoreFailure
-from pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.objects import Objects
 
 __all__ = ["FarWorkers", "allow_uploads", "refuse_uploads", "without_credentials"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import fsspec
 
-from pipeline.stores.address import parse_address
-from pipeline.stores.file_systems import FileSystemObjects
+from mbe_stage.pipeline.stores.address import parse_address
+from mbe_stage.pipeline.stores.file_systems import FileSystemObjects
 from tests.patience import PATIENCE, begun
 from tests.pipeline.stores import sftp_child
 from tests.pipeline.stores.ports import SILENT, free_port, wait_for

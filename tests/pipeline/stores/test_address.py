@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import ConfigError
-from pipeline.config import InputConfig, OutputConfig
-from pipeline.stores.address import SCHEMES, Address, absolute_place, is_address, parse_address, place_of
+from mbe_stage.pipeline import ConfigError
+from mbe_stage.pipeline.config.model import InputConfig, OutputConfig
+from mbe_stage.pipeline.stores.address import SCHEMES, Address, absolute_place, is_address, parse_address, place_of
 from tests.patience import completed
 
 
@@ -95,10 +95,12 @@ def test_the_library_is_not_imported_for_paths(tmp_path: Path) -> None:
     edges = tmp_path / "edges.csv"
     edges.write_text("left,right\nann,bakery\n", encoding="utf-8")
     code = (
-        "import sys; from pipeline.config import InputConfig; from pipeline.ingest import ingest; "
-        "from pipeline.stores.places import store_at; assert store_at('nowhere').latest() is None; "
+        "import sys; from mbe_stage.pipeline import InputConfig; "
+        "from mbe_stage.pipeline.execution.ingest import ingest; "
+        "from mbe_stage.pipeline.stores.open_store import store_at; assert store_at('nowhere').latest() is None; "
         f"ingest(InputConfig(path={str(edges)!r})); "
-        "assert not [name for name in sys.modules if name.startswith(('obstore', 'fsspec', 'pipeline.stores.objects'))]"
+        "assert not [name for name in sys.modules "
+        "if name.startswith(('obstore', 'fsspec', 'mbe_stage.pipeline.stores.objects'))]"
     )
     result = completed([sys.executable, "-c", code])
     assert result.returncode == 0, result.stderr

@@ -31,19 +31,16 @@ pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[da
 import dask
 from dask import distributed
 
-from mbe_stage import Execution, MemoryBudgetExceeded, course
-from mbe_stage.runners import dask_runner
-from mbe_stage.runners.lease_work import Search
-from mbe_stage.runners.parts import Part, PartFailed
-from pipeline import Config, PublishError, RunResult, run
-from pipeline.backends.arrow import worker_parts, worker_proofs
-from pipeline.backends.arrow.worker_parts import WorkerParts
-from pipeline.backends.arrow.worker_proofs import Proof
-from pipeline.ingest import ingest
-from pipeline.journal import begun_journal, read_journal
-from pipeline.manifest import FileEntry, read_manifest
-from pipeline.steps import enumerate_to, finish
-from pipeline.stored_parts import (
+from mbe_stage import Execution, MemoryBudgetExceeded, run_limits
+from mbe_stage.pipeline import Config, PublishError, RunResult, run
+from mbe_stage.pipeline.backends.arrow import worker_parts
+from mbe_stage.pipeline.backends.arrow.worker_parts import Proof, WorkerParts
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.journal import begun_journal, read_journal
+from mbe_stage.pipeline.execution.steps import enumerate_to, finish
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.pipeline.publish.manifest import FileEntry, read_manifest
+from mbe_stage.pipeline.publish.stored_parts import (
     StoredEntry,
     add_stored,
     forget_stored,
@@ -51,15 +48,17 @@ from pipeline.stored_parts import (
     stored_entries,
     with_stored,
 )
-from pipeline.stores import part_objects, transfers
-from pipeline.stores.failures import StoreFailure
-from pipeline.stores.objects import Objects
-from pipeline.stores.parts_of_attempt import StoredParts
-from pipeline.stores.places import store_at
-from pipeline.stores.remote_staging import RemoteStaging
-from pipeline.stores.remote_store import RemoteStore
-from pipeline.stores.transfers import StoredObject
-from pipeline.unfinished import list_unfinished
+from mbe_stage.pipeline.stores import part_objects, transfers
+from mbe_stage.pipeline.stores.attempt_parts import StoredParts
+from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.open_store import store_at
+from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
+from mbe_stage.pipeline.stores.remote_store import RemoteStore
+from mbe_stage.pipeline.stores.transfers import StoredObject
+from mbe_stage.runners import dask_runner
+from mbe_stage.runners.lease_work import Search
+from mbe_stage.runners.parts import Part, PartFailed
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline import crash_child
@@ -464,7 +463,7 @@ def test_what_a_store_answers_a_worker_that_proves(bucket: Bucket, tmp_path: Pat
     with here.opened():
         monkeypatch.setattr(Objects, "create", raising)
         assert parts.prove().why_not.endswith("(RuntimeError)")
-        monkeypatch.setattr(worker_proofs, "_PROVE_SECONDS", 0.05)
+        monkeypatch.setattr(worker_parts, "_PROVE_SECONDS", 0.05)
         monkeypatch.setattr(Objects, "create", hanging)
         slow = parts.prove()
         assert not proven(parts, slow)
@@ -708,7 +707,7 @@ def slow_cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture
 def out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
     """With short leases, and checkpoints as often as there can be one."""
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     hurry(monkeypatch)
     return f"{bucket.url}/out"
 
@@ -879,7 +878,7 @@ def test_this_process_is_killed_at_random_moments_and_the_run_gone_on_with(
 def test_a_store_that_is_lost_in_the_middle(
     tmp_path: Path, many: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     hurry(monkeypatch)
     own = Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", own.url)

@@ -8,9 +8,9 @@ pytest.importorskip("obstore", reason="the extra object-stores is not installed"
 
 from obstore import exceptions
 
-from flows.retries import may_pass
-from pipeline import InputError, PublishError
-from pipeline.stores.failures import (
+from mbe_stage.flows.retries import may_pass
+from mbe_stage.pipeline import InputError, PublishError
+from mbe_stage.pipeline.stores.failures import (
     NoSuchObject,
     StoreConflict,
     StoreFailure,

@@ -21,11 +21,11 @@ pytest.importorskip("paramiko", reason="the server for tests of SFTP is not inst
 
 import fsspec.implementations.memory
 
-from pipeline import PublishError, RunResult
-from pipeline.stores import connections, driver_files, taking
-from pipeline.stores.address import parse_address
-from pipeline.stores.failures import StoreConflict, StoreFailure
-from pipeline.stores.file_systems import FileSystemObjects
+from mbe_stage.pipeline import PublishError, RunResult
+from mbe_stage.pipeline.stores import connections, driver_files, exclusive_create
+from mbe_stage.pipeline.stores.address import parse_address
+from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure
+from mbe_stage.pipeline.stores.file_systems import FileSystemObjects
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline.stores.file_servers import PASSWORD, USER, InMemory, OnServer, SftpServer, objects_at, pointer
 from tests.pipeline.stores.ports import free_port
@@ -80,11 +80,11 @@ def test_killed_during_the_upload(sftp: OnServer, tmp_path: Path) -> None:
     first = publish(f"{sftp.url}/out", FEWER)
     # The third file is never done.
     code = (
-        "import time; from pipeline.stores.file_systems import FileSystemObjects as F; upload = F._upload\n"
+        "import time; from mbe_stage.pipeline.stores.file_systems import FileSystemObjects as F; upload = F._upload\n"
         "def slow(self, path, name, *rest):\n"
         "    'size_histogram' in name and time.sleep(3600)\n"
         "    upload(self, path, name, *rest)\n"
-        "F._upload = slow; from pipeline.entry import main; main()"
+        "F._upload = slow; from mbe_stage.pipeline.cli.entry import main; main()"
     )
     command = [sys.executable, "-c", code, "enumerate", tmp_path / "edges.csv", "--out", f"{sftp.url}/out"]
     child = begun([*command, "--engine", "reference"], cwd=ROOT)
@@ -161,7 +161,7 @@ def test_what_cannot_be_written_at_all(memory: InMemory, monkeypatch: pytest.Mon
 
 def test_a_place_that_replaces_what_is_there_is_refused(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a server of SFTP does whose rename is that of the operating system."""
-    monkeypatch.setitem(taking._TAKES, "memory", lambda driver, written, path: driver.mv(written, path))
+    monkeypatch.setitem(exclusive_create._TAKES, "memory", lambda driver, written, path: driver.mv(written, path))
     with pytest.raises(PublishError, match="a file that is there is replaced where it should be refused"):
         publish(f"{memory.url}/out")
     assert memory.listed() == []
@@ -170,14 +170,14 @@ def test_a_place_that_replaces_what_is_there_is_refused(memory: InMemory, monkey
 def test_where_writers_are_not_kept_apart_a_warning_says_so(
     memory: InMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delitem(taking._TAKES, "memory")
+    monkeypatch.delitem(exclusive_create._TAKES, "memory")
     with caplog.at_level(logging.WARNING):
         run = publish(f"{memory.url}/out")
-    (warned,) = [each.message for each in caplog.records if each.name == "pipeline.stores.cells"]
+    (warned,) = [each.message for each in caplog.records if each.name == "mbe_stage.pipeline.stores.conditional_write"]
     assert warned.startswith(f"{memory.url}/out: memory:// does not keep two writers apart")
     assert published(memory) == [run.manifest.run_id]
     # One comes between the look and the move, and what it wrote is replaced: it is not taken for the other's.
-    take, content = taking._look_first, []
+    take, content = exclusive_create._look_first, []
 
     def late(driver: object, written: str, path: str) -> None:
         take(driver, written, path)
@@ -262,7 +262,7 @@ def test_a_listing_that_others_disturb_is_made_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_name_of_webhdfs_is_taken_where_the_answer_says_so() -> None:
-    take, keeps_apart = taking.take_of("webhdfs")
+    take, keeps_apart = exclusive_create.take_of("webhdfs")
     assert keeps_apart
     done, refused = Answers({"boolean": True}), Answers({"boolean": False})
     for answers, expected in ((done, nullcontext()), (refused, pytest.raises(FileExistsError))):

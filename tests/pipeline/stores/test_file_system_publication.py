@@ -16,13 +16,13 @@ pytest.importorskip("paramiko", reason="the server for tests of SFTP is not inst
 import fsspec.config
 import fsspec.implementations.memory
 
-import pipeline
-from pipeline import PublishError
-from pipeline.stores import remote_store, transfers
-from pipeline.stores.cells import NumberedCell
-from pipeline.stores.failures import StoreConflict, StoreFailure
-from pipeline.stores.file_systems import FileSystemObjects
-from pipeline.stores.places import holds_runs, opened_run, store_at
+from mbe_stage import pipeline
+from mbe_stage.pipeline import PublishError
+from mbe_stage.pipeline.stores import remote_store, transfers
+from mbe_stage.pipeline.stores.conditional_write import NumberedCell
+from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure
+from mbe_stage.pipeline.stores.file_systems import FileSystemObjects
+from mbe_stage.pipeline.stores.open_store import holds_runs, opened_run, store_at
 from tests.patience import begun, completed, output_of
 from tests.pipeline.stores.file_servers import PASSWORD, InMemory, OnServer, Place, objects_at, pointer
 from tests.pipeline.stores.writers import FEWER, at_once, come_before, publish, published
@@ -47,7 +47,7 @@ def test_the_same_as_on_the_disk(place: Place, tmp_path: Path) -> None:
 
 
 def test_runs_are_numbered_compared_and_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stores.cells._KEPT", 2)
+    monkeypatch.setattr("mbe_stage.pipeline.stores.conditional_write._KEPT", 2)
     out = f"{place.url}/out"
     first, second = publish(out), publish(out, FEWER)
     assert second.manifest.comparison.run_id == first.manifest.run_id
@@ -186,7 +186,7 @@ def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
 
 
 def test_numbers_that_were_removed_are_not_won_again(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stores.cells._KEPT", 2)
+    monkeypatch.setattr("mbe_stage.pipeline.stores.conditional_write._KEPT", 2)
     cell = objects_at(memory).cell("latest")
     assert cell.read() is None
     for number in range(5):

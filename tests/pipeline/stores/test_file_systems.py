@@ -19,14 +19,14 @@ pytest.importorskip("fsspec", reason="the extra filesystems is not installed")
 
 import fsspec
 
-import pipeline
-from pipeline import ConfigError, InputError
-from pipeline.config import InputConfig
-from pipeline.ingest import ingest
-from pipeline.stores.drivers import asked
-from pipeline.stores.failures import NoSuchObject, StoreFailure
-from pipeline.stores.places import holds_runs, store_at
-from pipeline.stores.presence import is_there
+from mbe_stage import pipeline
+from mbe_stage.pipeline import ConfigError, InputError
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.stores.drivers import asked
+from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
+from mbe_stage.pipeline.stores.open_store import holds_runs, store_at
+from mbe_stage.pipeline.stores.presence import is_there
 from tests.patience import begun
 from tests.pipeline.stores.ports import SILENT, free_port, wait_for
 from tests.pipeline.stores.test_input import parquet

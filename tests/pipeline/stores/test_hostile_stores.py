@@ -13,17 +13,17 @@ import pytest
 pytest.importorskip("obstore", reason="the extra object-stores is not installed")
 pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
 
-from pipeline import PublishError
-from pipeline.stores import remote_store
-from pipeline.stores.address import Address
-from pipeline.stores.cells import ConditionalCell
-from pipeline.stores.driver_files import files_below
-from pipeline.stores.failures import StoreFailure
-from pipeline.stores.objects import Objects
-from pipeline.stores.places import opened_run, store_at
-from pipeline.stores.pointer import Pointer
-from pipeline.stores.remote_staging import RemoteStaging
-from pipeline.stores.transfers import StoredObject, check_names
+from mbe_stage.pipeline import PublishError
+from mbe_stage.pipeline.stores import remote_store
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.conditional_write import ConditionalCell
+from mbe_stage.pipeline.stores.driver_files import files_below
+from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.latest_pointer import Pointer
+from mbe_stage.pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.open_store import opened_run, store_at
+from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
+from mbe_stage.pipeline.stores.transfers import StoredObject, check_names
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket
 from tests.pipeline.stores.writers import publish, published
 from tests.pipeline.test_cli import answer, mbe

@@ -15,11 +15,11 @@ import pytest
 pytest.importorskip("obstore", reason="the extra object-stores is not installed")
 pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
 
-import pipeline
-from pipeline import ConfigError, InputError
-from pipeline.config import InputConfig
-from pipeline.ingest import ingest
-from pipeline.stores import objects, transfers
+from mbe_stage import pipeline
+from mbe_stage.pipeline import ConfigError, InputError
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.stores import objects, transfers
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket
 from tests.pipeline.test_cli import EDGES, answer, mbe
 

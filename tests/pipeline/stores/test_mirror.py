@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import RunIsBeingWritten
-from pipeline.stores import mirror as mirrors
-from pipeline.stores.address import Address
-from pipeline.stores.mirror import Mirror, address_of, adopt, local_path, remove_rooms, unfinished_rooms
+from mbe_stage.pipeline.errors import RunIsBeingWritten
+from mbe_stage.pipeline.stores import local_copies as mirrors
+from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.local_copies import Mirror, address_of, adopt, local_path, remove_rooms, unfinished_rooms
 from tests.patience import completed
 
 PLACE = Address("s3://bucket", "a/out")
@@ -49,8 +49,9 @@ def test_it_is_removed_with_its_owner(temporary: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(temporary: Path) -> None:
     code = (
-        f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}; from pipeline.stores.address import Address; "
-        "from pipeline.stores.mirror import Mirror; m = Mirror(Address('s3://b', '')); os._exit(9)"
+        f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}; "
+        "from mbe_stage.pipeline.stores.address import Address; "
+        "from mbe_stage.pipeline.stores.local_copies import Mirror; m = Mirror(Address('s3://b', '')); os._exit(9)"
     )
     assert completed([sys.executable, "-c", code]).returncode == 9
     (left,) = temporary.iterdir()

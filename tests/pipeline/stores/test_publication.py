@@ -15,15 +15,15 @@ import pytest
 pytest.importorskip("obstore", reason="the extra object-stores is not installed")
 pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
 
-import pipeline
-from pipeline import PublishError
-from pipeline.stores import objects, remote_store, transfers
-from pipeline.stores import pointer as pointer_module
-from pipeline.stores.cells import ConditionalCell
-from pipeline.stores.failures import StoreFailure
-from pipeline.stores.objects import Objects
-from pipeline.stores.places import holds_runs, opened_run, store_at
-from pipeline.stores.remote_staging import RemoteStaging
+from mbe_stage import pipeline
+from mbe_stage.pipeline import PublishError
+from mbe_stage.pipeline.stores import latest_pointer as pointer_module
+from mbe_stage.pipeline.stores import objects, remote_store, transfers
+from mbe_stage.pipeline.stores.conditional_write import ConditionalCell
+from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.open_store import holds_runs, opened_run, store_at
+from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
 from tests.pipeline.stores.writers import (
     FEWER,

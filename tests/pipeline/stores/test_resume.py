@@ -15,9 +15,9 @@ pytest.importorskip("obstore", reason="the extra object-stores is not installed"
 pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
 pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
 
-from pipeline import Config, PublishError, RunResult, run
-from pipeline.stores.places import opened_run, store_at
-from pipeline.unfinished import list_unfinished
+from mbe_stage.pipeline import Config, PublishError, RunResult, run
+from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.pipeline.stores.open_store import opened_run, store_at
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline import crash_child
 from tests.pipeline.resume_support import (

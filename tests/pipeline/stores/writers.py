@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import pytest
 
-import pipeline
-from pipeline import Config, PublishError, RunResult
-from pipeline.stores.remote_staging import RemoteStaging
+from mbe_stage import pipeline
+from mbe_stage.pipeline import Config, PublishError, RunResult
+from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 
 __all__ = ["FEWER", "PAIRS", "at_once", "come_before", "config", "interrupt_an_upload", "publish", "published"]
 

@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipeline.edges import EdgeData
-from pipeline.errors import VerificationError
-from pipeline.verify import Job
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify import Job
 
 __all__ = ["check"]
 

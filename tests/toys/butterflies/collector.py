@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.publication import Collected, Collecting
-from pipeline.publish import as_publish_errors
+from mbe_stage.pipeline.problems.base import Collected, Collecting
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
 from tests.toys.butterflies.results import EdgeBlock
 from tests.toys.butterflies.tables import schemas
 
@@ -21,7 +21,7 @@ __all__ = ["EdgesCollector"]
 
 
 class EdgesCollector:
-    """See `pipeline.publication.Collector`."""
+    """See `pipeline.problems.base.Collector`."""
 
     detail = None
     shares = None

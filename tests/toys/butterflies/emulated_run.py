@@ -17,9 +17,9 @@ from tests.mbe_stage.emulated_device import use_the_emulator
 def main(installed: str, out: str) -> None:
     sys.path.insert(0, installed)
     use_the_emulator()
-    from pipeline import Config, run
-    from pipeline.ingest import ingest
-    from pipeline.verify import verify_run
+    from mbe_stage.pipeline import Config, run
+    from mbe_stage.pipeline.execution.ingest import ingest
+    from mbe_stage.pipeline.verify import verify_run
     from tests.mbe_stage import graphs
     from tests.toys.butterflies import engine_cuda
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numba import int64
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.options import Execution
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.tasks import Task, ranges_of, split
 from tests.toys.butterflies.problem import EdgeQuery
 from tests.toys.butterflies.results import EdgeBlock, possible_butterflies, roots_of, tasks_of

@@ -13,8 +13,8 @@ from mbe_stage.tasks import Task, ranges_of
 from tests.toys.butterflies.results import EdgeBlock, possible_butterflies, roots_of, tasks_of
 
 if TYPE_CHECKING:
-    from mbe_stage.compile_ahead import CompileStep
     from mbe_stage.options import Execution
+    from mbe_stage.runtime.compile_ahead import CompileStep
     from tests.toys.butterflies.problem import EdgeQuery
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pipeline.manifest import Manifest
-from pipeline.publication import Page, PageSection
-from pipeline.report.wording import count, key
+from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.report.wording import count, key
 
 __all__ = ["page", "rows"]
 
@@ -21,7 +21,7 @@ def rows(run_path: Path, limit: int) -> list[dict[str, Any]]:
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run; see `pipeline.publication.Publication`."""
+    """The page of a run; see `pipeline.problems.base.Publication`."""
     shown = "".join(
         f"<tr><th>{key(row['left'])}</th><th>{key(row['right'])}</th><td>{count(row['butterflies'])}</td></tr>"
         for row in rows(run_path, top)

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.publication import Collecting, Collector, Page, Publication
+from mbe_stage.pipeline.problems.base import Collecting, Collector, Page, Publication
 from tests.toys.butterflies.problem import EdgeQuery
 from tests.toys.butterflies.section import ButterfliesSection
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipeline.config import Config
-    from pipeline.manifest import Manifest
-    from pipeline.query import KeyedEdges
-    from pipeline.verify import Job
+    from mbe_stage.pipeline.config.model import Config
+    from mbe_stage.pipeline.problems.query import KeyedEdges
+    from mbe_stage.pipeline.publish.manifest import Manifest
+    from mbe_stage.pipeline.verify import Job
     from tests.toys.butterflies.results import EdgeCount
 
 __all__ = ["PUBLICATION"]

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pipeline.naming import setting
-from pipeline.section import Section
+from mbe_stage.pipeline.config.section import Section
+from mbe_stage.pipeline.config.setting_names import setting
 
 __all__ = ["ButterfliesSection"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pipeline.config import Config
+    from mbe_stage.pipeline.config.model import Config
 
 __all__ = ["schemas"]
 
 
 def schemas(config: Config, key_types: tuple[pa.DataType, pa.DataType]) -> Mapping[str, pa.Schema]:
-    """See `pipeline.publication.Publication`."""
+    """See `pipeline.problems.base.Publication`."""
     columns = [("left", key_types[0]), ("right", key_types[1]), ("butterflies", pa.int64())]
     if config.asked.degrees:
         columns += [("left_degree", pa.int64()), ("right_degree", pa.int64())]

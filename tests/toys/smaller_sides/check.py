@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import VerificationError
-from pipeline.verify import Job
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify import Job
 
 __all__ = ["check"]
 

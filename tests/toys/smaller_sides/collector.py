@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.publication import Collecting
+from mbe_stage.pipeline.problems.base import Collecting
 
 __all__ = ["SidesCollector"]
 
 
 class SidesCollector:
-    """See `pipeline.publication.DerivedCollector`; blocks of either kind have `left_sizes` and `right_sizes`."""
+    """See `pipeline.problems.base.DerivedCollector`; blocks of either kind have `left_sizes` and `right_sizes`."""
 
     def __init__(self, collecting: Collecting, schema: pa.Schema) -> None:
         self._xp = collecting.backend.xp

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from pipeline.publication import Collecting, DerivedPublication, Page, PageSection
-from pipeline.section import Section
+from mbe_stage.pipeline.config.section import Section
+from mbe_stage.pipeline.problems.base import Collecting, DerivedPublication, Page, PageSection
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipeline.config import Config
-    from pipeline.manifest import Manifest
-    from pipeline.verify import Job
+    from mbe_stage.pipeline.config.model import Config
+    from mbe_stage.pipeline.publish.manifest import Manifest
+    from mbe_stage.pipeline.verify import Job
     from tests.toys.smaller_sides.collector import SidesCollector
 
 __all__ = ["PUBLICATION", "SmallerSidesSection"]
@@ -47,7 +47,7 @@ def _collector(collecting: Collecting) -> SidesCollector:
 def _page(run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG001 - the seam's signature
     import pyarrow.parquet as pq
 
-    from pipeline.report.wording import count
+    from mbe_stage.pipeline.report.wording import count
 
     rows = "".join(
         f"<tr><th>{count(row['size'])}</th><td>{count(row['n_bicliques'])}</td></tr>"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -21,6 +20,7 @@ from mbe_stage.pq_counts.local_from_degrees import from_degrees
 from mbe_stage.pq_counts.local_tables import Places, table_bytes
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
+from mbe_stage.runtime.compile_ahead import CompileStep
 
 _FEWEST_DIGITS = 2
 # Only the empty block at the end says that all is done: others may wait behind one that does.

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, types
 
-from mbe_stage.jit import INTS, LONGS, WORDS
 from mbe_stage.pq_counts.cpu.layout import FRAME_DEPTH, MEMORY_BUDGET, N_CONTROL, WIDTH
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS
+from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
 # Not Python's: Numba would compile each function once more for each of these.
 ROW, COLUMN = np.int64(0), np.int64(1)

@@ -16,11 +16,11 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, njit
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import compiled, steps_of
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS
 from mbe_stage.pq_counts.cpu.local.layout import HELD, N_KINDS, OPTIONAL, at
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS, add, multiply, subtract
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

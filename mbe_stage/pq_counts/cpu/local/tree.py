@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, njit
 
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import LONGS, compiled, steps_of
 from mbe_stage.pq_counts.cpu.layout import (
     BYTES_HELD,
     LISTS,
@@ -37,6 +35,8 @@ from mbe_stage.pq_counts.cpu.local.lines import (
 )
 from mbe_stage.pq_counts.cpu.local.words import add
 from mbe_stage.pq_counts.cpu.tree import bytes_of, forget, number_rows, root_bytes, root_lists, touch
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

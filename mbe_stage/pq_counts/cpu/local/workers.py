@@ -11,16 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pq_counts.cpu.layout import (
-    BYTES_HELD,
-    LACKS_MEMORY,
-    MAX_COLUMNS,
-    MAX_ROWS,
-    NODES,
-    STOP,
-    STOPPED,
-    Lists,
-)
+from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, LACKS_MEMORY, MAX_COLUMNS, MAX_ROWS, NODES, STOP, STOPPED, Lists
 from mbe_stage.pq_counts.cpu.local.layout import N_KINDS, LocalWorker, new_local_worker, worker_bytes
 from mbe_stage.pq_counts.cpu.local.leaves import n_ways, ways
 from mbe_stage.pq_counts.cpu.local.tree import add_roots

@@ -15,14 +15,7 @@ from mbe_stage.device.task_loop import wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
-from mbe_stage.pq_counts.cuda.kernels import (
-    BLOCKS_PER_MULTIPROCESSOR,
-    DEVICE,
-    GRAPH,
-    WARPS,
-    next_task,
-    own_of,
-)
+from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
 from mbe_stage.pq_counts.cuda.local import layout as own_at

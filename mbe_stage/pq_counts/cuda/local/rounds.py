@@ -18,8 +18,8 @@ import numpy as np
 
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Leaves, PqBlock, PqSink
+from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, without
-from mbe_stage.worker_pool import Barrier
 
 __all__ = ["ROUND_SECONDS", "Rounds"]
 

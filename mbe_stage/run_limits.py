@@ -1,0 +1,179 @@
+"""Limits of a search, its checkpoints, and what ends it early."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from mbe_stage.errors import STOPPED_BY_MEMORY, MemoryBudgetExceeded
+from mbe_stage.problem import Problem
+from mbe_stage.search.cpu.pool import Barrier
+
+__all__ = ["Checkpoints", "Course", "Limits", "ending"]
+
+# A checkpoint comes again after so many times what the one before has taken, and after such a share of the time so far:
+# however long a search is, there are few of them, and they take little of it.
+_TIMES_ITS_COST = 50.0
+_SHARE_OF_TIME = 0.05
+# Of a limit: then there is a checkpoint too, as what is found behind the last one is searched again by whoever goes on.
+# A number of results, or what the caller counts, may be reached before the roots that were begun are finished: they are
+# asked for early.
+_SHARES_OF_RESULTS = (0.25, 0.5, 0.75, 0.9)
+_SHARE_OF_TIME_LIMIT = 0.9
+# Where a limit other than of results is reached, a last barrier is waited for: a share of the time so far, in seconds
+# at least and at most.
+_WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Limits of a search, and the checkpoints on its way.
+
+    Attributes
+    ----------
+    checkpoint_seconds : float or None
+        After so long the sink's `checkpoint` is called, and then again and again: after as long, or a twentieth of the
+        time so far where that is more; and shortly before a limit. Not with an engine that knows no barrier
+        (`mbe_stage.engines`).
+    n_before : int
+        Results that earlier searches of the rest of the work have found: the limit of their number is of all.
+    ended : callable
+        Asked behind every block; why the search is to end there, or None.
+    share : callable
+        Asked behind every block; how much of what makes `ended` end it is used up, 0 at first.
+    patience : callable
+        Asked where the search is to end, be it for a limit; for how many seconds a last checkpoint is waited for, or
+        None for a share of the time so far.
+    memory_is_a_limit : bool
+        A search that outgrows its memory behind a result ends there, and is truncated. Else that is an error.
+    """
+
+    checkpoint_seconds: float | None = None
+    n_before: int = 0
+    ended: Callable[[], str | None] = lambda: None
+    share: Callable[[], float] = lambda: 0.0
+    patience: Callable[[], float | None] = lambda: None
+    memory_is_a_limit: bool = False
+
+
+@dataclass(slots=True)
+class Limits:
+    """Limits that end a search early: a number of results, a time, or a condition of the caller."""
+
+    problem: Problem
+    course: Course
+    of_results: int | None
+    of_time: float | None
+    ending: str | None = None
+    of_memory: str | None = None
+    has_found: bool = False
+
+    def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        """The blocks, up to where the search outgrows its memory, if something was found by then.
+
+        Closed, it leaves them open: whoever made them closes them once the sampler was told.
+        """
+        later = iter(blocks)
+        try:
+            # None is held on to: it may be memory of a device, which the next one needs.
+            while taken := list(islice(later, 1)):
+                yield taken.pop()
+        except MemoryBudgetExceeded as refusal:
+            if not (self.course.memory_is_a_limit and self.has_found):
+                raise
+            # Not the error itself, which would keep what the engine has allocated.
+            self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
+
+    def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
+        """The part of a block within the limit of results, given the number before it, and the reason if it is cut."""
+        n_found += self.course.n_before
+        self.has_found = self.has_found or n_found + len(block) > 0
+        if self.of_results is None or n_found + len(block) <= self.of_results:
+            return block, None
+        return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
+
+    def n_shares(self, n_found: int, seconds: float) -> int:
+        """Number of shares of the limits used up; each share brings a checkpoint."""
+        n_left = 0 if self.of_results is None else self.of_results - self.course.n_before
+        of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
+        used = self.course.share()
+        of_caller = sum(used >= share for share in _SHARES_OF_RESULTS)
+        return of_results + of_caller + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
+
+    def reached(self, seconds: float) -> str | None:
+        """Why the search ends here, so long after it began; once it is to end that stays so."""
+        if self.ending is None and self.of_time is not None and seconds > self.of_time:
+            self.ending = f"stopped at time_limit_seconds = {self.of_time:g}"
+        if self.ending is None:
+            self.ending = self.course.ended()
+        return self.ending
+
+
+class Checkpoints:
+    """Asks for barriers in time, and tells the sink of those that are reached."""
+
+    def __init__(self, sink: Any, seconds: float | None) -> None:
+        self._checkpoint = getattr(sink, "checkpoint", None)
+        self._seconds = math.inf if seconds is None or self._checkpoint is None else seconds
+        self._due = self._seconds
+        self._barrier: Barrier | None = None
+        self._n_shares = self._n_come = 0
+        self._ends_itself = self._is_asked = self._is_at_barrier = False
+        self._waits_until: float | None = None
+
+    def barrier_for(self, engine: Any) -> Barrier | None:
+        """The barrier for an engine; None if no checkpoint can come, or the engine takes none."""
+        can_be_asked = getattr(engine, "TAKES_BARRIER", False)
+        self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
+        self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
+        return self._barrier
+
+    @property
+    def none_has_come(self) -> bool:
+        """Though they were to come."""
+        return self._barrier is not None and self._n_come == 0
+
+    def note(self, block: Any, seconds: float, n_shares: int) -> None:
+        """Take note of a block that the sink has taken in, so long after the search began."""
+        if self._barrier is None:
+            return
+        remaining = getattr(block, "remaining", None)
+        self._is_at_barrier = remaining is not None
+        if remaining is not None:
+            self._is_asked = False
+            begun = time.perf_counter()
+            assert self._checkpoint is not None
+            self._checkpoint(remaining, block.work_done)
+            self._n_come += 1
+            took = time.perf_counter() - begun
+            self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
+        elif seconds >= self._due or n_shares > self._n_shares:
+            self._n_shares = n_shares
+            self._ask()
+
+    def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
+        """True if the search goes on for a moment, so long after it began, to end at a barrier."""
+        if self._barrier is None or self._ends_itself or self._is_at_barrier:
+            return False
+        if self._waits_until is None:
+            usual = min(_MOST_WAITED, max(_LEAST_WAITED, _WAITED_SHARE * seconds))
+            self._waits_until = seconds + (usual if patience is None else patience)
+            self._ask()
+        return self._is_asked and seconds < self._waits_until
+
+    def _ask(self) -> None:
+        assert self._barrier is not None
+        self._due, self._is_asked = math.inf, True
+        self._barrier.ask()
+
+
+def ending(limits: Limits, checkpoints: Checkpoints, seconds: float) -> str | None:
+    """Why the search ends here; None where it goes on, be it to the barrier that it is to end at."""
+    reason = limits.reached(seconds)
+    if reason is None or checkpoints.last_is_awaited(seconds, limits.course.patience()):
+        return None
+    return reason

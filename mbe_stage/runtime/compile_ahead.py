@@ -1,0 +1,190 @@
+"""Compiling what a run needs before it begins: in view, and several functions side by side.
+
+Numba holds one lock while it compiles, so threads gain nothing: other processes compile, and leave the machine code in
+the cache (`code_cache`), where this one finds it. What they cannot do, this one does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mbe_stage.options import Execution
+from mbe_stage.repeating import repeated
+from mbe_stage.runtime.code_cache import can_keep
+
+__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "load_kept", "log_lines", "summed"]
+
+log = logging.getLogger(__name__)
+
+# Below so many seconds of compiling, starting processes costs more than they save.
+_WORTH_PROCESSES = 4.0
+# More hardly help: the largest functions take as long as many others.
+_MOST_PROCESSES = 6
+_NOTE_SECONDS = 1.0
+_LINE_SECONDS = 1.5
+# Longer than this is reported even if only warnings are shown.
+_SILENT_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class CompileStep:
+    """One piece of code to compile.
+
+    Attributes
+    ----------
+    what : str
+        Its name; one name, one step.
+    is_loaded : callable
+        Whether this process has the machine code.
+    is_kept : callable
+        Whether the cache holds it for this machine, so that `compile` only loads it.
+    compile : callable
+        Loads the machine code, or compiles it and puts it into the cache. It is pickled, and may be called in another
+        process with the same environment: a function of a module, or `functools.partial` of one.
+    seconds : float
+        Roughly, what compiling takes: long ones are begun first.
+    """
+
+    what: str
+    is_loaded: Callable[[], bool]
+    is_kept: Callable[[], bool]
+    compile: Callable[[], object]
+    seconds: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class CompileProgress:
+    """Progress of compiling: steps done, steps in all, and the seconds since it began."""
+
+    done: int
+    total: int
+    seconds: float
+
+    @property
+    def is_over(self) -> bool:
+        """True if this is the last report."""
+        return self.done == self.total
+
+    def __str__(self) -> str:
+        return f"compiling the engine for this processor, once: {min(self.done + 1, self.total)} of {self.total}"
+
+
+def compile_ahead(
+    steps: Sequence[CompileStep],
+    on_progress: Callable[[CompileProgress], None] | None = None,
+    *,
+    processes: int | None = None,
+    beside: Callable[[], object] | None = None,
+) -> dict[str, float]:
+    """Compile what no earlier process has, and load everything.
+
+    Parameters
+    ----------
+    on_progress : callable, optional
+        Called while something is compiled, once a second, from a thread of its own; by default there are log lines.
+    processes : int, optional
+        Compile in so many others; 0 for this one alone. By default as many as there are cores, up to six, where there
+        is enough to do.
+    beside : callable, optional
+        What this process has to do anyway, and does while others compile; not called where none does.
+
+    Returns
+    -------
+    dict
+        Seconds of the step ``load``, and of the step ``compile`` if anything was compiled.
+    """
+    start = loading = time.perf_counter()
+    waiting = [step for step in steps if not step.is_loaded()]
+    missing = sorted((step for step in waiting if not step.is_kept()), key=lambda step: -step.seconds)
+    if missing:
+        count = _Count(len(missing))
+        with _reported(count, on_progress or log_lines(), start):
+            _compile(missing, _process_count(missing) if processes is None else processes, count, beside)
+        loading = time.perf_counter()
+    for step in waiting:
+        if not step.is_loaded():
+            step.compile()
+    seconds = {"load": time.perf_counter() - loading}
+    return seconds | {"compile": loading - start} if missing else seconds
+
+
+def summed(*parts: Mapping[str, float]) -> dict[str, float]:
+    """Add up seconds by step, in the order in which the steps first come."""
+    steps: dict[str, float] = {}
+    for part in parts:
+        for step, seconds in part.items():
+            steps[step] = steps.get(step, 0.0) + seconds
+    return steps
+
+
+def load_kept(steps: Sequence[CompileStep]) -> None:
+    """Load what the cache has and this process has not; the rest is left."""
+    for step in steps:
+        if not step.is_loaded() and step.is_kept():
+            step.compile()
+
+
+def _process_count(missing: Sequence[CompileStep]) -> int:
+    n = min(Execution().worker_count, _MOST_PROCESSES, len(missing))
+    return n if n > 1 and sum(step.seconds for step in missing) >= _WORTH_PROCESSES else 0
+
+
+def _compile(
+    missing: Sequence[CompileStep], processes: int, count: _Count, beside: Callable[[], object] | None
+) -> None:
+    left = [step.compile for step in missing]
+    if processes and can_keep():
+        from mbe_stage.runtime.compile_processes import compile_in_processes
+
+        left = compile_in_processes(left, processes, count.up, beside)
+    for compile_ in left:
+        compile_()
+        count.up()
+
+
+class _Count:
+    """Count of the steps done, by several threads."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self._lock = threading.Lock()
+
+    def up(self) -> None:
+        with self._lock:
+            self.done += 1
+
+
+@contextmanager
+def _reported(count: _Count, on_progress: Callable[[CompileProgress], None], start: float) -> Iterator[None]:
+    """Report now and every second, until the context ends."""
+    with repeated(
+        lambda: on_progress(CompileProgress(count.done, count.total, time.perf_counter() - start)), _NOTE_SECONDS
+    ):
+        yield
+    on_progress(CompileProgress(count.total, count.total, time.perf_counter() - start))
+
+
+def log_lines() -> Callable[[CompileProgress], None]:
+    """Report in log lines: one at once, then one every few seconds; the first after three seconds is a warning."""
+    last, level = float("-inf"), logging.WARNING
+
+    def report(progress: CompileProgress) -> None:
+        nonlocal last, level
+        if progress.is_over:
+            # The next to be reported begins at 0 seconds.
+            last = float("-inf")
+            # Where it was not kept, a warning has said so.
+            log.info("compiled in %.1f s%s", progress.seconds, ": kept for later runs" if can_keep() else "")
+        elif progress.seconds - last >= _LINE_SECONDS:
+            last = progress.seconds
+            is_long = progress.seconds >= _SILENT_SECONDS
+            log.log(level if is_long else logging.INFO, "%s, %.0f s", progress, progress.seconds)
+            level = logging.INFO if is_long else level
+
+    return report

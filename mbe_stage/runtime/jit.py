@@ -1,0 +1,179 @@
+"""Functions that Numba compiles, and whose machine code later processes find (`code_cache`).
+
+Numba's own cache compares the file of a function, not those of what it calls: after an update old code would run inside
+new code. It numbers its files, so two processes that fill it at once can give one function the code of another. And it
+reads only directories that it may write. Hence a cache of our own behind Numba's interface.
+
+To add a function: `compiled` with the types that Python calls it with, and its name in the list of whoever calls it
+(`engine_cpu.compile_steps`, `pipeline.execution.compiling`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import logging
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba import boolean, int32, int64, uint8, uint64
+from numba.core import caching, compiler, entrypoints
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+
+from mbe_stage.runtime import code_cache
+from mbe_stage.runtime.compile_ahead import CompileStep
+
+__all__ = ["BYTES", "FLAGS", "INTS", "LONGS", "WORDS", "Signature", "compiled", "readonly", "readonly_view", "steps_of"]
+
+log = logging.getLogger(__name__)
+
+# The types of nearly all arguments: contiguous arrays.
+BYTES, FLAGS, INTS, LONGS, WORDS = (kind[::1] for kind in (uint8, boolean, int32, int64, uint64))
+
+Signature = tuple[Any, ...]
+"""Numba types of the arguments."""
+
+_known: dict[Any, tuple[Mapping[str, Signature], float]] = {}
+
+
+def compiled(
+    *signature: Any, variants: Mapping[str, Signature] | None = None, nrt: bool = True, seconds: float = 0.5
+) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function with Numba, without the interpreter's lock, and keep its machine code.
+
+    Parameters
+    ----------
+    *signature : numba types
+        Of the arguments as Python calls the function, so that it can be compiled ahead (`steps_of`); none for what only
+        compiled code calls. A call with other types is right too, and compiles when it comes.
+    variants : mapping, optional
+        Several signatures, each with a name.
+    nrt : bool
+        Whether it may allocate arrays.
+    seconds : float
+        Roughly, what compiling one variant takes.
+    """
+    signatures = variants or ({"": signature} if signature else {})
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher: Any = numba.njit(nogil=True, **({} if nrt else {"_nrt": False}))(function)
+        # With NUMBA_DISABLE_JIT there is nothing to keep.
+        if hasattr(dispatcher, "enable_caching"):
+            dispatcher._cache = _FunctionCache(function)
+            _known[dispatcher] = signatures, seconds
+        return dispatcher
+
+    return decorate
+
+
+def readonly(array_type: Any) -> Any:
+    """The type of such an array that must not be written to, as those that view Arrow's buffers."""
+    return array_type.copy(readonly=True)
+
+
+def readonly_view(array: np.ndarray) -> np.ndarray:
+    """The same values, not to be written to: then a function meets one type, wherever its arrays come from."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, ...]:
+    """Compile functions ahead, as far as their signatures are known.
+
+    Parameters
+    ----------
+    variant : str, optional
+        Only the signature of that name.
+    """
+    return tuple(
+        _step(function, name)
+        for function in functions
+        if function in _known
+        for name in _known[function][0]
+        if variant is None or name == variant
+    )
+
+
+def _step(function: Any, name: str) -> CompileStep:
+    signatures, seconds = _known[function]
+    signature = signatures[name]
+    module, qualname = function.py_func.__module__, function.py_func.__qualname__
+    return CompileStep(
+        what=f"{module}.{qualname}{f' ({name})' if name else ''}",
+        is_loaded=lambda: signature in function.overloads,
+        is_kept=lambda: function._cache.holds(signature, function.targetctx),
+        compile=functools.partial(_compile, module, qualname, name),
+        seconds=seconds,
+    )
+
+
+def _compile(module: str, qualname: str, name: str) -> None:
+    """Compile, or load what is kept; by names, so that another process can be asked to."""
+    function = getattr(importlib.import_module(module), qualname)
+    function.compile(_known[function][0][name])
+
+
+class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without types
+    """The machine code of one function, as Numba asks for it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = f"{function.__module__}.{function.__qualname__}"
+        self._sources = code_cache.sources_of(function)
+        self._is_enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        return str(code_cache.cache_directories(self._sources)[0])
+
+    def enable(self) -> None:
+        self._is_enabled = True
+
+    def disable(self) -> None:
+        self._is_enabled = False
+
+    def flush(self) -> None:
+        code_cache.drop(f"{self._name}-", self._sources)
+
+    def holds(self, signature: Signature, target_context: Any) -> bool:
+        """True if there is code for these types and this processor."""
+        # Another thread may compile, or look as well.
+        with global_compiler_lock:
+            self._prepare(target_context)
+        return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if not self._is_enabled:
+            return None
+        self._prepare(target_context)
+        code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
+        return None if code is None else compiler.CompileResult._rebuild(target_context, *pickle.loads(code))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        # Numba's own conditions: such code holds what only this process knows.
+        if not self._is_enabled or data.lifted or data.library.has_dynamic_globals:
+            return
+        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce()), self._sources)
+
+    def _prepare(self, target_context: Any) -> None:
+        """Define what loaded code calls: Numba's memory, hashes, and extensions that code of other packages may use.
+
+        A full refresh is for compiling; it imports 200 modules, SciPy's linear algebra among them.
+        """
+        rtsys.initialize(target_context)
+        importlib.import_module("numba.cpython.hashing")
+        if self._sources is not None:
+            entrypoints.init_all()
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
+        made_for = repr((tuple(sig), codegen.magic_tuple(), versions))
+        return f"{self._name}-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.code"

@@ -1,0 +1,1 @@
+"""Searches that several problems share."""

@@ -1,0 +1,1 @@
+"""Threads of a search on the host: a pool that shares the work, in time quanta."""

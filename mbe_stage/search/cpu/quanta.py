@@ -1,0 +1,224 @@
+"""One thread of a search: pieces of the tree are worked off in time quanta, and split where another thread is idle."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.search.cpu.arenas import Shortage, grown, growth_bytes, nbytes
+from mbe_stage.search.cpu.pool import Piece, WorkerPool
+
+__all__ = [
+    "DONE",
+    "OK",
+    "OUTPUT_FULL",
+    "QUANTUM_OVER",
+    "QuantumWorker",
+    "RangeFields",
+    "range_given_back",
+    "ranges_ahead",
+]
+
+# What a quantum ends with; larger numbers say which arena of the state is short.
+OK = 0
+DONE = 1
+QUANTUM_OVER = 2
+OUTPUT_FULL = 3
+
+_QUANTUM_SECONDS = 0.02
+_FIRST_WORK_LIMIT = 1 << 20
+_REPORT_SECONDS = 0.1
+
+
+class RangeFields(NamedTuple):
+    """Fields of a frame's range of children: the first of the task, the next one, and one past the last."""
+
+    first: int
+    cursor: int
+    end: int
+
+
+def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
+    """Share of a task that its frames have ahead, and of a child of the last one, taking siblings as equally heavy.
+
+    Parameters
+    ----------
+    frames : (n, n_fields) integers
+        Of the task, the shallowest first.
+    """
+    ahead, weight = 0.0, 1.0
+    for frame in frames:
+        n_children = max(1, int(frame[at.end] - frame[at.first]))
+        ahead += weight * float(frame[at.end] - frame[at.cursor]) / n_children
+        weight /= n_children
+    return ahead, weight
+
+
+def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> tuple[int, int, float] | None:
+    """End the range of a frame of roots with the root that its task is in.
+
+    Parameters
+    ----------
+    frame : (n_fields,) integers
+        Changed in place.
+    share_left : float
+        Share of the task that is ahead, 0 to 1.
+
+    Returns
+    -------
+    tuple or None
+        First root that is not begun, end, and their share of what is ahead, 0 to 1; None where there are none.
+    """
+    first, end = int(frame[at.cursor]), int(frame[at.end])
+    if first >= end:
+        return None
+    share = (end - first) / max(1, end - int(frame[at.first])) / share_left
+    frame[at.end] = first
+    return first, end, min(1.0, share)
+
+
+class QuantumWorker(ABC):
+    """Takes pieces of the work from its pool until there are none, and delivers what it finds.
+
+    A state is what one piece needs, a named tuple of arrays: compiled code goes on with it, and the host makes, grows
+    and splits it.
+    """
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._last_report = time.perf_counter()
+        self._work_limit = _FIRST_WORK_LIMIT
+
+    @abstractmethod
+    def _new_state(self) -> Any:
+        """A state without a piece."""
+
+    @abstractmethod
+    def _set_piece(self, state: Any, first: int, end: int) -> None:
+        """Give a state a range of roots."""
+
+    @abstractmethod
+    def _run_quantum(self, state: Any, work_limit: int) -> int:
+        """Go on with a state's piece; returns what the quantum ended with."""
+
+    @abstractmethod
+    def _share_left(self, state: Any) -> float:
+        """Share of a state's piece that is still ahead, 0 to 1."""
+
+    @abstractmethod
+    def _split(self, state: Any, reserve: Callable[[int], int]) -> Any:
+        """A state with half of what is ahead of another; None where it cannot be split, or not within the budget."""
+
+    def _give_back(self, state: Any) -> tuple[int, int, float] | None:  # noqa: ARG002 - the seam's signature
+        """Take the roots that are not begun from a state's piece.
+
+        Returns
+        -------
+        tuple or None
+            Their range, and their share of what is ahead; None where there are none, or they cannot be taken: a barrier
+            then waits for the whole piece.
+        """
+        return None
+
+    @abstractmethod
+    def _short_of(self, state: Any, status: int) -> Shortage:
+        """The arena of a state that is short, by the status of a quantum."""
+
+    @abstractmethod
+    def _make_room(self) -> None:
+        """Empty an output that is full, or get a larger one."""
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Deliver everything found so far."""
+
+    def work(self) -> None:
+        """Everything until the pool has no more pieces."""
+        own: Any = None
+        while (piece := self._pool.next_piece(self._flush)) is not None:
+            if piece.state is not None:
+                state = self._walk(piece.state, piece.cost)
+                self._reserve(-nbytes(state))
+                continue
+            if own is None:
+                own = self._new_state()
+                self._reserve(nbytes(own))
+            self._set_piece(own, piece.first, piece.end)
+            own = self._walk(own, piece.cost)
+        self._flush()
+
+    def _walk(self, state: Any, cost: float) -> Any:
+        """Work a piece off, quantum by quantum; returns the state, whose arenas may have grown."""
+        ahead = self._share_left(state)
+        while not self._pool.stopped:
+            if self._pool.wants_barrier:
+                cost -= self._returned(state, cost)
+                ahead = self._share_left(state)
+            began = time.perf_counter()
+            status = self._run_quantum(state, self._work_limit)
+            if status == OUTPUT_FULL:
+                self._make_room()
+            elif status == DONE:
+                self._pool.finish(cost)
+                self._report()
+                break
+            elif status == QUANTUM_OVER:
+                self._adapt(time.perf_counter() - began)
+                still_ahead = min(ahead, self._share_left(state))
+                finished = cost * (1.0 - still_ahead / ahead) if ahead > 0 else 0.0
+                self._pool.finish(finished)
+                cost -= finished
+                if self._pool.wants_work and self._share(state, cost / 2):
+                    cost /= 2
+                    still_ahead = self._share_left(state)
+                ahead = still_ahead
+                self._report()
+            else:
+                short = self._short_of(state, status)
+                self._reserve(growth_bytes(state, short))
+                state = grown(state, short)
+        return state
+
+    def _returned(self, state: Any, cost: float) -> float:
+        """Give the rest of a range back to the pool; returns what it costs of the piece's cost."""
+        rest = self._give_back(state)
+        if rest is None:
+            return 0.0
+        first, end, share = rest
+        self._pool.offer(Piece(cost=cost * share, first=first, end=end))
+        return cost * share
+
+    def _share(self, state: Any, cost: float) -> bool:
+        """Split the piece and offer one half; False where it cannot be split, or not within the budget."""
+        receiver = self._split(state, self._pool.reserve)
+        if receiver is None:
+            return False
+        self._pool.offer(Piece(cost=cost, state=receiver))
+        return True
+
+    def _adapt(self, seconds: float) -> None:
+        """Keep quanta short enough for sharing, progress and Ctrl-C, and long enough to be worth a call."""
+        if seconds < _QUANTUM_SECONDS / 2:
+            self._work_limit *= 2
+        elif seconds > _QUANTUM_SECONDS * 2:
+            self._work_limit = max(_FIRST_WORK_LIMIT, self._work_limit // 2)
+
+    def _report(self) -> None:
+        """Let the consumer know now and then how far the work is."""
+        now = time.perf_counter()
+        if now - self._last_report >= _REPORT_SECONDS:
+            self._last_report = now
+            self._flush()
+
+    def _reserve(self, n_bytes: int) -> None:
+        needed = self._pool.reserve(n_bytes)
+        if needed:
+            raise MemoryBudgetExceeded(
+                f"the CPU engine needs {needed:,} bytes of working memory, more than its budget: raise the memory "
+                f"budget to at least {2 * needed:,} bytes, or use fewer threads or smaller blocks"
+            )

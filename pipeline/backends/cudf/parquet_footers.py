@@ -1,0 +1,94 @@
+"""Whether Parquet files have page checksums, which libcudf does not verify; pyarrow verifies them, and does not say.
+
+A checksum is the optional fourth field of a page's header, in Thrift's compact protocol. Writers give one to every page
+or to none, so that the first page of a column tells.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["have_page_checksums", "integer_bounds", "is_followed_by_checksum"]
+
+
+def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, int, int] | None:
+    """Least value, largest value and number of nulls of a column of signed integers.
+
+    Parameters
+    ----------
+    name : str
+    footers : iterable of pq.FileMetaData
+        Of all files.
+
+    Returns
+    -------
+    tuple or None
+        None where a footer does not say, or where all values are null.
+    """
+    least, largest, n_nulls = [], [], 0
+    for footer in footers:
+        position = [footer.schema.column(i).path for i in range(footer.num_columns)].index(name)
+        for group in range(footer.num_row_groups):
+            chunk = footer.row_group(group).column(position)
+            statistics = chunk.statistics
+            if statistics is None or not statistics.has_null_count:
+                return None
+            n_nulls += statistics.null_count
+            if statistics.null_count == chunk.num_values:
+                continue
+            if not statistics.has_min_max:
+                return None
+            least.append(int(statistics.min))
+            largest.append(int(statistics.max))
+    return (min(least), max(largest), n_nulls) if least else None
+
+
+# Type and two sizes, five bytes each at most with a byte before each, and the byte of what follows.
+_HEADER_BYTES = 24
+# A compact field header: how far its number is beyond the one before, and its type, an i32.
+_NEXT_INTEGER = 0x15
+
+
+def have_page_checksums(files: Sequence[Path] | Sequence[pa.Buffer], names: Iterable[str]) -> bool:
+    """Whether the first page of any of these columns, in any of the files, has one.
+
+    Parameters
+    ----------
+    files : sequence of Path or of pa.Buffer
+        Looked at one after the other, until one has them.
+    names : iterable of str
+        Columns that are not nested.
+    """
+    wanted = set(names)
+    return any(_has_page_checksums(file, wanted) for file in files)
+
+
+def _has_page_checksums(source: Path | pa.Buffer, names: set[str]) -> bool:
+    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+        footer = pq.read_metadata(file)
+        for group in range(min(footer.num_row_groups, 1)):
+            chunks = [footer.row_group(group).column(i) for i in range(footer.num_columns)]
+            for chunk in chunks:
+                if chunk.path_in_schema in names:
+                    file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
+                    if is_followed_by_checksum(file.read(_HEADER_BYTES)):
+                        return True
+    return False
+
+
+def is_followed_by_checksum(header: bytes) -> bool:
+    """Whether a page's header, from its beginning, has a checksum behind its type and its two sizes."""
+    position = 0
+    for _ in range(3):
+        if header[position : position + 1] != bytes([_NEXT_INTEGER]):
+            return False
+        position += 1
+        while position < len(header) and header[position] & 0x80:
+            position += 1
+        position += 1
+    return header[position : position + 1] == bytes([_NEXT_INTEGER])

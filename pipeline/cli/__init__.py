@@ -1,0 +1,1 @@
+"""The command line `mbe`: its commands, options, help, and what it prints."""

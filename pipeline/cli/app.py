@@ -1,0 +1,514 @@
+"""`mbe`: the command line. Every command is thin; what it does lies in the modules that it imports when it is called.
+
+Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import traceback
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from mbe_stage.pipeline.cli import options as opt
+from mbe_stage.pipeline.cli.early_exit import ENDINGS, leave_at_signals, nothing_more_to_say
+from mbe_stage.pipeline.cli.help import Command, command_line, write_example, write_options
+from mbe_stage.pipeline.cli.problems import ProblemCommand, command_named, commands_of_problems
+from mbe_stage.pipeline.cli.publishing import UNCHANGED, publish, set_up_logging
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.config.model import Config
+
+__all__ = ["INTERNAL_ERROR", "UNCHANGED", "app", "main"]
+
+INTERNAL_ERROR = 70
+_OUT_OF_MEMORY = 4
+
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 verification failed, or runs differ (diff --exit-code); "
+    "2 input, configuration or option cannot be used; 3 output cannot be written, or is no run; "
+    "4 engine unavailable or not enough memory; 5 unchanged, nothing done (--if-changed); "
+    "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
+)
+
+
+# Characters of what a command says of itself in the list: all of it.
+_ABOUT = 200
+# What writing to standard output ends with, which has no name.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class _Group(TyperGroup):
+    """Turns errors into one line and an exit code, for the real command and for tests alike."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """The list of commands, which asks other packages, is printed while options are read."""
+        if args != ["--version"]:
+            _log_safely()
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        from mbe_stage.pipeline.config.setting_names import settings_called
+
+        # Which command it is comes out while it is invoked.
+        with settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
+            return self._invoke(ctx)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Those of other packages' problems stand behind ours."""
+        names = super().list_commands(ctx)
+        place = names.index("enumerate") + 1
+        return [*names[:place], *commands_of_problems(self.commands), *names[place:]]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Every command with all that it says of itself in its first sentence."""
+        write_options(self, ctx, formatter)
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(_ABOUT)) for name, command in commands])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """An example, and the exit codes."""
+        write_example("mbe", formatter)
+        super().format_epilog(ctx, formatter)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Other packages are asked only for what is not ours."""
+        return super().get_command(ctx, cmd_name) or command_named(cmd_name, self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A name that is nowhere is refused with the nearest one, of other packages' problems too."""
+        if self.get_command(ctx, args[0]) is None:
+            near = get_close_matches(args[0], commands_of_problems(self.commands), n=1)
+            if near and not get_close_matches(args[0], self.commands):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def _invoked(self, ctx: Any) -> Any:
+        name = ctx.invoked_subcommand
+        command = None if name is None else self.get_command(ctx, name)
+        return command.whole if isinstance(command, ProblemCommand) else command
+
+    def _publishes(self, ctx: Any) -> bool:
+        name = ctx.invoked_subcommand
+        return name is not None and (
+            name in ("run", "groups") or isinstance(self.get_command(ctx, name), ProblemCommand)
+        )
+
+    def _invoke(self, ctx: Any) -> Any:
+        from mbe_stage.pipeline.execution.signals import ended_by, signals_are_heard
+
+        wants_json = "--json" in (*ctx._protected_args, *ctx.args)
+        try:
+            with signals_are_heard():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(_end(interrupt, self._publishes(ctx))) from None
+        except MemoryError:
+            raise typer.Exit(_out_of_memory()) from None
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the last line of defence: it reports, and leaves with a code
+            behind = ended_by(error)
+            code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
+            settings = getattr(error, "settings", ())
+            if settings and wants_json:
+                from mbe_stage.pipeline.cli.console import print_json
+
+                print_json({"error": str(error), "settings": settings})
+            raise typer.Exit(code) from None
+
+
+app = command_line(name="mbe", cls=_Group, no_args_is_help=True, epilog=_EXIT_CODES)
+_command = partial(app.command, cls=Command)
+
+
+def main() -> None:
+    """What the `mbe` command does (`pipeline.cli.entry`)."""
+    leave_at_signals()
+    try:
+        app(prog_name="mbe")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+        nothing_more_to_say(code)
+        if code == _OUT_OF_MEMORY:
+            # What libraries do when Python ends may need memory too: Arrow, short of it, aborts the process at times.
+            os._exit(code)
+        raise
+
+
+def _log_safely() -> None:
+    """Have what is logged before a command sets logging up dated and without control characters, as behind it.
+
+    It may quote what other packages say of themselves; Python would write it to stderr as it stands.
+    """
+    from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter
+
+    for name in ("pipeline", "mbe_stage"):
+        logger = logging.getLogger(name)
+        if not logger.hasHandlers():
+            handler = logging.StreamHandler()
+            handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
+            logger.addHandler(handler)
+
+
+def _end(interrupt: KeyboardInterrupt, publishes: bool) -> int:
+    """Say that a signal ended the command; returns the exit code."""
+    from mbe_stage.pipeline.errors import interruption
+    from mbe_stage.pipeline.execution.signals import signal_of
+
+    _say(interruption(interrupt) if publishes else ENDINGS[signal_of(interrupt)])
+    return 128 + signal_of(interrupt)
+
+
+def _output_is_full(error: OSError) -> int:
+    # What is still in its buffer would be tried again when Python ends, and fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    reason = os.strerror(error.errno or 0)
+    _say(f"error: standard output: cannot be written ({reason}); free some space, or send it elsewhere")
+    return 3
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong; returns the exit code. Typer's own errors and exits pass through."""
+    from mbe_stage.pipeline.cli.terminal import visible, visible_lines
+
+    if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+        if hasattr(error, "message"):
+            # Typer has pydantic's words before its own.
+            error.message = visible(error.message.removeprefix("Value error, "))
+        raise error
+    from mbe_stage.errors import StageError
+    from mbe_stage.pipeline.errors import exit_code
+
+    if isinstance(error, StageError):
+        _say(f"error: {error}")
+        return exit_code(error)
+    if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+        return _output_is_full(error)
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _out_of_memory()
+    print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
+    _say(f"error: this is a defect of mbe: {type(error).__name__}; please report it with the lines above")
+    return INTERNAL_ERROR
+
+
+def _out_of_memory() -> int:
+    """Say so; returns the exit code."""
+    import resource
+
+    from mbe_stage.pipeline.config.setting_names import setting
+
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    limit = "raise the limit of the address space (ulimit -v), " if is_limited else ""
+    _say(
+        f"error: out of memory: {limit}ask for larger groups ({setting('query.min_left')}, "
+        f"{setting('query.min_right')}), or lower {setting('execution.memory_budget')}"
+    )
+    return _OUT_OF_MEMORY
+
+
+def _say(message: str) -> None:
+    from mbe_stage.pipeline.cli.terminal import say
+
+    # Where the terminal has gone nobody can be told; the exit code still says it.
+    with suppress(OSError):
+        say(message, sys.stderr)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mbe_stage.pipeline.version import version_of
+
+        print(f"mbe {version_of('mbe-stage')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Every maximal biclique of a bipartite graph, as published tables and a report."""
+
+
+@_command()
+def run(
+    config: Annotated[Path, typer.Argument(help="YAML file; configs/default.yaml shows every key.")],
+    override: opt.Override = None,
+    if_changed: opt.Output.IfChanged = False,
+    resume: opt.Output.Resume = False,
+    count_only: opt.Output.CountOnly = False,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
+) -> None:
+    """Run a configuration: read, enumerate, publish."""
+    from mbe_stage.pipeline.config.model import load_config
+
+    given = {"if_changed": if_changed, "resume": resume, "count_only": count_only}
+    publish(load_config(config, override or ()), {**given, "as_json": as_json, "quiet": quiet, "verbose": verbose})
+
+
+_ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *opt.GROUPS)
+
+
+@app.command(name="enumerate", cls=ProblemCommand)
+@opt.taking(_ENUMERATING)
+def enumerate_(**options: Any) -> None:
+    """Enumerate the maximal bicliques of one input, all in options."""
+    publish(opt.configuration(_ENUMERATING, options), options)
+
+
+@_command()
+@opt.taking(opt.GROUPING)
+def groups(**options: Any) -> None:
+    """The groups that are no chance, ranked, with a reason for each: of an input, or of a published run."""
+    from mbe_stage.pipeline.cli.groups import make_groups
+
+    make_groups(options)
+
+
+@_command()
+@opt.taking(opt.INSPECTING)
+def inspect(**options: Any) -> None:
+    """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
+    from mbe_stage.pipeline.cli.inspect import look
+
+    if not isfinite(options["trial"]):
+        raise typer.BadParameter("is not a number of seconds; 0 is no trial", param_hint="--trial")
+    look(_inspected(options), options)
+
+
+@_command()
+def top(
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    by: opt.ByOption = "edges",
+    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only those with this vertex.")] = None,
+    side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
+    min_left: opt.Query.MinLeft = None,
+    min_right: opt.Query.MinRight = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 10,
+    copies: Annotated[
+        bool | None,
+        typer.Option(
+            "--copies/--no-copies",
+            help="Near copies of larger ones too; by default with --csv and --json alone.",
+            show_default=False,
+        ),
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member.")] = False,
+    as_json: opt.Output.Json = False,
+) -> None:
+    """The largest results of a run, of those that hold a vertex; bicliques without near copies."""
+    from mbe_stage.pipeline.cli import show
+    from mbe_stage.pipeline.cli.problem_views import refuse_of_bicliques, shown_by_problem
+    from mbe_stage.pipeline.stores.open_store import opened_run
+    from mbe_stage.pipeline.views.near_copies import Distinct, largest_distinct
+    from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
+
+    if side is not None and vertex is None:
+        raise typer.BadParameter("says on which side --vertex is; name the vertex too", param_hint="--side")
+    if csv and as_json:
+        raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
+    with opened_run(run_path) as run_dir:
+        if (of_problem := shown_by_problem(run_dir)) is not None:
+            of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
+            refuse_of_bicliques(run_dir, {**of_bicliques, "--copies": copies is not None, "--csv": csv})
+            show.top(run_dir, of_problem(run_dir, limit, vertex), as_json)
+            return
+        where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
+        conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
+        # Data is whole unless it is asked for otherwise.
+        if csv or as_json if copies is None else copies:
+            found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
+        else:
+            found = largest_distinct(run_dir, limit, by, conditions)
+        if csv:
+            from mbe_stage.pipeline.views.export import csv_output, export_bicliques
+
+            with csv_output(None) as output:
+                export_bicliques(found.bicliques, output)
+        else:
+            show.largest(run_dir, by, found, as_json)
+
+
+@_command()
+def runs(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
+    as_json: opt.Output.Json = False,
+) -> None:
+    """List the runs of an output directory, the newest last, and those that can be resumed."""
+    from mbe_stage.pipeline.cli import show
+    from mbe_stage.pipeline.execution.unfinished import list_unfinished
+    from mbe_stage.pipeline.publish.listing import list_runs
+
+    show.runs(directory, list_runs(directory), list_unfinished(directory), as_json)
+
+
+@_command()
+def clean(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
+    as_json: opt.Output.Json = False,
+) -> None:
+    """Remove what runs that were ended early have left, those that could be resumed too."""
+    from contextlib import closing
+
+    from mbe_stage.pipeline.cli import show
+    from mbe_stage.pipeline.stores.open_store import store_at
+
+    with closing(store_at(directory)) as store:
+        removed = store.clean()
+        if not removed:
+            # What has left nothing but leftovers is an output directory, too.
+            store.check_listed()
+        show.cleaned(directory, removed, as_json)
+
+
+@_command()
+def export(
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member; the one format there is.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Into a file instead of stdout.")] = None,
+    min_left: opt.Query.MinLeft = None,
+    min_right: opt.Query.MinRight = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many bicliques.")] = None,
+    quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
+) -> None:
+    """Members with their own keys, for spreadsheets and databases."""
+    from mbe_stage.pipeline.cli import console
+    from mbe_stage.pipeline.stores.local_copies import address_of
+    from mbe_stage.pipeline.stores.open_store import opened_run
+    from mbe_stage.pipeline.views.export import csv_output, export_run
+
+    if not csv:
+        raise typer.BadParameter("name the format", param_hint="--csv")
+    with (
+        console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the run") as progress,
+        opened_run(run_path) as run_dir,
+    ):
+        with csv_output(out) as output:
+            found = export_run(
+                run_dir,
+                output,
+                min_left=min_left or 1,
+                min_right=min_right or 1,
+                limit=limit,
+                on_progress=progress.exported,
+            )
+        logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", address_of(run_dir))
+
+
+@_command()
+def diff(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Run, or output directory: its latest run.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run beside the other.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write all differences there as Parquet; new or empty.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Of each kind show the N largest.")] = 5,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where the runs differ.")] = False,
+    threads: opt.Means.Threads = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
+    from mbe_stage.pipeline.cli.diff import compare
+    from mbe_stage.pipeline.cli.problem_views import compared_by_problem
+    from mbe_stage.pipeline.stores.open_store import opened_runs
+    from mbe_stage.pipeline.views.diff.job import resolve_both
+
+    with opened_runs(old, new) as places:
+        both = resolve_both(*places)
+        differ = compared_by_problem(*both, out, limit, as_json)
+        if differ is None:
+            differ = compare(*both, out, limit, threads or 0, as_json, quiet)
+    if differ and exit_code:
+        raise typer.Exit(1)
+
+
+@_command()
+def verify(
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    source: Annotated[
+        str | None, typer.Option("--input", metavar="INPUT", help="The run's input; by default where it was then.")
+    ] = None,
+    file_format: opt.Columns.Format = None,
+    sample: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Bicliques to hold against the graph (5 million).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random sample.")] = 0,
+    threads: opt.Means.Threads = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
+) -> None:
+    """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
+    from mbe_stage.pipeline.cli.verify import check
+
+    given = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
+    check(run_path, given, sample, seed, threads or 0, as_json, quiet, verbose)
+
+
+@_command(name="compile")
+def compile_(
+    engine: opt.Means.Tier = None,
+    problem: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Without the engines of other problems, such as pq_counts.")
+    ] = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
+) -> None:
+    """Compile everything ahead, so that no later command has to: for images and read-only installations."""
+    from mbe_stage.pipeline.cli import console, show
+
+    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
+        from mbe_stage.pipeline.cli.compile import compile_everything
+
+        found = compile_everything(engine or "auto", progress.compiled, problem)
+    show.compiled(found, as_json)
+
+
+@_command()
+def bench(
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; none: a made one.")] = None,
+    threads: opt.Means.Threads = None,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many counts.")] = 3,
+    engine: opt.Means.Engine = None,
+    as_json: opt.Output.Json = False,
+) -> None:
+    """Time counting and writing; every graph in a process of its own."""
+    import tempfile
+
+    from mbe_stage.pipeline.bench import bench_graph, sample_graph
+    from mbe_stage.pipeline.cli import console, show
+
+    stderr = console.set_up_logging(quiet=False)
+    measurements = []
+    with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
+        for path in files or [str(sample_graph(directory))]:
+            with console.ProgressDisplay(stderr, False, f"measuring {path}"):
+                measurements.append(bench_graph(path, threads or 0, repeats, engine or "auto"))
+    show.measurements(measurements, as_json)
+
+
+def _inspected(options: dict[str, Any]) -> Config:
+    """What `mbe inspect` is asked: a file and options, or a configuration, over which options win."""
+    first, *others = map(Path, options["source"])
+    overrides = options["override"] or ()
+    if others or first.suffix.lower() not in (".yaml", ".yml"):
+        return opt.configuration(opt.INSPECTING, options, None, overrides)
+    return opt.configuration(opt.INSPECTING, options | {"source": None}, first, overrides)

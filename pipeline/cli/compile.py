@@ -1,0 +1,92 @@
+"""``mbe compile``: everything that any command may need, compiled before one does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mbe_stage.bicliques import estimation
+from mbe_stage.engines import engine_names, get_engine
+from mbe_stage.pipeline import verify
+from mbe_stage.pipeline.config.model import ExecutionConfig
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.compiling import OnCompile
+from mbe_stage.pipeline.execution.tiers import choose_tier
+from mbe_stage.pipeline.problems.installed import every_publication
+from mbe_stage.pipeline.views import diff
+from mbe_stage.problem import problem_named
+from mbe_stage.runtime.code_cache import cache_directories, can_keep
+
+__all__ = ["Compiled", "compile_everything"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `compile_everything` did.
+
+    Attributes
+    ----------
+    tier : str
+        What it was compiled for.
+    n_steps, n_compiled : int
+        Pieces of code in all, and those that were not there before.
+    seconds : float
+    directories : tuple of Path
+        Where later processes look for them.
+    """
+
+    tier: str
+    n_steps: int
+    n_compiled: int
+    seconds: float
+    directories: tuple[Path, ...]
+
+
+def compile_everything(
+    engine: str = "auto", on_compile: OnCompile | None = None, problem: str | None = None
+) -> Compiled:
+    """Compile what the commands need with such an engine, and what `mbe verify`, `mbe diff` and `mbe inspect` need.
+
+    Parameters
+    ----------
+    engine : str
+        As `execution.engine`.
+    on_compile : callable, optional
+    problem : str, optional
+        Without the engines of other problems; by default those of all.
+
+    Raises
+    ------
+    InvalidArgument
+        There is no such problem.
+    EngineUnavailable
+        The engine cannot run here.
+    PublishError
+        Something has to be compiled, and there is no directory to keep it in.
+    """
+    tier = choose_tier(ExecutionConfig(engine=engine))
+    needed = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps())
+    left_out = set() if problem is None else _of_others(problem, tier.engine)
+    steps = tuple({step.what: step for step in needed if step.what not in left_out}.values())
+    n_compiled = sum(not step.is_kept() for step in steps)
+    if n_compiled and not can_keep():
+        places = " or ".join(str(directory.parent) for directory in cache_directories())
+        raise PublishError(
+            f"compiled code cannot be kept: found no way to write {places}; expected a directory that may be written; "
+            "set NUMBA_CACHE_DIR to one"
+        )
+    seconds = sum(tier.compile(steps, on_compile).values())
+    return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))
+
+
+def _of_others(problem: str, engine: str) -> set[str]:
+    """What only other problems' engines of that name need, and the graphs that they search."""
+    needed = {
+        each.problem: {
+            step.what for step in (*get_engine(each.problem, engine).compile_steps(), *each.graph_steps(None))
+        }
+        for each in every_publication()
+        if engine in engine_names(each.problem)
+    }
+    own = needed.pop(problem_named(problem).name, set())
+    return set().union(*needed.values()) - own

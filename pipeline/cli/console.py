@@ -1,0 +1,266 @@
+"""What the command line shows: progress and log lines on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, cast
+
+from rich.console import Console, JustifyMethod
+from rich.logging import RichHandler
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from mbe_stage.bicliques.enumerate import Progress as Standing
+from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, json_line, shortened, visible
+from mbe_stage.pipeline.wording import found_text, left_text, percent_text
+from mbe_stage.repeating import repeated
+from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
+from mbe_stage.stream import Listener
+
+__all__ = [
+    "ProgressDisplay",
+    "print_json",
+    "results_console",
+    "set_up_logging",
+    "table",
+]
+
+log = logging.getLogger("mbe_stage.pipeline.cli.console")
+
+# Where stderr is no terminal: seconds between the lines of progress, while somebody may be watching and afterwards.
+_WATCHED_EVERY = 2.0
+_WATCHED_FOR = 30.0
+_LOG_EVERY = 10.0
+_LOOK_EVERY = 0.5
+# Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
+_CELL = 1_000
+
+
+def results_console() -> Console:
+    """Stdout; wide enough for tables where it is no terminal."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, markup=False, highlight=False)
+
+
+def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
+    """Log lines of the package on stderr, plain, or above the progress bar on a terminal; returns that console."""
+    console = Console(file=cast(IO[str], _WhileItLasts(sys.stderr)), markup=False, highlight=False)
+    handler: logging.Handler
+    if console.is_terminal:
+        handler = RichHandler(
+            console=console,
+            show_path=False,
+            show_level=False,
+            markup=False,
+            highlighter=None,
+            omit_repeated_times=False,
+            log_time_format=TIME,
+        )
+        handler.setFormatter(VisibleFormatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
+    for name in ("pipeline", "mbe_stage"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    return console
+
+
+class _WhileItLasts:
+    """A stream to a terminal that may go away: what can be shown to nobody is no reason to end the work.
+
+    Whoever closes a terminal sends SIGHUP too, which ends the command, or is ignored, as behind `nohup`.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _unless_it_has_gone():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _unless_it_has_gone():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _unless_it_has_gone() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
+class _FoundAndLeft:
+    """What was found, and the time that is left when it becomes text: no block comes while a slow sink works."""
+
+    def __init__(self, found: str, seconds_left: float) -> None:
+        self._found = found
+        self._end = time.perf_counter() + seconds_left
+
+    def __str__(self) -> str:
+        # First what matters most: a narrow terminal cuts off the rest.
+        return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
+
+
+class _ShareColumn(TextColumn):
+    """The share of the work that is done; Rich's own says 100 % too early."""
+
+    def render(self, task: Task) -> Text:
+        return Text(percent_text(task.completed / task.total, 0) if task.total else "", style="progress.percentage")
+
+
+class ProgressDisplay:
+    """Share, bicliques found, rate, time and time left: a bar on a terminal, else a log line now and then.
+
+    There is a line every two seconds at first and every ten later, whether or not the work reports.
+
+    Parameters
+    ----------
+    console : Console
+        On stderr.
+    quiet : bool
+        Show nothing.
+    first : str
+        What happens before the work begins.
+    counted : str
+        What is enumerated.
+
+    Attributes
+    ----------
+    enumerated : Listener
+        Takes note of an enumeration's progress; it wants an outlook, unless nothing is shown.
+    """
+
+    def __init__(self, console: Console, quiet: bool, first: str, counted: str = "bicliques") -> None:
+        self._counted = counted
+        self._bar: Progress | None = None
+        self.enumerated = Listener(self._enumerated, wants_outlook=not quiet)
+        self._logs = not quiet and not console.is_terminal
+        self._first = self._what = first
+        self._found: object = ""
+        self._compile_lines = log_lines()
+        self._start = time.perf_counter()
+        # Starting Python has taken a moment already.
+        self._last_line = self._start - _WATCHED_EVERY / 2
+        self._stack = ExitStack()
+        if console.is_terminal and not quiet:
+            self._bar = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                _ShareColumn(""),
+                TextColumn("{task.fields[found]}"),
+                TimeElapsedColumn(),
+                console=console,
+                transient=True,
+            )
+            self._task = self._bar.add_task(visible(first), total=None, found="")
+
+    def _enumerated(self, standing: Standing) -> None:
+        rate = standing.n_found / standing.seconds if standing.seconds > 0 else 0.0
+        what = f"enumerating {standing.search}".rstrip()
+        if standing.work_done == 1.0 or standing.has_stopped:
+            what = "stopped, finishing" if standing.has_stopped else "all found, finishing"
+            self._show(what, None, f"{standing.n_found:,} {self._counted}, {rate:,.0f}/s")
+            return
+        found = f"{found_text(standing.n_found, self._counted, standing.expected, standing.share)}, {rate:,.0f}/s"
+        if standing.expected is None:
+            self._show(f"{what} (share: a guess)", standing.work_done, found)
+        else:
+            left = standing.seconds_left
+            self._show(what, standing.share, found if left is None else _FoundAndLeft(found, left))
+
+    def compiled(self, standing: CompileProgress) -> None:
+        """Take note of what is compiled before the work begins."""
+        if self._bar is None:
+            self._compile_lines(standing)
+            self._last_line = time.perf_counter()
+        elif standing.is_over:
+            self._bar.update(self._task, description=self._first, total=None)
+        else:
+            self._bar.update(self._task, description=str(standing), total=standing.total, completed=standing.done)
+
+    def verified(self, share: float) -> None:
+        """Take note of a verification's progress."""
+        self._show("verifying", share)
+
+    def exported(self, share: float) -> None:
+        """Take note of an export's progress."""
+        self._show("exporting", share)
+
+    def working(self, what: str, share: float) -> None:
+        """Take note of the progress of any other work, by its name."""
+        self._show(what, share)
+
+    def _show(self, what: str, share: float | None, found: object = "") -> None:
+        if self._bar is not None:
+            total = None if share is None else 1.0
+            self._bar.update(self._task, description=what, total=total, completed=share or 0.0, found=found)
+        done = "" if share is None else f": {percent_text(share, 1)} of the work"
+        self._what, self._found = f"{what}{done}", found
+
+    @property
+    def _standing(self) -> str:
+        """Where the work stands now."""
+        found = str(self._found)
+        return f"{self._what}, {found}" if found else self._what
+
+    def _say(self) -> None:
+        """Write where the work stands, unless there was a line a moment ago."""
+        now = time.perf_counter()
+        if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
+            self._last_line = now
+            log.info("%s, %.0f s", self._standing, now - self._start)
+
+    def __enter__(self) -> ProgressDisplay:
+        if self._bar is not None:
+            self._stack.enter_context(self._bar)
+        elif self._logs:
+            self._stack.enter_context(repeated(self._say, _LOOK_EVERY))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+
+def table(
+    columns: list[str],
+    rows: list[list[object]],
+    title: str | None = None,
+    unbroken: Collection[str] = (),
+    right: Collection[str] = (),
+) -> Table:
+    """A table of plain values, safe to print; columns whose values are all numbers are set right, and those of `right`.
+
+    Cells are folded where there is not enough room, but for those of the `unbroken` columns.
+    """
+    result = Table(title=None if title is None else Text(visible(title)), title_justify="left")
+    for index, name in enumerate(columns):
+        numeric = name in right or all(isinstance(row[index], int | float) for row in rows)
+        justify: JustifyMethod = "right" if numeric else "left"
+        result.add_column(Text(visible(name)), justify=justify, overflow="fold", no_wrap=name in unbroken)
+    for row in rows:
+        result.add_row(*map(_cell, row))
+    return result
+
+
+def _cell(value: object) -> Text:
+    return Text(f"{value:,}" if isinstance(value, int) else visible(shortened(value, _CELL)))
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One object on one line, exact and safe to print."""
+    print(json_line(values), flush=True)

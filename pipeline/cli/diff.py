@@ -1,0 +1,133 @@
+"""The result of `mbe diff` on stdout: remarks and counts first, then the largest of each kind; or one JSON object."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, set_up_logging, table
+from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
+from mbe_stage.pipeline.stores.local_copies import address_of
+from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words
+from mbe_stage.pipeline.views.diff.job import diff_runs
+from mbe_stage.pipeline.views.diff.largest import largest_differences
+from mbe_stage.pipeline.views.diff.words import counts_words
+from mbe_stage.pipeline.views.diff.write import check_free, write_diff
+from mbe_stage.pipeline.views.top import Biclique
+from mbe_stage.pipeline.wording import plural
+
+__all__ = ["compare", "differences", "summary"]
+
+
+def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
+    """Compare two runs, write what differs where `out` says so, and show it; returns whether anything differs.
+
+    Parameters
+    ----------
+    old, new : Path
+        Run directories.
+    out : Path, optional
+        Where all differences are written.
+    limit : int
+        So many of each kind are shown.
+    threads : int
+        0: one a core.
+    as_json, quiet : bool
+    """
+    start = time.perf_counter()
+    if out is not None:
+        check_free(out)
+    with ProgressDisplay(set_up_logging(quiet), quiet, "comparing keys") as progress:
+        diff = diff_runs(old, new, threads=threads, on_progress=progress.working, on_compile=progress.compiled)
+        if out is not None:
+            write_diff(diff, out, summary(diff), lambda share: progress.working("writing", share))
+        largest = largest_differences(diff, limit) if limit else []
+    differences(diff, largest, out, time.perf_counter() - start, as_json)
+    return diff.differ
+
+
+# Keys of one side that a table row shows; `--json` shows all.
+_SHOWN_KEYS = 8
+
+
+def summary(diff: RunDiff) -> dict[str, Any]:
+    """What a difference amounts to, as plain values."""
+    return {
+        "old": address_of(diff.old),
+        "new": address_of(diff.new),
+        "remarks": list(diff.comparability.remarks),
+        "knows_gone": diff.comparability.knows_gone,
+        "knows_new": diff.comparability.knows_new,
+        "counts": diff.counts,
+        "bicliques": {"old": diff.n_old, "new": diff.n_new, "same": diff.n_same},
+        "searched_from": None if diff.pairs is None else diff.pairs.searched_from,
+    }
+
+
+def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seconds: float, as_json: bool) -> None:
+    """The whole result."""
+    if as_json:
+        rest = {
+            "differences": [_as_values(one) for one in largest],
+            "out": None if out is None else str(out),
+            "seconds": round(seconds, 6),
+            "peak_memory_bytes": peak_memory_bytes(),
+        }
+        print_json(summary(diff) | rest)
+        return
+    searched = searched_words(diff)
+    for remark in (*diff.comparability.remarks, *([] if searched is None else [searched])):
+        say(f"NOTE       {remark}")
+    say(f"old        {address_of(diff.old)}: {plural(diff.n_old, 'biclique')}")
+    say(f"new        {address_of(diff.new)}: {plural(diff.n_new, 'biclique')}, {diff.n_same:,} of them as before")
+    say(f"different  {counts_words(diff) if diff.differ else 'nothing: both hold the same bicliques'}")
+    for status in dict.fromkeys(one.status for one in largest):
+        rows = [one for one in largest if one.status == status]
+        of_all = f", {len(rows)} of {diff.counts[status]:,}" if len(rows) < diff.counts[status] else ""
+        results_console().print(_table(rows, f"{status_words(status)}{of_all}"))
+    if out is not None:
+        say(f"written    {out}")
+
+
+def _table(rows: list[Difference], title: str) -> Table:
+    if rows[0].status not in PAIRED:
+        lines: list[list[object]] = [
+            [one.biclique.n_edges, _keys(one.biclique.left), _keys(one.biclique.right), str(one.biclique.key)]
+            for one in rows
+        ]
+        return table(["edges", "left members", "right members", "biclique_key"], lines, title)
+    lines = []
+    for one in rows:
+        assert one.partner is not None
+        came, went = one.biclique.without(one.partner), one.partner.without(one.biclique)
+        sides = [_keys(one.biclique.left), _keys(one.biclique.right), _keys(came), _keys(went)]
+        lines.append([one.biclique.n_edges, *sides, f"{one.jaccard:.2f}", str(one.biclique.key)])
+    columns = ["edges", "left members", "right members", "came", "went", "Jaccard", "biclique_key"]
+    return table(columns, lines, title)
+
+
+def _as_values(one: Difference) -> dict[str, Any]:
+    values: dict[str, Any] = {"status": one.status, **_biclique(one.biclique)}
+    if one.partner is not None:
+        values |= {"jaccard": one.jaccard, "partner": _biclique(one.partner)}
+    return values
+
+
+def _biclique(group: Biclique) -> dict[str, Any]:
+    return {
+        "biclique_key": group.key,
+        "n_left": len(group.left),
+        "n_right": len(group.right),
+        "n_edges": group.n_edges,
+        "left": group.left,
+        "right": group.right,
+    }
+
+
+def _keys(keys: tuple[Any, ...]) -> str:
+    text = ", ".join(map(str, keys[:_SHOWN_KEYS]))
+    return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"

@@ -1,0 +1,58 @@
+"""Entry of the `mbe` command: hears signals from its first statement on, and loads only what the answer needs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+__all__ = ["main", "refusal"]
+
+# Libraries and their threads reserve more than they use: with less, importing them fails, or never ends (OpenBLAS asks
+# again and again for what it does not get, and hears no signal meanwhile).
+_LEAST_BYTES = 1 << 30
+
+
+def refusal() -> str | None:
+    """What to say, or None where there is enough."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY or limit >= _LEAST_BYTES:
+        return None
+    return (
+        f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
+        f"{_LEAST_BYTES:,} at least; raise the limit"
+    )
+
+
+try:
+    from mbe_stage.pipeline.cli.early_exit import leave_at_signals, nothing_more_to_say
+
+    leave_at_signals()
+except KeyboardInterrupt:
+    os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
+def main() -> None:
+    """Entry point of the `mbe` command."""
+    if sys.argv[1:] == ["--version"]:
+        from mbe_stage.pipeline.version import version_of
+
+        print(f"mbe {version_of('mbe-stage')}")
+        nothing_more_to_say(0)
+        return
+
+    said = refusal()
+    if said is not None and not {"-h", "--help"} & {*sys.argv}:
+        os.write(2, f"{said}\n".encode())
+        nothing_more_to_say(4)
+        sys.exit(4)
+    from mbe_stage.pipeline.cli import app
+    from mbe_stage.pipeline.execution import process
+
+    process.claim()
+    app.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""What `mbe groups` does: groups of an input, without its bicliques on the disk, or of a published run's bicliques."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, table
+from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
+from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
+from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.io.sources import joined_names
+from mbe_stage.pipeline.key_parts import has_parts, key_text
+from mbe_stage.pipeline.stores.open_store import holds_runs
+from mbe_stage.pipeline.views.listed_groups import listed_groups
+from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.views.regroup import regroup
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.execution.job import RunResult
+
+__all__ = ["make_groups", "published"]
+
+# Groups that the table has; the run and its report have more.
+_SHOWN = 20
+# Columns of the table: those of the second kind where some group has a value.
+_COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "rank": lambda group: group["rank"],
+    "since": lambda group: group["since"] or "",
+    "why": lambda group: f"{group['explanation']}.",
+    "known": lambda group: "" if group["n_known"] is None else group["n_known"],
+    "left members": lambda group: show.keys(group["left"]),
+    "right members": lambda group: show.keys(group["right"]),
+}
+_WHERE_KNOWN = {"since": "since", "known": "n_known"}
+
+
+def published(result: RunResult, as_json: bool) -> None:
+    """A run as `mbe enumerate` shows it, and its groups, the best first."""
+    if as_json:
+        groups = [{name: _plain(value) for name, value in row.items()} for row in listed_groups(result.place)]
+        print_json({**show.run_facts(result), "groups": groups})
+        return
+    show.run(result, as_json=False)
+    counts = result.manifest.derived["groups"]
+    n_muted = counts.get("muted", 0)
+    n_groups = counts["groups"] - n_muted
+    if not counts["groups"]:
+        say(f"groups     nothing significant: {nothing_significant(result.place, result.manifest)}")
+    shown = [group for group in listed_groups(result.place, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
+    if has_parts(result.manifest.config):
+        shown = [{**group, "right": [key_text(key) for key in group["right"]]} for group in shown]
+    if shown:
+        results_console().print(_table(shown))
+    if n_muted:
+        say(f"muted      {n_muted:,} of what is known good alone{'' if shown else ': no other is significant'}")
+    if n_groups > len(shown):
+        say(f"groups     {n_groups - len(shown):,} more in {result.address}/groups.parquet")
+
+
+def _table(groups: list[dict[str, Any]]) -> Any:
+    columns = {
+        name: value
+        for name, value in _COLUMNS.items()
+        if name not in _WHERE_KNOWN or any(group[_WHERE_KNOWN[name]] is not None for group in groups)
+    }
+    rows = [[value(group) for value in columns.values()] for group in groups]
+    return table(list(columns), rows, unbroken=("since",))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: times are UTC and written as ISO 8601 has them."""
+    return f"{value.isoformat()}Z" if isinstance(value, datetime) else value
+
+
+_GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
+# Of a published run nothing is read, asked or enumerated: these are not options of its groups.
+_OF_INPUTS = ("input.", "query.", "execution.")
+_OF_BOTH = ("input.path", "execution.threads")
+
+
+def make_groups(options: Mapping[str, Any]) -> None:
+    """Publish a run of groups and show them.
+
+    Parameters
+    ----------
+    options : mapping
+        What the command was called with, by the names of `pipeline.cli.options.GROUPING`.
+    """
+    source, stderr = options["source"], set_up_logging(options["quiet"], options["verbose"])
+    of_run = len(source) == 1 and holds_runs(source[0])
+    _check(options, of_run)
+    with ProgressDisplay(stderr, options["quiet"], "reading the input") as progress:
+        if of_run:
+            result = _of_run(source[0], options, progress)
+        else:
+            from mbe_stage.pipeline.execution.job import run
+
+            result = run(
+                configuration(GROUPING, options, given=_GROUPS_ALONE),
+                on_progress=progress.enumerated,
+                on_compile=progress.compiled,
+                if_changed=options["if_changed"],
+                resume=options["resume"],
+            )
+    published(result, options["as_json"])
+    if result.unchanged:
+        raise typer.Exit(UNCHANGED)
+
+
+def _of_run(source: str, options: Mapping[str, Any], progress: ProgressDisplay) -> RunResult:
+    asked = settings_given([each for each in GROUPING if each.name != "source"], options)
+    if options["run_input"] is not None:
+        asked["input"] = {"path": options["run_input"]}
+    return regroup(
+        source,
+        asked,
+        on_share=lambda share: progress.working("reading the bicliques back", share),
+        on_progress=progress.enumerated,
+        on_compile=progress.compiled,
+    )
+
+
+def _check(options: Mapping[str, Any], of_run: bool) -> None:
+    """Refuse what was given and does not go with the source."""
+    if not of_run:
+        if options["run_input"] is not None:
+            raise typer.BadParameter(
+                f"says where the input of a published run is now; {joined_names(options['source'])} is no run: "
+                "leave it out",
+                param_hint="--input",
+            )
+        return
+    for parameter in GROUPING:
+        of_inputs = parameter.key.startswith(_OF_INPUTS) and parameter.key not in _OF_BOTH
+        if (of_inputs or parameter.name in ("if_changed", "resume")) and options[parameter.name] not in (
+            None,
+            False,
+            [],
+        ):
+            raise typer.BadParameter(
+                f"is for an INPUT; the bicliques of the run {options['source'][0]} are read back as they are: leave it "
+                "out",
+                param_hint=options_of(parameter)[0],
+            )

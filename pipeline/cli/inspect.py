@@ -1,0 +1,53 @@
+"""What `mbe inspect` does, once its options are a configuration."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from mbe_stage import stream
+from mbe_stage.bicliques import keys
+from mbe_stage.pipeline.cli import console, show
+from mbe_stage.pipeline.cli.publishing import set_up_logging
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.execution import ingest
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.views.inspect import compile_steps, inspect_edges
+from mbe_stage.runtime.compile_ahead import compile_ahead
+
+__all__ = ["look"]
+
+
+def look(config: Config, options: Mapping[str, Any]) -> None:
+    """Read, compile, try, and show what was found."""
+    quiet, trial = options["quiet"], options["trial"]
+    with console.ProgressDisplay(set_up_logging(quiet, options["verbose"]), quiet, "reading and trying") as progress:
+        # An engine that cannot run here is refused before anything is read.
+        needed = compile_steps(config, trial > 0)
+        compile_ahead(keys.compile_steps(), progress.compiled)
+        edges = ingest.ingest(reading_of(config))
+        # What cannot be read is refused before anybody waits for this.
+        compile_ahead(needed, progress.compiled)
+        with _cut_short_on_purpose():
+            found = inspect_edges(edges, config, trial, options["seed"])
+    show.inspection(found, options["as_json"])
+
+
+@contextmanager
+def _cut_short_on_purpose() -> Iterator[None]:
+    """A trial is meant to be cut short: no warning about that, and of its own steps other warnings only."""
+    package, searching = logging.getLogger("mbe_stage"), logging.getLogger(stream.__name__)
+    before = package.level
+    package.setLevel(max(before, logging.WARNING))
+    searching.addFilter(_is_no_limit)
+    try:
+        yield
+    finally:
+        searching.removeFilter(_is_no_limit)
+        package.setLevel(before)
+
+
+def _is_no_limit(record: logging.LogRecord) -> bool:
+    return record.msg != stream.INCOMPLETE

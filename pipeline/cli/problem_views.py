@@ -1,0 +1,81 @@
+"""`mbe top` and `mbe diff` of runs whose problem shows and compares its results itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.errors import ConfigError, PublishError
+from mbe_stage.pipeline.problems.base import Shown
+from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME
+
+__all__ = ["compared_by_problem", "refuse_of_bicliques", "shown_by_problem"]
+
+
+def shown_by_problem(run_dir: Path) -> Callable[[Path, int, str | None], Shown] | None:
+    """`Publication.top` of a run's problem; None where that has none, or nothing says whose run it is."""
+    problem = _problem(run_dir)
+    return None if problem is None or not is_here(problem) else publication_of(problem).top
+
+
+def refuse_of_bicliques(run_dir: Path, given: Mapping[str, object]) -> None:
+    """Refuse options that are about bicliques, of a run of another problem.
+
+    Parameters
+    ----------
+    run_dir : Path
+    given : mapping of str to object
+        By option, what is true where it was given.
+
+    Raises
+    ------
+    ConfigError
+        One was given.
+    """
+    wrong = next((option for option, value in given.items() if value), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"command line: {wrong}: is about bicliques, but {run_dir} holds results of the problem "
+            f"{_problem(run_dir)!r}; leave it out"
+        )
+
+
+def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
+    """Compare two runs as their problem does, and show the outcome; whether they differ, or None where it does not.
+
+    Parameters
+    ----------
+    old, new : Path
+        Run directories.
+    out : Path or None
+        Where all that differs is written.
+    limit : int
+        So many of each kind are shown.
+    as_json : bool
+
+    Raises
+    ------
+    PublishError
+        The runs are of two problems.
+    """
+    problems = [_problem(run) for run in (old, new)]
+    known = next((each for each in problems if each is not None and is_here(each)), None)
+    diff = None if known is None else publication_of(known).diff
+    if diff is None:
+        return None
+    if problems[0] != problems[1]:
+        raise PublishError(
+            f"{old} and {new}: hold results of the problems {problems[0]} and {problems[1]}; expected runs of "
+            "one problem; name two of the same"
+        )
+    found = diff(old, new, limit, out)
+    show.differences(old, new, found, out, as_json)
+    return found.n_same < max(found.n_old, found.n_new)
+
+
+def _problem(run_dir: Path) -> str | None:
+    return read_manifest(run_dir).problem if (run_dir / MANIFEST_NAME).is_file() else None

@@ -1,0 +1,67 @@
+"""What the commands do that run a configuration: `mbe run`, `mbe enumerate` and those of other packages' problems."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mbe_stage.pipeline.config.model import Config
+
+__all__ = ["UNCHANGED", "publish", "set_up_logging"]
+
+log = logging.getLogger(__name__)
+
+UNCHANGED = 5
+
+
+def publish(config: Config, options: Mapping[str, Any]) -> None:
+    """The whole job; of the options those that are no part of the configuration: what is published and printed."""
+    from mbe_stage import pipeline
+    from mbe_stage.pipeline.cli import console, show
+    from mbe_stage.pipeline.problems.result_text import passing
+
+    if_changed, count_only, as_json, quiet = (
+        options[name] for name in ("if_changed", "count_only", "as_json", "quiet")
+    )
+    if if_changed and count_only:
+        raise typer.BadParameter(
+            "compares with a published run; --count-only publishes none", param_hint="--if-changed"
+        )
+    resume = options["resume"]
+    if resume and count_only:
+        raise typer.BadParameter("goes on to publish a run; --count-only publishes none", param_hint="--resume")
+    stderr = set_up_logging(quiet, options["verbose"])
+    if not count_only and str(config.output.directory).startswith("memory://"):
+        log.warning("%s is gone when this command ends: choose a directory, or an address", config.output.directory)
+    with console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem)) as progress:
+        if count_only:
+            counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
+        else:
+            published = pipeline.run(
+                config,
+                on_progress=progress.enumerated,
+                on_compile=progress.compiled,
+                if_changed=if_changed,
+                resume=resume,
+            )
+    if count_only:
+        show.count(counted, as_json)
+    else:
+        show.run(published, as_json)
+        if published.unchanged:
+            raise typer.Exit(UNCHANGED)
+
+
+def set_up_logging(quiet: bool, verbose: bool) -> Console:
+    """As `pipeline.cli.console.set_up_logging`, for the two options."""
+    from mbe_stage.pipeline.cli import console
+
+    if quiet and verbose:
+        raise typer.BadParameter("and --quiet were both given; expected one of them", param_hint="--verbose")
+    return console.set_up_logging(quiet, verbose)

@@ -1,0 +1,78 @@
+"""What `mbe verify` does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from mbe_stage.bicliques import keys
+from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json
+from mbe_stage.pipeline.cli.publishing import set_up_logging
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.execution import ingest
+from mbe_stage.pipeline.problems.installed import reading_of
+from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
+from mbe_stage.pipeline.stores.local_copies import address_of, addresses_in
+from mbe_stage.pipeline.stores.open_store import opened_run
+from mbe_stage.pipeline.stores.presence import is_there, was_in_memory
+from mbe_stage.pipeline.verify import compile_steps, publications_of_run, verify_run
+from mbe_stage.runtime.compile_ahead import compile_ahead
+
+__all__ = ["check"]
+
+
+def check(
+    run_path: str,
+    given: Mapping[str, str],
+    sample: int | None,
+    seed: int,
+    threads: int,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Read the run's input again where it is to be had, check the run, and show what was found.
+
+    Parameters
+    ----------
+    run_path : str
+        A run, or an output directory.
+    given : mapping of str to str
+        Keys of `input` to read it by in place of the manifest's: ``path``, ``format``.
+    sample : int, optional
+        So many bicliques are held against the graph.
+    seed : int
+    threads : int
+        0: one a core.
+    as_json, quiet, verbose : bool
+
+    Raises
+    ------
+    VerificationError
+        Something is not as it should be.
+    """
+    with opened_run(run_path, may_be_odd=True) as run_dir:
+        manifest = read_manifest(run_dir)
+        publications_of_run(run_dir, manifest)
+        config = reading_of(manifest.config, **given)
+        with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
+            compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
+            edges = ingest.ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None
+            if edges is None:
+                logging.getLogger(__name__).warning(
+                    "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
+                )
+            try:
+                report = verify_run(run_dir, edges, sample, seed, threads=threads, on_progress=progress.verified)
+            except VerificationError as error:
+                if as_json:
+                    print_json({"verified": False, "run": address_of(run_dir), "error": addresses_in(error)})
+                raise
+        show.verification(report, as_json)
+
+
+def _is_where_it_was(manifest: Manifest, config: InputConfig) -> bool:
+    """A run on edges in memory may have a path that was not read."""
+    return not was_in_memory(manifest.input.source) and config.path is not None and is_there(config.path)

@@ -1,0 +1,1 @@
+"""The configuration of a run: models, sections, YAML, and the names of settings."""

@@ -1,0 +1,1 @@
+"""One run: its steps, its tier, checkpoints, resuming, limits and signals."""

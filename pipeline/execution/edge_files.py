@@ -1,0 +1,84 @@
+"""Clean edges kept on disk between the steps of a flow, which passes paths, never frames: for every backend.
+
+Arrays as they are in memory: written and read back at the speed of the disk.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
+
+__all__ = ["load_edges", "save_edges"]
+
+_FACTS = "facts.json"
+_HALF_LATER = "half_later"
+_EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times")
+
+
+def save_edges(edges: EdgeData, directory: str | Path) -> Path:
+    """Keep clean edges in a directory, made when needed; `load_edges` gives them back.
+
+    Returns
+    -------
+    Path
+        The directory.
+    """
+    directory = Path(directory)
+    with as_publish_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, ids in (("left", edges.left_ids), ("right", edges.right_ids)):
+            np.save(directory / f"{name}_ids.npy", ids)
+        for name, hashes in zip(("left", "right"), edges.key_hashes(), strict=True):
+            np.save(directory / f"{name}_hashes.npy", hashes)
+        for name, keys in (("left", edges.left_keys), ("right", edges.right_keys)):
+            table = pa.table({"key": keys})
+            with pa.ipc.new_file(directory / f"{name}_keys.arrow", table.schema) as writer:
+                writer.write_table(table)
+        if edges.events is not None:
+            columns = {field: getattr(edges.events, field) for field in _EVENTS}
+            np.savez(directory / _EVENTS_FILE, **{name: array for name, array in columns.items() if array is not None})
+        if edges.half_later is not None:
+            save_edges(edges.half_later, directory / _HALF_LATER)
+        (directory / _FACTS).write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
+    return directory
+
+
+def load_edges(directory: str | Path) -> EdgeData:
+    """The edges that `save_edges` kept."""
+    directory = Path(directory)
+    return EdgeData(
+        left_ids=np.load(directory / "left_ids.npy"),
+        right_ids=np.load(directory / "right_ids.npy"),
+        left_keys=_load_keys(directory / "left_keys.arrow"),
+        right_keys=_load_keys(directory / "right_keys.arrow"),
+        facts=_load_facts(directory),
+        hashes=(np.load(directory / "left_hashes.npy"), np.load(directory / "right_hashes.npy")),
+        events=_load_events(directory),
+        half_later=load_edges(directory / _HALF_LATER) if (directory / _HALF_LATER).is_dir() else None,
+    )
+
+
+def _load_facts(directory: Path) -> InputFacts:
+    return facts_of(json.loads((directory / _FACTS).read_text(encoding="utf-8")))
+
+
+def _load_events(directory: Path) -> Events | None:
+    if not (directory / _EVENTS_FILE).is_file():
+        return None
+    with np.load(directory / _EVENTS_FILE) as columns:
+        kept = {name: columns[name] for name in columns.files}
+    return Events(kept["left"], kept["right"], kept.get("weights"), kept.get("times"))
+
+
+def _load_keys(path: Path) -> pa.Array:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        return reader.read_all().column("key").combine_chunks()

@@ -1,0 +1,81 @@
+"""From an input to clean edges: read by a backend, cleaned by the rules of `pipeline.clean`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Rows
+from mbe_stage.pipeline.clean.cleaning import clean
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.io import is_object
+from mbe_stage.pipeline.io.sources import at_hand
+
+__all__ = ["ingest"]
+
+log = logging.getLogger(__name__)
+
+
+def ingest(config: InputConfig, source: object | None = None, backend: Backend = ARROW) -> Any:
+    """Read edges and bring them into the form that everything after works on.
+
+    Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
+    time filter apply to each row, then duplicate edges are merged.
+
+    Parameters
+    ----------
+    config : InputConfig
+    source : object, optional
+        Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, an address
+        (docs/object-stores.md), or a list of these, which are one table.
+    backend : Backend, optional
+        Where the edges are to live: in host memory by default.
+
+    Returns
+    -------
+    EdgeData
+        Or what the backend has in its place, with the same edges, keys and facts. What the backend cannot read or clean
+        by itself goes through the host, and a warning says so.
+
+    Raises
+    ------
+    InputError
+        The input cannot be used, or no edge is left; the message says where and why.
+
+    Examples
+    --------
+    >>> edges = ingest(InputConfig(), source=(["ann", "bob", "ann"], [7, 7, 7]))
+    >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
+    (['ann', 'bob'], 2, 1)
+    """
+    if is_object(source):
+        return _ingested(config, source, backend)
+    with at_hand(config.path if source is None else source) as (places, named):
+        return _ingested(config, places, backend, named)
+
+
+def _ingested(
+    config: InputConfig, source: object | None, backend: Backend, named: Callable[[object], str] = str
+) -> Any:
+    """As `ingest`, of what is on this machine; `named` says what the user calls it."""
+    read, read_on_host = backend.readers(config, source)
+    read, read_on_host = _called(read, named), _called(read_on_host, named)
+    try:
+        return clean(read(), config, backend)
+    except HostNeeded as reason:
+        warning = f"read and cleaned on the host, because of {reason}"
+        log.warning("%s", warning)
+    edges: Any = clean(read_on_host(), config, ARROW)
+    facts = replace(edges.facts, warnings=(*edges.facts.warnings, warning))
+    return backend.from_host(replace(edges, facts=facts))
+
+
+def _called(read: Callable[[], Rows], named: Callable[[object], str]) -> Callable[[], Rows]:
+    def read_and_called() -> Rows:
+        rows = read()
+        return rows.called(named(rows.source))
+
+    return read_and_called

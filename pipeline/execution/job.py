@@ -1,0 +1,321 @@
+"""The whole job in one call: edges in, a published run out; and the count alone, which stores nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.plugin_sections import OURS
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.edges import InputFacts
+from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
+from mbe_stage.pipeline.execution.compiling import OnCompile
+from mbe_stage.pipeline.execution.journal import Journal
+from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
+from mbe_stage.pipeline.execution.tier_fallback import OnProgress, on_a_tier_that_fits
+from mbe_stage.pipeline.execution.tiers import Tier
+from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
+from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
+from mbe_stage.pipeline.problems.base import Told
+from mbe_stage.pipeline.problems.derived_inputs import inputs_of
+from mbe_stage.pipeline.problems.installed import publication_of, reading_of
+from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
+from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
+from mbe_stage.pipeline.publish.published_tables import PublishedTables
+from mbe_stage.pipeline.stores.local_copies import address_of
+from mbe_stage.pipeline.stores.open_store import kept_if_done, store_at, whole_run
+from mbe_stage.pipeline.stores.protocol import Store
+from mbe_stage.runtime.compile_ahead import summed
+from mbe_stage.stream import wants_outlook
+
+__all__ = ["CountResult", "RunResult", "count", "edges_read", "run", "stage"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A published run.
+
+    Attributes
+    ----------
+    place : Path
+        ``OUT/runs/<run_id>``; of a run at an address a copy on this machine, as long as this object is there, without
+        the parts that workers of a cluster have stored there.
+    manifest : Manifest
+    unchanged : bool
+        Whether it is an earlier run, which this one would have repeated; then nothing was enumerated.
+    store : Store or None
+        Where the run is published; it holds that copy.
+    """
+
+    place: Path
+    manifest: Manifest
+    unchanged: bool = False
+    store: Store | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def run_dir(self) -> Path:
+        """The same with all of its files: those that are in the store alone are fetched when this is asked first.
+
+        Raises
+        ------
+        PublishError
+            They cannot be read.
+        """
+        return whole_run(self.store, self.place, self.manifest)
+
+    @property
+    def address(self) -> str:
+        """What the run is called: its path, or its address."""
+        return address_of(self.place)
+
+    @property
+    def tables(self) -> PublishedTables:
+        """The published tables by name, as `pa.Table`: each is read when it is looked up."""
+        return PublishedTables(self.run_dir, self.manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class CountResult:
+    """How many there are, and nothing stored.
+
+    Attributes
+    ----------
+    n_found : int
+    truncated : str or None
+        Why the count is incomplete; None when it is complete.
+    engine, device : str
+    seconds : dict
+        Steps ``read``, ``load``, ``graph``, ``enumerate``, their ``total``, and ``compile`` if code was compiled.
+    peak_memory_bytes : int
+    peak_device_memory_bytes : int or None
+        Most device memory allocated at once; None where no device was used, or its memory not followed.
+    ranks : Ranks or None
+        As `pipeline.publish.manifest.Manifest.ranks`.
+    input : InputFacts
+    graph : SearchedGraph
+        What was searched.
+    warnings : tuple of str
+        As `pipeline.publish.manifest.Manifest.warnings`.
+    problem : str
+        Of what was counted.
+    told : Told or None
+        Where results are numbers: those, in words and as values.
+    """
+
+    n_found: int
+    truncated: str | None
+    engine: str
+    device: str
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    peak_device_memory_bytes: int | None
+    input: InputFacts
+    graph: SearchedGraph
+    warnings: tuple[str, ...] = ()
+    problem: str = OURS
+    ranks: Ranks | None = None
+    told: Told | None = None
+
+    @property
+    def n_bicliques(self) -> int:
+        """`n_found`, of bicliques."""
+        return self.n_found
+
+
+def run(
+    config: Config,
+    source: object | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+    on_compile: OnCompile | None = None,
+    if_changed: bool = False,
+    resume: bool = False,
+) -> RunResult:
+    """Read the edges, enumerate, and publish the tables, the report and the manifest.
+
+    Parameters
+    ----------
+    config : Config
+    source : object, optional
+        Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
+    on_progress : callable, optional
+        Called after every block with a `mbe_stage.Progress`; for another problem than bicliques with what its
+        publication makes of it. Groups with buckets of time search a second graph: then its `search` is not empty.
+    on_compile : callable, optional
+        Called about every second while something is compiled, from any thread, with a
+        `mbe_stage.runtime.compile_ahead.CompileProgress`; by default there are log lines.
+    if_changed : bool
+        Enumerate only where the latest run is not of the same edges and the same question (`steps.find_unchanged`).
+    resume : bool
+        Go on with the newest run of the same question that was ended before it was complete, where there is one; what
+        is published is what that run would have published.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    InputError, ConfigError
+        The input or the query cannot be used.
+    EngineUnavailable, MemoryBudgetExceeded
+        The engine cannot do it.
+    PublishError
+        The output cannot be written, what is to be resumed is of other edges, another question or other software, or a
+        limit was reached and ``execution.on_limit`` is ``fail``.
+        In every case nothing is published, and earlier runs stay as they are.
+    """
+    # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
+    inputs_of(config)
+    store = store_at(config.output.directory)
+
+    def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
+        staging = store.begin(config.output.keep_unfinished_days, room)
+        with (
+            staging.noted_by_interrupts(),
+            edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
+        ):
+            if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
+                return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
+            # What cannot be read is refused before anybody waits for this.
+            needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
+            seconds = summed(seconds, tier.compile(needed, on_compile))
+            with staging:
+                stage(steps, edges, config, staging.path, store, seconds, warnings, note)
+                run_dir = staging.publish(config.output.keep_runs)
+        return RunResult(run_dir, Manifest.model_validate_json(staging.manifest), store=store)
+
+    with kept_if_done(store):
+        store.check_writable()
+        while True:
+            room = room_to_resume(store, config) if resume else None
+            # Another process may be quicker while the edges are read: then what it goes on with is free no more.
+            with suppress(RunIsBeingWritten):
+                return on_a_tier_that_fits(config, run_on, on_progress)
+
+
+def count(
+    config: Config,
+    source: object | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+    on_compile: OnCompile | None = None,
+) -> CountResult:
+    """Count the maximal bicliques, or what else the configuration asks for; nothing is stored.
+
+    Parameters and errors are those of `run`; `config.output` is not looked at.
+    """
+
+    def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
+        with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
+            needed = tier.compile_steps("count", config, samples=wants_outlook(note))
+            seconds = summed(seconds, tier.compile(needed, on_compile))
+            start = time.perf_counter()
+            counted = steps.count(edges, config, note)
+            facts, told = counted.facts, counted.told
+            seconds = summed(seconds, facts.prepared)
+            seconds["graph"] = time.perf_counter() - start - facts.seconds - facts.compile_seconds
+            seconds["enumerate"] = facts.seconds
+            return CountResult(
+                n_found=facts.n_found if told is None else told.n_found,
+                told=told,
+                problem=config.problem,
+                truncated=facts.truncated,
+                engine=facts.engine,
+                device=facts.device,
+                seconds={**seconds, "total": sum(seconds.values())},
+                peak_memory_bytes=peak_memory_bytes(),
+                peak_device_memory_bytes=steps.peak_device_memory_bytes(),
+                ranks=ranks_of(facts),
+                input=edges.facts,
+                graph=counted.graph,
+                warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
+            )
+
+    return on_a_tier_that_fits(config, count_on, on_progress)
+
+
+@contextmanager
+def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
+    """Let what ends the command say what was kept."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if journal is not None and journal.n_found:
+            interrupt.add_note(
+                f"nothing was published; {journal.n_found:,} results are kept: --resume goes on with them"
+            )
+        raise
+
+
+@contextmanager
+def edges_read(
+    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
+) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
+    """Read and clean the input on a tier, which stays open while the context lasts.
+
+    Yields
+    ------
+    steps : Steps
+        Of the tier.
+    edges
+    seconds : dict
+        ``read``, ``load``, and ``compile`` if code was compiled.
+    """
+    prepared = tier.compile(tier.compile_steps("read", config), on_compile)
+    with tier.open(config.execution) as steps:
+        start = time.perf_counter()
+        edges = steps.ingest(reading_of(config), source)
+        # Keys that are asked for and not there are refused before anybody waits for what is compiled next.
+        publication_of(config.problem).query(config.asked, edges)
+        yield steps, edges, {"read": time.perf_counter() - start, **prepared}
+
+
+def stage(
+    steps: Steps,
+    edges: Any,
+    config: Config,
+    run_path: Path,
+    store: Store,
+    seconds: Mapping[str, float],
+    warnings: Sequence[str] = (),
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Enumerate clean edges into a staged run, complete with report and manifest.
+
+    Parameters
+    ----------
+    steps : Steps
+        Of the tier that has the edges.
+    edges
+    config : Config
+    run_path : Path
+        `Staging.path`: an empty directory, or that of a run to be gone on with.
+    store : Store
+        Where the run will be published.
+    seconds : mapping
+        Of the steps before.
+    warnings : sequence of str
+        Those that the choice of the tier has brought.
+    on_progress : callable, optional
+
+    Raises
+    ------
+    PublishError
+        A limit has ended the search, and ``execution.on_limit`` is ``fail``.
+    """
+    journal = journal_for(config, edges.facts, run_path)
+    with _noted_by_interrupts(journal):
+        facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
+    if facts.truncated is not None and config.execution.on_limit == "fail":
+        raise PublishError(
+            f"{facts.truncated}, and {setting('execution.on_limit')} is 'fail': nothing was published; expected a "
+            f"complete result; raise the limit, or set {setting('execution.on_limit')} to publish"
+        )
+    facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
+    finish(run_path, edges.facts, config, facts, seconds, store)

@@ -1,0 +1,552 @@
+"""The pipeline's steps, written once over a backend and an engine.
+
+`pipeline.run` strings them together in one process; a flow runs them as tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mbe_stage.engines import AUTO
+from mbe_stage.errors import STOPPED_BY_MEMORY
+from mbe_stage.options import Execution
+from mbe_stage.pipeline.backends.arrow.backend import ARROW
+from mbe_stage.pipeline.backends.backend import Backend
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
+from mbe_stage.pipeline.execution.ingest import ingest
+from mbe_stage.pipeline.execution.journal import Journal, booked_entries
+from mbe_stage.pipeline.execution.output_limit import output_limit
+from mbe_stage.pipeline.execution.runner import opened_runner
+from mbe_stage.pipeline.execution.sigterm_checkpoint import grace_at_sigterm
+from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
+from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, Told
+from mbe_stage.pipeline.problems.derived import derived_collectors
+from mbe_stage.pipeline.problems.derived_inputs import inputs_of
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.problems.result_text import searched_graph
+from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
+from mbe_stage.pipeline.publish.manifest import (
+    Manifest,
+    config_fingerprint,
+    file_entries,
+    file_entry,
+    lost_file,
+    peak_memory_bytes,
+    read_manifest,
+    software_versions,
+    write_manifest,
+)
+from mbe_stage.pipeline.publish.run_store import as_publish_errors, synced_beside
+from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
+from mbe_stage.pipeline.stores.protocol import Store
+from mbe_stage.problem import problem_named
+from mbe_stage.run_limits import Course
+from mbe_stage.runtime.compile_ahead import summed
+from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
+
+__all__ = [
+    "Clock",
+    "Counted",
+    "EnumerationFacts",
+    "Steps",
+    "collect_to",
+    "count",
+    "enumerate_to",
+    "find_unchanged",
+    "finish",
+    "load_edges",
+    "save_edges",
+]
+
+log = logging.getLogger(__name__)
+
+
+class EnumerationFacts(BaseModel):
+    """What `enumerate_to` did; small, and as JSON with `model_dump_json`.
+
+    Attributes
+    ----------
+    counts : dict
+        As in the manifest.
+    content_fingerprint : str
+        Equal for two runs exactly when they hold the same results.
+    derived : dict of dict
+        Counts of the derived outputs.
+    truncated : str or None
+    engine, device : str
+    seconds : dict
+        Steps ``load``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
+        sums are made on a device.
+    peak_memory_bytes : int
+    made_of : str or None
+        As in the manifest.
+    peak_device_memory_bytes : int or None
+        None where no device was used, or its memory not followed.
+    ranks : Ranks or None
+        As in the manifest.
+    versions : dict
+        Software that only this tier uses.
+    warnings : tuple of str
+        As `mbe_stage.stream.StreamFacts.warnings`, and what else the tier had to do otherwise than asked.
+    seen : optional
+        As of `pipeline.problems.base.Collected`; not in the JSON.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    counts: dict[str, int | str]
+    content_fingerprint: str
+    derived: dict[str, dict[str, int]] = {}
+    truncated: str | None
+    engine: str
+    device: str
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    made_of: str | None = None
+    peak_device_memory_bytes: int | None = None
+    ranks: Ranks | None = None
+    versions: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+    seen: Any = Field(default=None, exclude=True, repr=False)
+
+
+def enumerate_to(
+    edges: Any,
+    config: Config,
+    run_path: Path,
+    on_progress: Callable[[Any], None] | None = None,
+    engine: str | None = None,
+    backend: Backend = ARROW,
+    journal: Journal | None = None,
+) -> EnumerationFacts:
+    """Enumerate, and write every table of the run into its staging path.
+
+    Parameters
+    ----------
+    edges
+        Of the backend's own kind: `EdgeData` for those in host memory.
+    config : Config
+    run_path : Path
+        `Staging.path`: an empty directory.
+    on_progress : callable, optional
+        Called after every block, with what `Publication.progress` gives.
+    engine : str, optional
+        What `config.execution.engine` came to, where that has been decided already. Where it is ``auto``, another
+        engine may still take over, as in `mbe_stage.enumerate_into`; the facts say which ran.
+    backend : Backend, optional
+        Where the tables live: in host memory by default.
+    journal : Journal, optional
+        Where finished tasks are booked now and then (`output.checkpoint_seconds`); those that are booked there already
+        are not searched again, and `run_path` holds their files.
+
+    Raises
+    ------
+    InputError
+        A `containing` key is not in the graph.
+    EngineUnavailable, MemoryBudgetExceeded
+        As `mbe_stage.enumerate_into`.
+    PublishError
+        The tables cannot be written.
+    """
+
+    def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
+        full = output_limit(config, run_path, journal)
+        with grace_at_sigterm(0.0 if journal is None else config.execution.grace_seconds) as grace:
+            course = Course(
+                checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
+                n_before=0 if journal is None else journal.n_found,
+                ended=lambda: grace.ended() or full(),
+                share=full.share,
+                patience=grace.patience,
+                # Of numbers what was found by then may be of some only.
+                memory_is_a_limit=publication_of(config.problem).numbers is None,
+            )
+            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
+            if facts.truncated is None:
+                # All is found: it is published.
+                grace.is_asked = False
+            return facts
+
+    return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
+
+
+def collect_to(
+    edges: Any,
+    config: Config,
+    run_path: Path,
+    find: Callable[[Sink, Any, Any, Execution], StreamFacts],
+    backend: Backend = ARROW,
+    step: str = "enumerate",
+    on_progress: Callable[[Any], None] | None = None,
+    journal: Journal | None = None,
+) -> EnumerationFacts:
+    """As `enumerate_to`, of results that come from anywhere.
+
+    Parameters
+    ----------
+    edges, config, run_path, backend
+        As for `enumerate_to`.
+    find : callable
+        Takes a sink, the graph, the problem's query and what it may take of the machine; hands every result to the sink
+        and says what it did.
+    step : str
+        What its time is called in `EnumerationFacts.seconds`.
+    on_progress : callable, optional
+        Told of what derived outputs search themselves (`Collecting.on_progress`).
+    journal : Journal, optional
+        As for `enumerate_to`.
+    """
+    clock, publication = Clock(), publication_of(config.problem)
+    # Those of an attempt before this one count no more: what a journal has kept of them is here by now.
+    forget_stored(run_path)
+    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    clock.lap("graph")
+    collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress, journal=journal)
+    with ExitStack() as ends:
+        # Left last: the collector hands them what waits when it is left.
+        derived = tuple(ends.enter_context(each) for each in derived_collectors(collecting))
+        collector = publication.collector(replace(collecting, derived=derived))
+        with collector:
+            # In the order in which they begin.
+            clock.seconds |= {step: spent for step, spent in collector.seconds.items() if spent}
+            with backend.budget(config.execution.to_execution(), collector.shares) as execution:
+                facts = find(collector, graph, query, execution)
+        clock.lap(step)
+        # What the engine waited for is no time of its own.
+        clock.seconds[step] -= facts.compile_seconds + sum(collector.seconds.values())
+        clock.seconds |= {**facts.prepared, **collector.seconds}
+        collected = collector.finish()
+        counts_of_derived = {each.name: each.finish() for each in derived}
+    clock.lap("tables")
+    of_derived = {step: spent for each in derived for step, spent in each.seconds.items()}
+    clock.seconds["tables"] -= sum(of_derived.values())
+    clock.seconds |= of_derived
+    return EnumerationFacts(
+        counts=dict(collected.counts),
+        content_fingerprint=collected.content_fingerprint,
+        seen=collected.seen,
+        derived=counts_of_derived,
+        truncated=facts.truncated,
+        engine=backend.engine_name(facts.engine),
+        device=facts.device,
+        seconds=clock.seconds,
+        peak_memory_bytes=peak_memory_bytes(),
+        peak_device_memory_bytes=backend.peak_device_memory_bytes(),
+        ranks=ranks_of(facts),
+        versions=backend.versions(),
+        warnings=(*facts.warnings, *([told] if journal is not None and (told := journal.told()) else ())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What `count` did; `told` is None where the number of results says all."""
+
+    facts: StreamFacts
+    graph: SearchedGraph
+    told: Told | None = None
+
+
+def count(
+    edges: Any,
+    config: Config,
+    on_progress: Callable[[Any], None] | None = None,
+    engine: str | None = None,
+    backend: Backend = ARROW,
+) -> Counted:
+    """Enumerate, and store nothing; parameters and errors are those of `enumerate_to`."""
+    publication = publication_of(config.problem)
+    numbers = publication.numbers
+    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    sink = publication.count_sink() if numbers is None else numbers.sink(query)
+    with backend.budget(config.execution.to_execution()) as execution:
+        facts = _streamed(config, sink, graph, query, execution, engine, on_progress)
+    facts = replace(facts, engine=backend.engine_name(facts.engine))
+    told = None if numbers is None else numbers.told(sink, config, graph, facts.truncated)
+    return Counted(facts, searched_graph(config, edges.facts, graph), told)
+
+
+def _streamed(
+    config: Config,
+    sink: Sink,
+    graph: Any,
+    query: Any,
+    execution: Execution,
+    engine: str | None,
+    on_progress: Callable[[Any], None] | None,
+    journal: Journal | None = None,
+    course: Course | None = None,
+) -> StreamFacts:
+    """Let the configuration's problem be searched, into a sink.
+
+    Parameters
+    ----------
+    config : Config
+    sink : Sink
+        Of the problem.
+    graph, query
+        Of the problem.
+    execution : Execution
+    engine : str or None
+        In the place of the configuration's.
+    on_progress : callable or None
+        Takes what the publication makes of a `Progress`.
+    journal : Journal, optional
+        What is booked there is not searched again.
+    course : Course, optional
+    """
+    told = publication_of(config.problem).progress
+    n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
+
+    def note(progress: Progress) -> None:
+        if on_progress is not None:
+            work_done = work_before + (1.0 - work_before) * progress.work_done
+            on_progress(told(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
+
+    chosen = engine or config.execution.engine
+    if config.execution.runner != "local":
+        # The input is read: a cluster may take a while to be there.
+        note(Progress(0, 0.0, 0.0, ""))
+    with opened_runner(config.execution, config.problem, chosen) as runner:
+        return stream(
+            problem_named(config.problem),
+            sink,
+            graph,
+            query,
+            replace(execution, runner=runner),
+            chosen,
+            None if on_progress is None else Listener(note, wants_outlook(on_progress)),
+            chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
+            tasks=None if journal is None else journal.remaining(),
+            course=course or Course(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of a run with the backend and the engine that were chosen for it.
+
+    The edges are of the backend's own kind, and go only to steps of the same.
+    """
+
+    backend: Backend
+    engine: str
+
+    def ingest(self, config: InputConfig, source: object | None = None) -> Any:
+        """As `pipeline.execution.ingest.ingest`."""
+        return ingest(config, source, self.backend)
+
+    def enumerate_to(
+        self,
+        edges: Any,
+        config: Config,
+        run_path: Path,
+        on_progress: Callable[[Any], None] | None = None,
+        journal: Journal | None = None,
+    ) -> EnumerationFacts:
+        """As the function."""
+        return enumerate_to(edges, config, run_path, on_progress, self.engine, self.backend, journal)
+
+    def count(self, edges: Any, config: Config, on_progress: Callable[[Any], None] | None = None) -> Counted:
+        """As the function; the facts name the tier, or the engine that took its place."""
+        return count(edges, config, on_progress, self.engine, self.backend)
+
+    def save_edges(self, edges: Any, directory: Path) -> None:
+        """Keep the edges as files between the steps of a flow."""
+        self.backend.save_edges(edges, directory)
+
+    def load_edges(self, directory: Path) -> Any:
+        """The edges that `save_edges` kept."""
+        return self.backend.load_edges(directory)
+
+    def peak_device_memory_bytes(self) -> int | None:
+        """Most device memory that was allocated at once so far; None where it is not followed."""
+        return self.backend.peak_device_memory_bytes()
+
+
+def finish(
+    run_path: Path,
+    input_facts: InputFacts,
+    config: Config,
+    facts: EnumerationFacts,
+    seconds: Mapping[str, float] | None = None,
+    store: Store | None = None,
+) -> Manifest:
+    """Write the report, the checksums and, last, the manifest; afterwards the run can be published.
+
+    Parameters
+    ----------
+    run_path : Path
+        Where `enumerate_to` wrote; its name is the run id until `Staging.publish` gives the final one.
+    input_facts : InputFacts
+    config : Config
+    facts : EnumerationFacts
+    seconds : mapping, optional
+        Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
+    store : Store, optional
+        Where the run will be published, and where the run is that it is compared with; without it nothing is compared.
+
+    Raises
+    ------
+    PublishError
+        The files cannot be written.
+    """
+    clock = Clock()
+    # The tables are complete: they go to the disk while they are summed up.
+    with as_publish_errors(run_path):
+        completed = _completed(run_path, config, input_facts, facts, store if config.output.compare else None)
+        clock.lap("tables")
+        clock.seconds = _without(clock.seconds, "tables", summed(*(each.prepared for each in completed.values())))
+    with as_publish_errors(run_path), synced_beside(run_path):
+        files = with_stored(run_path, file_entries(run_path, booked_entries(run_path)))
+        clock.lap("checksums")
+        manifest = Manifest(
+            run_id=run_path.name,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            config=config,
+            config_fingerprint=config_fingerprint(config),
+            input=input_facts,
+            content_fingerprint=facts.content_fingerprint,
+            versions=software_versions() | facts.versions,
+            engine=facts.engine,
+            device=facts.device,
+            counts=facts.counts,
+            derived=facts.derived,
+            derived_inputs={name: dict(each.inputs) for name, each in completed.items() if each.inputs},
+            derived_comparison={
+                name: each.comparison for name, each in completed.items() if each.comparison is not None
+            },
+            seconds=_with_total(summed(seconds or {}, facts.seconds, clock.seconds)),
+            peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
+            peak_device_memory_bytes=facts.peak_device_memory_bytes,
+            ranks=facts.ranks,
+            truncated=facts.truncated,
+            made_of=facts.made_of,
+            warnings=(
+                *input_facts.warnings,
+                *facts.warnings,
+                *(text for each in completed.values() for text in each.warnings),
+            ),
+            files=files,
+        )
+        if store is not None and config.output.compare:
+            manifest = _with_comparison(store, run_path, manifest)
+        if config.output.report:
+            manifest = _with_report(run_path, manifest, facts.seen)
+        write_manifest(run_path, manifest)
+    return manifest
+
+
+def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Path | None:
+    """The latest run, if a new one would publish the same: the same edges and other files, and the same question.
+
+    A run that time or memory cut short does not count (another attempt may get further), nor does one that has lost
+    files since.
+    """
+    latest = store.latest()
+    if latest is None:
+        return None
+    try:
+        manifest = read_manifest(latest)
+    except PublishError as error:
+        log.warning("the latest run cannot be compared with: %s", error)
+        return None
+    if manifest.truncated is not None and _may_get_further(manifest):
+        return None
+    # Only then do the two fingerprints speak of the same thing.
+    if manifest.problem != config.problem:
+        return None
+    same_input = manifest.input.fingerprint == input_facts.fingerprint
+    same_input &= manifest.input.events_fingerprint == input_facts.events_fingerprint
+    same_config = manifest.config_fingerprint == config_fingerprint(config)
+    if not (same_input and same_config):
+        return None
+    beside = {
+        name: {key: facts.fingerprint for key, facts in inputs.items()}
+        for name, inputs in manifest.derived_inputs.items()
+    }
+    return latest if beside == inputs_of(config) and lost_file(latest, manifest, store) is None else None
+
+
+def _may_get_further(manifest: Manifest) -> bool:
+    """Whether another attempt at a run that was cut short may, with the same question."""
+    is_of_memory = (manifest.truncated or "").startswith(STOPPED_BY_MEMORY)
+    return is_of_memory or manifest.config.execution.time_limit_seconds is not None
+
+
+def _completed(
+    run_path: Path, config: Config, input_facts: InputFacts, facts: EnumerationFacts, store: Store | None
+) -> dict[str, Completed]:
+    """What derived outputs know once all tables are written, by their names."""
+    fingerprint = config_fingerprint(config)
+    return {
+        each.name: each.complete(
+            Completing(run_path, config, input_facts, fingerprint, facts.truncated, facts.derived[each.name], store)
+        )
+        for each in derived_of(config)
+        if each.complete is not None
+    }
+
+
+def _with_comparison(store: Store, run_path: Path, manifest: Manifest) -> Manifest:
+    compare = publication_of(manifest.problem).compare
+    if compare is None:
+        return manifest
+    clock = Clock()
+    comparison, prepared = compare(store, run_path, manifest)
+    clock.lap("compare")
+    spent = _without(clock.seconds, "compare", prepared)
+    return manifest.model_copy(
+        update={"comparison": comparison, "seconds": _with_total(summed(manifest.seconds, spent))}
+    )
+
+
+def _with_report(run_path: Path, manifest: Manifest, seen: Any) -> Manifest:
+    from mbe_stage.pipeline.report import write_report
+
+    clock = Clock()
+    report = write_report(run_path, manifest, manifest.config.output.top, seen)
+    clock.lap("report")
+    return manifest.model_copy(
+        update={
+            "files": (*manifest.files, file_entry(run_path, report)),
+            "seconds": _with_total({**manifest.seconds, **clock.seconds}),
+            "peak_memory_bytes": max(manifest.peak_memory_bytes, peak_memory_bytes()),
+        }
+    )
+
+
+def _without(seconds: Mapping[str, float], step: str, prepared: Mapping[str, float]) -> dict[str, float]:
+    """The seconds with what loading and compiling took of a step on its own."""
+    return {**seconds, step: max(0.0, seconds[step] - sum(prepared.values())), **prepared}
+
+
+def _with_total(seconds: Mapping[str, float]) -> dict[str, float]:
+    steps = {step: round(value, 6) for step, value in seconds.items() if step != "total"}
+    return {**steps, "total": round(sum(steps.values()), 6)}
+
+
+class Clock:
+    """Wall time step by step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        """The time since the last lap is that of the step."""
+        now = time.perf_counter()
+        self.seconds[step] = now - self._last
+        self._last = now

@@ -1,0 +1,172 @@
+"""Runs that were ended before they were complete: which can be gone on with, how far they are, and what they asked."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import ConfigError, PublishError
+from mbe_stage.pipeline.execution.journal import (
+    Header,
+    Journal,
+    Record,
+    begun_journal,
+    changes,
+    header_of,
+    read_journal,
+)
+from mbe_stage.pipeline.problems.installed import limit_of, publication_of
+from mbe_stage.pipeline.publish.locks import is_locked
+from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, as_publish_errors, written_at
+from mbe_stage.pipeline.stores.open_store import store_at
+from mbe_stage.pipeline.stores.protocol import Store
+
+__all__ = ["Unfinished", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that was begun, and has not ended or was ended.
+
+    Attributes
+    ----------
+    room : Path
+    header : Header or None
+        None where its journal cannot be read.
+    records : tuple of Record
+    is_running : bool
+        Somebody is writing it.
+    """
+
+    room: Path
+    header: Header | None
+    records: tuple[Record, ...]
+    is_running: bool
+
+    @property
+    def n_found(self) -> int:
+        """Results that are kept."""
+        return sum(record.n_found for record in self.records)
+
+    @property
+    def work_done(self) -> float:
+        """Share of the work, as the engine guessed it."""
+        return min(1.0, sum(record.work for record in self.records))
+
+
+def list_unfinished(directory: str | Path) -> list[Unfinished]:
+    """Every run of an output directory with something to go on with, the newest last."""
+    with closing(store_at(directory)) as store:
+        return [_read(room) for room in store.unfinished()]
+
+
+def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:
+    """The newest unfinished run of the same question that nobody is writing; None where there is none.
+
+    Parameters
+    ----------
+    store : Store
+    config : Config
+    begins_anew : callable, optional
+        Where all unfinished runs are of other questions or other software, they are left alone, and this is told what
+        has changed since the newest; by default that is refused.
+
+    Raises
+    ------
+    ConfigError
+        Runs of the problem cannot be gone on with.
+    PublishError
+        There are unfinished runs, and none is of this question and this software: the message says what has changed.
+    """
+    if begins_anew is None and not publication_of(config.problem).is_resumable:
+        raise ConfigError(
+            f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; leave --resume out"
+        )
+    free = [each for each in map(_read, store.unfinished()) if not each.is_running and each.header is not None]
+    # What is older is removed when this run begins, unless it is this one.
+    oldest = time.time() - config.output.keep_unfinished_days * 86_400
+    differing: list[str] = []
+    for each in reversed(free):
+        assert each.header is not None
+        # The edges are not read yet.
+        changed = changes(each.header, header_of(config, each.header.source, each.header.input))
+        if not changed:
+            return each.room
+        if written_at(each.room) <= oldest:
+            continue
+        differing = differing or [f"{each.room}: cannot be resumed: {'; '.join(changed)}"]
+    if begins_anew is not None:
+        for reason in differing:
+            begins_anew(reason)
+        return None
+    if differing:
+        raise PublishError(f"{differing[0]}; begin anew, without --resume, or remove it: mbe clean {store.address}")
+    log.warning("%s: no run to resume; this one begins anew", store.address)
+    return None
+
+
+def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str | None:
+    """What has changed since a run was begun; None where it can be gone on with."""
+    try:
+        begun, records = read_journal(room)
+    except PublishError as error:
+        return str(error)
+    changed = "; ".join(changes(begun, _header(config, input_facts)))
+    return changed or _beyond_limit(config, sum(record.n_found for record in records))
+
+
+def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
+    """The journal of a run: to go on with where it was begun; None where nothing is to be kept.
+
+    Raises
+    ------
+    PublishError
+        It was begun with other edges, another question or other software; or it cannot be written.
+    """
+    room, header = run_path.parent, _header(config, input_facts)
+    if (room / JOURNAL_NAME).exists():
+        with as_publish_errors(room):
+            journal = begun_journal(room, header)
+        if (reason := _beyond_limit(config, journal.n_found)) is not None:
+            raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or none")
+        log.info("resumed: %s results are there already", f"{journal.n_found:,}")
+        return journal
+    if config.output.checkpoint_seconds is None:
+        return None
+    if not publication_of(config.problem).is_resumable:
+        return None
+    with as_publish_errors(room):
+        return begun_journal(room, header)
+
+
+def _beyond_limit(config: Config, n_kept: int) -> str | None:
+    """Why a run with so many results cannot be gone on with under the limit of their number; None where it can."""
+    limit = limit_of(config.problem)
+    most = None if limit is None else getattr(config.execution, limit)
+    if most is None or n_kept <= most:
+        return None
+    return f"{n_kept:,} results are there already, and {setting(f'execution.{limit}')} is {most}"
+
+
+def _header(config: Config, input_facts: InputFacts) -> Header:
+    edges = f"{input_facts.fingerprint} {input_facts.events_fingerprint}"
+    return header_of(config, input_facts.source, edges)
+
+
+def _read(room: Path) -> Unfinished:
+    is_running = is_locked(room / ".lock")
+    try:
+        header, records = read_journal(room)
+    except PublishError as error:
+        log.warning("%s", error)
+        return Unfinished(room, None, (), is_running)
+    return Unfinished(room, header, tuple(records), is_running)

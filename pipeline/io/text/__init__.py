@@ -1,0 +1,1 @@
+"""Readers of text files: delimiters, headers, and the formats made of lines."""

@@ -1,0 +1,243 @@
+"""Biadjacency matrices: a row is a left vertex, a column a right vertex, and a cell says whether they are joined.
+
+Cells hold 0 and 1, true and false, yes and no, ``x`` and nothing, or numbers: those that are not 0 are edges
+with that weight. The first column holds the rows' names where it is no such column, or has no name; `left` says
+otherwise: a column by name or position, or ``row`` for row numbers. Columns are named by the header. Numbers of rows
+and columns count from 1 in a text and from 0 in memory, as in Matrix Market and NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io import compression
+from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_several, shortened
+from mbe_stage.pipeline.io.text.delimited import read_columns
+from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, joined, names_column
+from mbe_stage.pipeline.io.text.faults import find_fault
+from mbe_stage.pipeline.io.text.layout import EMPTY, FLAGS
+
+__all__ = ["matrix_of_table", "read"]
+
+_ROWS = "row"
+
+
+def read(path: Path, config: InputConfig) -> RawEdges:
+    """Read a matrix from delimited text or from Parquet."""
+    with compression.open_bytes(path) as stream:
+        is_parquet = stream.peek(4)[:4] == b"PAR1"
+    if is_parquet:
+        from pyarrow import parquet as pq
+
+        from mbe_stage.pipeline.io.parquet import unreadable
+
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowException, OSError) as error:
+            lack_of_memory.pass_on(error)
+            raise unreadable(path, error) from None
+        return matrix_of_table(table.column_names, table.columns, config, str(path), first=1, has_names=True)
+    dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
+    if dialect.is_ragged:
+        find_fault(path, config, dialect)
+    if config.header is None and not dialect.has_header:
+        _ask_for_header(path, dialect)
+    columns = read_columns(path, config, dialect, list(range(dialect.n_columns)))
+    names = dialect.names
+    return matrix_of_table(
+        names, columns, config, str(path), first=1, has_names=dialect.has_header, dialect=dialect.text
+    )
+
+
+def matrix_of_table(
+    names: Sequence[str],
+    columns: Sequence[Any],
+    config: InputConfig,
+    source: str,
+    *,
+    first: int,
+    has_names: bool,
+    format_name: str = "biadjacency",
+    dialect: str = "",
+) -> RawEdges:
+    """The edges of a table whose columns are right vertices.
+
+    Parameters
+    ----------
+    names : sequence of str
+    columns : sequence of pa.Array or pa.ChunkedArray
+        Booleans, numbers or text.
+    first : int
+        The number of the first row and column, where they have no names.
+    has_names : bool
+        Whether the table names its columns.
+
+    Raises
+    ------
+    InputError
+        A cell says neither yes nor no, names repeat, or nothing tells whether the first column holds names.
+    """
+    refuse_several(config, source, "a matrix, whose columns are the right vertices")
+    key = _key_column(names, columns, config, source, has_names=has_names)
+    body = [i for i in range(len(names)) if i != key]
+    keys = pa.array(range(first, len(columns[0]) + first)) if key is None else _plain(columns[key])
+    right: list[Any] = [names[i] for i in body] if has_names else list(range(first, len(body) + first))
+    if len(set(right)) < len(right):
+        twice = next(name for name in right if right.count(name) > 1)
+        raise InputError.at(
+            source,
+            found=f"{right.count(twice)} columns named {twice!r}",
+            expected="distinct names",
+            remedy="rename one",
+        )
+    if pc.count_distinct(keys, mode="all").as_py() < len(keys):
+        raise InputError.at(
+            source,
+            column=names[key or 0],
+            found="names of rows that repeat",
+            expected="one row a left vertex",
+            remedy=f"set {setting('input.left')} to {_ROWS} for row numbers",
+            settings=[{"input.format": "biadjacency", "input.left": _ROWS}],
+        )
+    rows, of_column, weights = _edges(names, columns, body, source)
+    wanted = {"left": keys.take(pa.array(rows)), "right": pa.array(right).take(pa.array(of_column))}
+    if config.weight is not None:
+        wanted["weight"] = pa.array(weights)
+    return RawEdges(
+        table=pa.table(wanted),
+        source=source,
+        format=format_name,
+        names={"left": "row" if key is None else names[key], "right": "column", "weight": "value"},
+        locate=lambda row: Place(f"{source}, row {rows[row] + 1}, column {names[body[of_column[row]]]!r}"),
+        keys="inferred",
+        dialect=f"{dialect}{', ' if dialect else ''}rows named by {'number' if key is None else repr(names[key])}",
+        n_columns=None,
+    )
+
+
+def _ask_for_header(path: Path, dialect: Dialect) -> None:
+    """Ask where the first row may name columns by numbers, as tables made by pandas do.
+
+    Raises
+    ------
+    InputError
+    """
+    (corner, *cells), *below = [[cell.strip().lower() for cell in row] for row in dialect.rows]
+    numbers = [number for number in map(_as_number, cells) if number is not None]
+    if not below or len(cells) < 2 or not all(cells) or len(numbers) < len(cells) or len(set(cells)) < len(cells):
+        return
+    has_corner = not corner or (_as_number(corner) is None and names_column(corner, [row[0] for row in below]))
+    others = {cell for row in below for cell in row[1:]}
+    if has_corner or not (set(cells) <= FLAGS or (others - FLAGS and numbers != sorted(numbers))):
+        raise InputError.at(
+            path,
+            line=dialect.n_skipped + 1,
+            found=f"{shortened(joined(dialect.rows[0]))}, which may be a header or a row of the matrix",
+            expected="to be told which",
+            remedy=f"say which with {switch('input.header')}",
+            settings=[{"input.format": "biadjacency", "input.header": each} for each in (True, False)],
+        )
+
+
+def _plain(column: Any) -> Any:
+    return as_plain(column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]))
+
+
+def _key_column(
+    names: Sequence[str], columns: Sequence[Any], config: InputConfig, source: str, *, has_names: bool
+) -> int | None:
+    """The column with the names of the rows; None where rows are numbered."""
+    if config.left == _ROWS and _ROWS not in names:
+        return None
+    if config.left != 0:
+        if config.left in names:
+            return list(names).index(str(config.left))
+        if str(config.left).isdecimal() and int(config.left) < len(names):
+            return int(config.left)
+        raise InputError.at(
+            source,
+            found=f"no column {config.left!r} for {setting('input.left')}",
+            expected=f"the column with the names of the rows, or {_ROWS}",
+            remedy=f"set {setting('input.left')} to the name or position of that column",
+        )
+    values = {str(value).strip().lower() for value in _plain(columns[0]).to_pylist()}
+    if has_names and not names[0]:
+        return 0
+    if any(_as_number(value) is None for value in values):
+        return 0
+    is_value = not has_names or len(values) < len(columns[0]) or (values <= FLAGS and not values <= {"0", "1"})
+    if is_value:
+        return None
+    raise InputError.at(
+        source,
+        column=names[0],
+        found="numbers, which may be names of rows or values",
+        expected="to be told which",
+        remedy=f"set {setting('input.left')} to '0' for names, or to {_ROWS} for values",
+        settings=[
+            {"input.format": "biadjacency", "input.left": "0"},
+            {"input.format": "biadjacency", "input.left": _ROWS},
+        ],
+    )
+
+
+def _edges(
+    names: Sequence[str], columns: Sequence[Any], body: list[int], source: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row and column of each edge, from 0, and its weight."""
+    rows, of_column, weights = [], [], []
+    for n, i in enumerate(body):
+        values = _values(_plain(columns[i]), names[i], source)
+        present = np.flatnonzero(values)
+        rows.append(present)
+        of_column.append(np.full(len(present), n))
+        weights.append(values[present])
+    order = np.argsort(np.concatenate(rows), kind="stable")
+    return tuple(np.concatenate(parts)[order] for parts in (rows, of_column, weights))  # type: ignore[return-value]
+
+
+def _values(column: Any, name: str, source: str) -> np.ndarray:
+    """The numbers of a column; 0 where there is no edge."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        try:
+            return np.nan_to_num(column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False))
+        except pa.ArrowException:
+            pass
+    coded = column.cast(pa.string()).dictionary_encode()
+    texts = [str(text).strip().lower() for text in coded.dictionary.to_pylist()]
+    numbers = np.array([_as_number(text) for text in texts] + [0.0], object)
+    codes = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    wrong = [i for i, number in enumerate(numbers) if number is None]
+    if wrong:
+        row = int(np.flatnonzero(np.isin(codes, wrong))[0])
+        raise InputError.at(
+            f"{source}, row {row + 1}",
+            column=name,
+            found=f"the cell {shortened(coded.dictionary[codes[row]].as_py())}",
+            expected="0 or 1, true or false, yes or no, x or nothing, or a number",
+            remedy=f"correct it, or name the columns of the edges with {setting('input.left')} and "
+            f"{setting('input.right')}",
+        )
+    return numbers[codes].astype(np.float64)
+
+
+def _as_number(text: str) -> float | None:
+    if text in EMPTY:
+        return 0.0
+    if text in FLAGS:
+        return 1.0
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,182 @@
+"""The text of a file as UTF-8 lines; skipped lines and comments come as blank lines, so that line numbers stay."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.compression import open_konect
+from mbe_stage.pipeline.io.text.whitespace import IteratorStream
+
+__all__ = ["Sample", "encoding_of", "lines_of", "not_in_encoding", "open_text", "read_sample"]
+
+_BLOCK_BYTES = 4 << 20
+_SAMPLE_BYTES = 64 << 10
+_LONGEST_SAMPLE = 64 << 20
+_LINE_END = re.compile("\r\n|\n|\r")
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What begins with ASCII text has a zero in every other byte.
+_UNMARKED = (("utf-16-le", rb"(?:[\t\n\r -~]\0){8}"), ("utf-16-be", rb"(?:\0[\t\n\r -~]){8}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The beginning of a text.
+
+    Attributes
+    ----------
+    text : str
+        At least two lines, where there are two.
+    whole : bool
+        Whether that is all of it; otherwise the last line may be cut off.
+    """
+
+    text: str
+    whole: bool
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines, without one that may be cut off."""
+        lines = lines_of(self.text)
+        return lines if self.whole or len(lines) < 2 else lines[:-1]
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines as editors count them; unlike `str.splitlines`, only CR and LF end one."""
+    lines = _LINE_END.split(text)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def read_sample(path: Path, config: InputConfig) -> Sample:
+    """Read the beginning of a text, as `open_text` gives it.
+
+    Raises
+    ------
+    InputError
+        As `open_text`.
+    """
+    with open_text(path, config) as stream:
+        head = stream.read(_SAMPLE_BYTES)
+        while head.count(b"\n") < 2 and len(head) < _LONGEST_SAMPLE and (more := stream.read(len(head) or 1)):
+            head += more
+        return Sample(head.decode(errors="replace"), whole=not stream.read(1))
+
+
+def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedReader:
+    """Open a text as UTF-8 without a byte order mark; of an archive its member ``out.*``.
+
+    Parameters
+    ----------
+    path : Path
+    config : InputConfig
+        `encoding`, `skip_lines` and `comment` are applied: lines to leave out come as blank lines.
+    blank : int
+        Lines at the start that come as blank lines whatever `skip_lines` is.
+
+    Raises
+    ------
+    InputError
+        The encoding is unknown; while reading, bytes are not in that encoding.
+    """
+    stream = open_konect(path)
+    start = stream.peek(_BLOCK_BYTES)
+    encoding = encoding_of(path, start, config)
+    n_blank = max(blank, config.skip_lines or 0)
+    comment = (config.comment or "").encode()
+    is_old_mac = encoding == "utf-8" and b"\r" in start[:-1] and b"\n" not in start
+    if encoding == "utf-8" and not (n_blank or comment or is_old_mac):
+        return stream
+    chunks = _decoded(stream, path, encoding)
+    if is_old_mac:
+        chunks = (chunk.replace(b"\r", b"\n") for chunk in chunks)
+    if n_blank:
+        chunks = _without_first(chunks, n_blank)
+    if comment:
+        pattern = re.compile(rb"(?m)^[ \t]*" + re.escape(comment) + rb"[^\r\n]*")
+        chunks = (pattern.sub(b"", block) if comment in block else block for block in _whole_lines(chunks))
+    return io.BufferedReader(IteratorStream(chunks), _BLOCK_BYTES)
+
+
+def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
+    """The encoding of a text: as configured, or as its byte order mark says, or UTF-8."""
+    marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
+    if config.encoding is None:
+        return marked or next((name for name, start in _UNMARKED if re.match(start, head)), "utf-8")
+    try:
+        name = codecs.lookup(config.encoding).name
+        "".encode(name).decode(name)
+    except (LookupError, ValueError):
+        raise InputError.at(
+            path,
+            found=f"{setting('input.encoding')} {config.encoding!r}, which is no encoding of text",
+            expected="one such as utf-8, cp1252, latin-1 or utf-16",
+            remedy=f"correct {setting('input.encoding')}",
+        ) from None
+    return "utf-8-sig" if name == "utf-8" and marked == "utf-8-sig" else name
+
+
+def not_in_encoding(path: object, line: int | None, text: str) -> InputError:
+    """The refusal of bytes that are not UTF-8, with encodings to try."""
+    return InputError.at(
+        path,
+        line=line,
+        found=f"bytes that are not UTF-8{text}",
+        expected="UTF-8 text",
+        remedy=f"convert the file to UTF-8, or set {setting('input.encoding')}, for example to cp1252",
+        settings=[{"input.encoding": name} for name in ("cp1252", "latin-1")],
+    )
+
+
+def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[bytes]:
+    with stream:
+        if encoding == "utf-8-sig":
+            stream.read(len(codecs.BOM_UTF8))
+        if encoding.startswith("utf-8"):
+            # Taken as it is: the parser names a line that is not UTF-8.
+            yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
+            return
+        decoder = codecs.getincrementaldecoder(encoding)()
+        try:
+            while chunk := stream.read(_BLOCK_BYTES):
+                yield decoder.decode(chunk).encode()
+            yield decoder.decode(b"", final=True).encode()
+        except UnicodeError as error:
+            raise InputError.at(
+                path,
+                found=f"bytes that are not {encoding} ({error})",
+                expected=f"text in {encoding}",
+                remedy=f"set {setting('input.encoding')} to another encoding",
+            ) from None
+
+
+def _without_first(chunks: Iterator[bytes], n: int) -> Iterator[bytes]:
+    """The same text, its first `n` lines blank."""
+    for chunk in chunks:
+        ends = [match.end() for match, _ in zip(re.finditer(b"\n", chunk), range(n), strict=False)] if n else []
+        n -= len(ends)
+        rest = chunk[ends[-1] if ends else 0 :] if not n else b""
+        yield b"\n" * len(ends) + rest
+
+
+def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        block, line_feed, rest_of_chunk = (rest + chunk).rpartition(b"\n")
+        rest = rest_of_chunk
+        if line_feed:
+            yield block + line_feed
+    if rest:
+        yield rest

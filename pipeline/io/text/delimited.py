@@ -1,0 +1,250 @@
+"""CSV, TSV and every other text with a delimiter between fields, read by pyarrow.
+
+An empty field is a null, ``NA`` and ``null`` are keys like any other. Fields may be quoted with ``"`` and then hold the
+delimiter, doubled quotes and line breaks. Blanks that only pad fields are removed (`pipeline.io.text.delimited`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from mbe_stage.pipeline.backends.backend import is_key
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.raw import Choose, RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.text.arrow_csv import read_csv
+from mbe_stage.pipeline.io.text.counts import refuse_count_line
+from mbe_stage.pipeline.io.text.decoding import open_text
+from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, find_dialect, rows_of
+from mbe_stage.pipeline.io.text.faults import find_fault, place_of_row
+from mbe_stage.pipeline.io.text.layout import refuse_other_layout
+from mbe_stage.pipeline.io.text.whitespace import IteratorStream, line_blocks, one_blank
+
+__all__ = ["read", "read_columns", "without_padding"]
+
+
+def without_padding(raw: RawEdges, config: InputConfig) -> RawEdges:
+    """The same rows without blanks that pad their fields.
+
+    Blanks are padding where every value of the column begins or ends with one, where all values are equally wide, and
+    around weights and times.
+
+    Raises
+    ------
+    InputError
+        Keys differ only in blanks around them, and nothing says whether they are one key.
+    """
+    if config.trim is False:
+        return raw
+    columns = {role: _unpadded(raw, role, raw.table.column(role), config) for role in raw.table.column_names}
+    return replace(raw, table=pa.table(columns))
+
+
+def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputConfig) -> pa.ChunkedArray:
+    try:
+        trimmed = pc.utf8_trim(values, " \t")
+    except pa.ArrowInvalid:
+        # No UTF-8: the check of the keys names the row.
+        return values
+    is_padded = pc.not_equal(trimmed, values)
+    if not pc.any(is_padded).as_py():
+        return values
+    # What is blank altogether is no value.
+    trimmed = pc.if_else(pc.equal(trimmed, ""), None, trimmed)
+    if config.trim or not is_key(role):
+        return trimmed
+    if pc.count_distinct(trimmed).as_py() == pc.count_distinct(values).as_py():
+        return trimmed if _aligns(values) else values
+    row = int(pc.index(is_padded, True).as_py())
+    place = raw.locate(row)
+    raise InputError.at(
+        place.where,
+        column=raw.names[role],
+        found=f"the key {values[row].as_py()!r}, which differs from others only in blanks around it",
+        expected="to be told whether these are one key",
+        remedy=f"say with {switch('input.trim')} whether to remove blanks around keys",
+        settings=[{"input.trim": True}, {"input.trim": False}],
+    )
+
+
+def _aligns(values: pa.ChunkedArray) -> bool:
+    """Whether all values are equally wide, or all have a blank on one side."""
+    widths = pc.min_max(pc.utf8_length(values)).as_py()
+    return widths["min"] == widths["max"] or any(
+        pc.all(affix(values, " ")).as_py() for affix in (pc.starts_with, pc.ends_with)
+    )
+
+
+_BLOCK_BYTES = 8 << 20
+_UNIT_SEPARATOR = "\x1f"
+
+
+def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
+    """Read a delimited file; `choose` says which columns, by default those of edges, which are two at least."""
+    dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
+    if choose is None:
+        if dialect.is_ragged:
+            find_fault(path, config, dialect)
+        chosen = choose_columns(dialect.names, config, str(path))
+        refuse_other_layout(path, config, dialect)
+    else:
+        chosen = choose(dialect.names, str(path))
+    meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
+    columns = read_columns(path, config, dialect, list(chosen.values()))
+    raw = RawEdges(
+        table=pa.table(dict(zip(chosen, columns, strict=True))),
+        source=str(path),
+        format="csv",
+        names={role: dialect.names[position] for role, position in chosen.items()},
+        locate=lambda row: place_of_row(path, config, dialect, row),
+        keys="inferred",
+        input_columns=meant,
+        dialect=dialect.text,
+        n_columns=dialect.n_columns,
+        header=tuple(dialect.names) if dialect.has_header else (),
+    )
+    if choose is None and dialect.has_header:
+        _refuse_header_again(raw)
+    if choose is None and (not dialect.has_header or dialect.is_named_by_comment):
+        refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
+    return without_padding(raw, config) if dialect.may_pad or config.trim else raw
+
+
+def _refuse_header_again(raw: RawEdges) -> None:
+    """Refuse a header among the rows, as files have it that were put one behind the other."""
+    again = reduce(pc.and_, [pc.equal(raw.table.column(role), name) for role, name in raw.names.items()])
+    row = pc.index(again, True).as_py()
+    if row >= 0:
+        raise raw.refusal(
+            row,
+            "left" if "left" in raw.names else next(iter(raw.names)),
+            found="the header again",
+            expected="one header, on the first line",
+            remedy="remove the line; of several files give all, or a pattern, rather than one behind the other",
+        )
+
+
+def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:
+    """Read columns by position, as strings.
+
+    Raises
+    ------
+    InputError
+        A row has another number of fields, a quote is not closed, or bytes are not UTF-8; the message names the line.
+    """
+    if dialect.pads_quotes:
+        return _read_slowly(path, config, dialect, wanted)
+    # Names of our own making: those in the file may repeat.
+    names = [str(i) for i in range(dialect.n_columns)]
+    distinct = [names[position] for position in dict.fromkeys(wanted)]
+    delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
+    stream = open_text(path, config, blank=dialect.n_skipped)
+    counted = _Counted(_separated(stream, dialect.delimiter, path) if delimiter else stream)
+    try:
+        table = read_csv(
+            counted,
+            read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
+            parse_options=csv.ParseOptions(
+                delimiter=delimiter or dialect.delimiter,
+                quote_char=False if delimiter else '"',
+                newlines_in_values=not delimiter,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(distinct, pa.string()),
+                include_columns=distinct,
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowException as error:
+        lack_of_memory.pass_on(error)
+        find_fault(path, config, dialect)
+        raise _unreadable(path, error) from None
+    finally:
+        counted.close()
+        stream.close()
+    # pyarrow takes an unclosed quote for a field that spans the lines that follow. Swallowed lines show in the numbers;
+    # then the file is read again, strictly.
+    if counted.n_quotes % 2 or (counted.n_quotes and counted.n_lines != table.num_rows + dialect.n_skipped):
+        find_fault(path, config, dialect)
+    return [table.column(names[position]) for position in wanted]
+
+
+def _read_slowly(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:
+    find_fault(path, config, dialect)
+    columns: list[list[str | None]] = [[] for _ in wanted]
+    for _, row in rows_of(path, config, dialect):
+        for column, position in zip(columns, wanted, strict=True):
+            column.append(row[position] or None)
+    return [pa.chunked_array([pa.array(column, pa.string())]) for column in columns]
+
+
+def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
+    """The same lines with one character between fields."""
+
+    def blocks() -> Iterator[bytes]:
+        for block in line_blocks(stream, str(path)):
+            if delimiter == WHITESPACE:
+                yield one_blank(block)
+                continue
+            if _UNIT_SEPARATOR.encode() in block:
+                raise InputError.at(
+                    path,
+                    found=f"the control character {_UNIT_SEPARATOR!r}",
+                    expected=f"text between {delimiter!r}",
+                    remedy="remove it from the file",
+                )
+            yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
+
+    return io.BufferedReader(IteratorStream(blocks()), _BLOCK_BYTES)
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts the lines and the quotes that pass."""
+
+    def __init__(self, inner: io.BufferedReader) -> None:
+        self._inner = inner
+        self._last = b"\n"
+        self.n_quotes = 0
+        self._n_feeds = 0
+
+    @property
+    def n_lines(self) -> int:
+        """Lines so far, the last counted whether or not it is ended."""
+        return self._n_feeds + (self._last != b"\n")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        if data:
+            self.n_quotes += data.count(b'"')
+            self._n_feeds += data.count(b"\n")
+            self._last = data[-1:]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+
+def _unreadable(path: Path, error: pa.ArrowException) -> InputError:
+    cause = " ".join(str(error).split())
+    if "straddling" in cause:
+        cause = f"a row of more than {_BLOCK_BYTES >> 20} MiB"
+    return InputError.at(
+        path, found=f"unreadable text ({cause})", expected="delimited text", remedy=f"check {setting('input.format')}"
+    )

@@ -1,0 +1,462 @@
+"""How a delimited text is written: comment lines above it, the delimiter, and whether a first row names the columns.
+
+What is not certain is a question: an `InputError` whose settings are the answers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.raw import shortened
+from mbe_stage.pipeline.io.text.decoding import lines_of, open_text, read_sample
+
+__all__ = [
+    "DELIMITER_NAMES",
+    "MARKS",
+    "SEPARATOR_LINE",
+    "WHITESPACE",
+    "Dialect",
+    "agreeing",
+    "find_dialect",
+    "joined",
+    "names_column",
+    "names_rows",
+    "rows_of",
+    "separator_of",
+    "split_rows",
+    "uniform_delimiters",
+]
+
+WHITESPACE = "whitespace"
+DELIMITER_NAMES = {
+    "\t": "tab",
+    ",": "comma",
+    ";": "semicolon",
+    "|": "pipe",
+    "::": "::",
+    " ": "blank",
+    WHITESPACE: "blanks",
+}
+MARKS = ("\t", ",", ";", "|")
+"""Delimiters of one character that hardly stand within keys."""
+_SPELLED = {name: each for each, name in DELIMITER_NAMES.items()} | {"\\t": "\t", "space": " ", WHITESPACE: WHITESPACE}
+SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
+# Of the rows have one length where the file is a table with odd lines.
+_MOST_ROWS = 0.5
+_NUMBER = re.compile(r"\s*[+-]?\d")
+# A number or a day, whole.
+_VALUE = re.compile(r"\s*([+-]?\d+(\.\d*)?([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*)\s*")
+# Words that name columns and are hardly ever keys themselves.
+_HEADER_WORDS = frozenset(
+    {"left", "right", "source", "target", "src", "dst", "from", "to", "u", "v", "node", "nodes", "vertex", "id", "ids"}
+    | {"uid", "key", "keys", "name", "names", "user", "users", "item", "items", "weight", "timestamp", "time", "date"}
+    | {"customer", "account", "product", "merchant", "author", "paper", "title", "actor", "movie", "film", "group"}
+)
+# How files write that there is no value; above numbers, it says nothing.
+_NOTHING = frozenset({"", "-", "?", "na", "n/a", "nan", "nil", "none", "null", "\\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the file is written.
+
+    Attributes
+    ----------
+    delimiter : str
+        One character, ``::``, or ``whitespace`` for runs of blanks and tabs.
+    names : list of str
+        From the header, or ``column 0``, ``column 1``, ... where there is none.
+    n_skipped : int
+        Lines before the first data row: comments, header, blank lines.
+    has_header : bool
+    rows : list of list of str
+        The first data rows.
+    pads_quotes : bool
+        Whether blanks stand before opening quotes.
+    is_named_by_comment : bool
+        Whether the header is a comment line.
+    may_pad : bool
+        Whether blanks around fields may be padding: some stand outside quotes, or there are no quotes.
+    """
+
+    delimiter: str
+    names: list[str]
+    n_skipped: int
+    has_header: bool = False
+    rows: list[list[str]] = field(default_factory=list)
+    pads_quotes: bool = False
+    may_pad: bool = True
+    is_named_by_comment: bool = False
+
+    @property
+    def n_columns(self) -> int:
+        """Fields in a row."""
+        return len(self.names)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the first rows have different numbers of fields."""
+        return any(len(row) != self.n_columns for row in self.rows)
+
+    @property
+    def text(self) -> str:
+        """In words, such as ``comma, header``."""
+        name = DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
+        return f"{name}, {'header' if self.has_header else 'no header'}"
+
+
+def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
+    """Work out the dialect from the configuration and the first lines.
+
+    Parameters
+    ----------
+    path : Path
+    config : InputConfig
+    fewest : int
+        Columns that there have to be.
+
+    Raises
+    ------
+    InputError
+        There are fewer columns, the delimiter cannot be used, or nothing tells the delimiter, or a header from data.
+    """
+    sample = read_sample(path, config)
+    lines = sample.lines
+    n_lead, separator = _lead(lines, config)
+    body = "\n".join(lines[n_lead:])
+    if not body.strip():
+        first_key = next((n for n, line in enumerate(lines) if re.match(r"\s*[#%]\S", line)), None)
+        if first_key is not None and config.comment is None:
+            raise _may_be_comment(path, first_key + 1, lines[first_key].strip())
+        found = "no rows" if not any(line.strip() for line in lines) else "no rows below the comment lines"
+        raise InputError.at(path, found=found, expected="one edge a row", remedy="check that the file is complete")
+    delimiter = separator_of(path, config) or separator or _delimiter(path, body, n_lead)
+    rows = split_rows(body, delimiter)
+    filled = [index for index, row in enumerate(rows) if row]
+    data = [rows[index] for index in filled]
+    line = n_lead + _lines_before(body, delimiter, filled[0]) + 1
+    if config.header and names_rows(list(map(len, data))):
+        # Of R: the column with the names of the rows has none.
+        data[0].insert(0, "")
+    if fewest > 1 and len({len(row) for row in data}) > 1:
+        # Refused by the reader, which names the first odd row: no question before that.
+        most, share = agreeing(body, delimiter)
+        width = most if share >= _MOST_ROWS else len(data[0])
+        return Dialect(delimiter, _numbered(max(width, fewest)), n_lead, rows=data)
+    if len(data[0]) < fewest:
+        raise _one_column(path, delimiter, body, line)
+    padded = delimiter not in (" ", WHITESPACE) and re.search(re.escape(delimiter) + ' +"', body) is not None
+    may_pad = '"' not in body or _pads_unquoted(body, delimiter)
+    named = _names_in_comment(path, lines[:n_lead], delimiter, data, config)
+    if config.header if config.header is not None else named is None and _is_header(path, config, data, line):
+        last = n_lead + _lines_before(body, delimiter, filled[0] + 1)
+        names = [cell.strip() for cell in data[0]]
+        return Dialect(delimiter, names, last, has_header=True, rows=data[1:], pads_quotes=padded, may_pad=may_pad)
+    names = named or _numbered(len(data[0]))
+    is_named = named is not None
+    return Dialect(delimiter, names, n_lead, is_named, data, padded, may_pad, is_named_by_comment=is_named)
+
+
+def separator_of(path: Path, config: InputConfig) -> str | None:
+    """The delimiter that is configured.
+
+    Raises
+    ------
+    InputError
+        It cannot be one.
+    """
+    if config.delimiter is None:
+        return None
+    delimiter = _SPELLED.get(config.delimiter, config.delimiter)
+    if delimiter not in DELIMITER_NAMES and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise InputError.at(
+            path,
+            found=f"{setting('input.delimiter')} {config.delimiter!r}",
+            expected="one ASCII character, '::', or tab, space, whitespace, comma, semicolon, pipe",
+            remedy=f"set {setting('input.delimiter')}, for example to ';'",
+        )
+    return delimiter
+
+
+def split_rows(text: str, delimiter: str) -> list[list[str]]:
+    """The rows of a text; a blank line is an empty row."""
+    if delimiter in (WHITESPACE, "::"):
+        return [
+            line.split(None if delimiter == WHITESPACE else delimiter) if line.strip() else []
+            for line in lines_of(text)
+        ]
+    try:
+        between = io.StringIO(text, newline="")
+        return list(csv.reader(between, delimiter=delimiter, skipinitialspace=delimiter != " "))
+    except csv.Error:
+        # A field longer than the module's limit: the first lines are enough to see the dialect.
+        return [line.split(delimiter) if line else [] for line in lines_of(text)]
+
+
+def uniform_delimiters(text: str) -> list[str]:
+    """The delimiters that split every row into equally many fields, at least two.
+
+    Of those, a tab decides, then any of the others before blanks, which may stand within keys.
+    """
+    found = [delimiter for delimiter in DELIMITER_NAMES if agreeing(text, delimiter)[1] == 1.0]
+    if "\t" in found:
+        return ["\t"]
+    strong = [delimiter for delimiter in found if delimiter not in (" ", WHITESPACE)]
+    return strong or found[:1]
+
+
+def rows_of(path: Path, config: InputConfig, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Each data row with the line it begins on, read strictly; slow, for odd dialects and for the way to an error.
+
+    Raises
+    ------
+    csv.Error
+        A quote is not closed, or text follows a closing quote.
+    """
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        with open_text(path, config, blank=dialect.n_skipped) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            if dialect.delimiter in (WHITESPACE, "::"):
+                split = None if dialect.delimiter == WHITESPACE else dialect.delimiter
+                stripped = (line.rstrip("\r\n") for line in text)
+                yield from ((n, line.split(split)) for n, line in enumerate(stripped, start=1) if line.strip())
+                return
+            # A quote behind blanks is one that opens a field where the sample has such fields.
+            reader = csv.reader(text, delimiter=dialect.delimiter, strict=True, skipinitialspace=dialect.pads_quotes)
+            line = 1
+            for row in reader:
+                if row:
+                    yield line, row
+                line = reader.line_num + 1
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _pads_unquoted(body: str, delimiter: str) -> bool:
+    fields = (field for line in lines_of(body) for field in line.split(delimiter) if '"' not in field and field.strip())
+    return any(field != field.strip(" \t") for field in fields)
+
+
+def _numbered(n: int) -> list[str]:
+    return [f"column {i}" for i in range(n)]
+
+
+def joined(row: list[str]) -> str:
+    """A row as one would read it."""
+    return ", ".join(row)
+
+
+def _lead(lines: list[str], config: InputConfig) -> tuple[int, str | None]:
+    """How many lines stand above the table, and the delimiter that Excel's line ``sep=;`` names there."""
+    comments = ("#", "%") if config.comment is None else ()
+    separator = None
+    n = 0
+    for line in lines:
+        match = SEPARATOR_LINE.fullmatch(line)
+        if match and separator is None and any(match[1] in below for below in lines[n + 1 :][:1]):
+            separator = match[1]
+        elif line.strip() and not (comments and line.lstrip().startswith(comments)):
+            break
+        n += 1
+    return n, separator
+
+
+def _delimiter(path: Path, body: str, n_lead: int) -> str:
+    found = uniform_delimiters(body)
+    if len(found) > 1:
+        names = " or ".join(DELIMITER_NAMES[each] for each in found)
+        raise InputError.at(
+            path,
+            line=n_lead + 1,
+            found=f"{shortened(lines_of(body.lstrip())[0])}, which {names} may split",
+            expected="lines that only one delimiter splits into equally many fields",
+            remedy=f"set {setting('input.delimiter')} to {names}",
+            settings=[{"input.delimiter": each} for each in found],
+        )
+    if found and found[0] not in (" ", WHITESPACE):
+        return found[0]
+    if found:
+        marks = [mark for mark in MARKS if mark in body]
+        if '"' in body or not marks or marks == ["\t"]:
+            # Runs of blanks, unless single ones alone split all rows: before quoted or empty fields.
+            is_run = found[0] == WHITESPACE or ('"' not in body and agreeing(body, WHITESPACE)[1] == 1.0)
+            return WHITESPACE if is_run else " "
+        ways: list[dict[str, object]] = [{"input.format": "fimi", "input.delimiter": mark} for mark in marks]
+        raise InputError.at(
+            path,
+            line=n_lead + 1,
+            found=f"{shortened(lines_of(body.lstrip())[0])}, which blanks split, or "
+            + " or ".join(DELIMITER_NAMES[mark] for mark in marks),
+            expected="to be told the delimiter",
+            remedy=f"set {setting('input.delimiter')} to whitespace for edges, or {setting('input.format')} to fimi "
+            "for transactions",
+            settings=[{"input.delimiter": WHITESPACE}, *ways],
+        )
+    best = max(DELIMITER_NAMES, key=lambda each: agreeing(body, each)[1])
+    if best == " " and '"' not in body:
+        return WHITESPACE
+    return best if agreeing(body, best)[1] else ","
+
+
+def names_rows(lengths: list[int]) -> bool:
+    """Whether only the first of these rows is one field shorter, as in tables that R writes with names of rows."""
+    return len(lengths) > 2 and set(lengths[1:]) == {lengths[0] + 1}
+
+
+def agreeing(text: str, delimiter: str) -> tuple[int, float]:
+    """Fields of the most common row, and the share of rows that have so many; 0 where that is one field."""
+    rows = [row for row in split_rows(text, delimiter) if row]
+    lengths = [len(row) for row in rows]
+    quotes_within = '"' in text and '""' not in text and any('"' in cell for row in rows for cell in row)
+    if not lengths or (quotes_within and delimiter != WHITESPACE):
+        return 0, 0.0
+    most = max(set(lengths), key=lengths.count)
+    return most, lengths.count(most) / len(lengths) if most > 1 else 0.0
+
+
+def _lines_before(body: str, delimiter: str, n_rows: int) -> int:
+    """Lines of the first rows; quoted fields may span several."""
+    if delimiter in (WHITESPACE, "::"):
+        return n_rows
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+    try:
+        for _ in itertools.islice(reader, n_rows):
+            pass
+    except csv.Error:
+        return n_rows
+    return reader.line_num
+
+
+def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
+    first = next((row for row in lines_of(text) if row.strip()), "")
+    others = [each for each in uniform_delimiters(text) if each != delimiter]
+    if others:
+        names = " or ".join(DELIMITER_NAMES[each] for each in others)
+        remedy = f"set {setting('input.delimiter')} to {names}, which splits it"
+    else:
+        remedy = f"set {setting('input.delimiter')}, or {setting('input.format')} to fimi if each line is a transaction"
+    return InputError.at(
+        path,
+        line=line,
+        found=f"one column with the delimiter {delimiter!r}: {shortened(first)}",
+        expected="at least two columns",
+        remedy=remedy,
+        settings=[{"input.delimiter": each} for each in others] or [{"input.format": "fimi"}],
+    )
+
+
+def _names_in_comment(
+    path: Path, lead: list[str], delimiter: str, data: list[list[str]], config: InputConfig
+) -> list[str] | None:
+    """The names of the columns, where the last comment line above the table is a header; refuses to guess."""
+    comments = [(n, line.strip()) for n, line in enumerate(lead, start=1) if line.lstrip().startswith(("#", "%"))]
+    if not comments or config.header is not None or config.comment is not None:
+        return None
+    line, text = comments[-1]
+    bare = text.lstrip("#%")
+    later = next((row for row in data if row[0].lstrip()[:1] == text[0]), None)
+    if later is not None:
+        raise _may_be_comment(path, line + bare[:1].isspace(), joined(later), text[0])
+    cells = next(iter(split_rows(bare.strip(), delimiter)), [])
+    if len(cells) != len(data[0]):
+        return None
+    if _told_by([(cell, _column(data, i)) for i, cell in enumerate(cells)]):
+        return [cell.strip() for cell in cells]
+    if bare[:1].isspace():
+        return None
+    raise _may_be_comment(path, line, text)
+
+
+def _may_be_comment(path: Path, line: int, text: str, mark: str = "") -> InputError:
+    mark = mark or text[0]
+    no_comments: dict[str, object] = {"input.comment": ""}
+    below = {"input.skip_lines": line - 1, **no_comments}
+    return InputError.at(
+        path,
+        line=line,
+        found=f"{shortened(text)}, which may be a comment, or a row whose first key begins with {mark!r}",
+        expected="to be told which",
+        remedy=f"set {setting('input.comment')} to {mark!r}, or to '' where this is a row, and "
+        f"{setting('input.skip_lines')} to {line - 1} then",
+        settings=[{"input.comment": mark}, below, {**below, "input.header": False}],
+    )
+
+
+def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int) -> bool:
+    """Whether the first row names the columns; refuses to guess where nothing tells.
+
+    The chosen columns speak first; where they do not tell, the others do, unless they contradict each other.
+    """
+    first, below = data[0], data[1:]
+    chosen = [key for key in (config.left, *config.right_columns, config.weight, config.timestamp) if key is not None]
+    stripped = [cell.strip() for cell in first]
+    if any(isinstance(key, str) and not key.isdecimal() and key in stripped for key in chosen):
+        return True
+    positions = [int(key) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
+    if not positions:
+        return True
+    if first in below and all(_names_a_column(first[position]) for position in positions):
+        # Files put one behind the other: the reader refuses the second header.
+        return True
+    told = _told_by([(first[position], _column(below, position)) for position in positions])
+    if told is not None:
+        return told
+    others = [
+        position
+        for position, cell in enumerate(first)
+        if position not in positions and cell.strip().lower() not in _NOTHING
+    ]
+    verdicts = {_told_by([(first[position], _column(below, position))]) for position in others} - {None}
+    if len(verdicts) == 1:
+        return verdicts == {True}
+    raise InputError.at(
+        path,
+        line=line,
+        found=f"{shortened(joined(first))}, which may be a header or an edge",
+        expected="a first line that tells, or to be told",
+        remedy=f"say which with {switch('input.header')}",
+        settings=[{"input.header": True}, {"input.header": False}],
+    )
+
+
+def _column(rows: list[list[str]], position: int) -> list[str]:
+    """What stands in a column, empty fields left out."""
+    return [row[position] for row in rows if position < len(row) and row[position]]
+
+
+def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
+    """Whether the first row is a header by cells of it and what stands below each; None where they do not tell."""
+    if any(_NUMBER.match(cell) for cell, _ in columns):
+        return False
+    verdicts = {names_column(cell, below) for cell, below in columns} - {None}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def names_column(cell: str, below: list[str]) -> bool | None:
+    """Whether a cell names the column of the cells below it; None where nothing tells."""
+    if below and all(_VALUE.fullmatch(value) for value in below):
+        return True
+    has_digits = any(character.isdigit() for character in cell)
+    alike = sum(_shape(value) == _shape(cell) for value in below) if has_digits else 0
+    if cell in below or alike * 2 > len(below):
+        return False
+    return True if _names_a_column(cell) and not has_digits else None
+
+
+def _names_a_column(cell: str) -> bool:
+    return not _HEADER_WORDS.isdisjoint(re.split(r"[^a-z]+", cell.lower()))
+
+
+def _shape(text: str) -> str:
+    """A text with each number replaced: keys such as ``user_17`` are of one shape."""
+    return re.sub(r"\d+", "0", text)

@@ -1,0 +1,274 @@
+"""Transactions, as FIMI files have them: each line is a transaction, its items separated by blanks or a delimiter.
+
+The left key is the number of the line, counted from 1 as an editor counts, so that a group can be looked up in the
+file; a blank line is a transaction without items, which keeps its number and has no edge. Empty fields are no items.
+The columns are `transaction` (0), `item` (1), and for the left key `id`, where the first field names the transaction,
+and `count`, where the first field is the number of items and no item itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.raw import (
+    Place,
+    RawEdges,
+    choose_columns,
+    columns_meant,
+    refuse_several,
+    refuse_two_sets,
+    shortened,
+)
+from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text, read_sample
+from mbe_stage.pipeline.io.text.dialect import (
+    DELIMITER_NAMES,
+    MARKS,
+    WHITESPACE,
+    Dialect,
+    joined,
+    rows_of,
+    separator_of,
+    split_rows,
+)
+from mbe_stage.pipeline.io.text.faults import quote_fault
+from mbe_stage.pipeline.io.text.layout import counts_items
+from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_strings
+
+__all__ = ["read"]
+
+_NAMES = ["transaction", "item", "id", "count"]
+_ONE_A_LINE = bytes.maketrans(b" \t\x0b\x0c", b"\n\n\n\n")
+_LINE_FEED, _BLANK = ord("\n"), ord(" ")
+_NUMBERED = re.compile(r"(.*?)[ _-]?(\d+)")
+
+
+def read(path: Path, config: InputConfig) -> RawEdges:
+    """Read transactions."""
+    refuse_several(config, str(path), "transactions of items")
+    refuse_two_sets(config, str(path), "transactions of items, which are two kinds of vertices")
+    chosen = choose_columns(_NAMES, config, str(path))
+    lines = read_sample(path, config).lines
+    if not any(map(str.strip, lines)):
+        raise _no_items(path)
+    delimiter = separator_of(path, config) or _delimiter(path, lines)
+    rows = [row for row in split_rows("\n".join(lines), delimiter) if any(map(str.strip, row))]
+    if not rows:
+        raise _no_items(path)
+    has_header = config.header or False
+    if config.header is None:
+        _ask_for_header(path, rows)
+    rows = rows[1:] if has_header and len(rows) > 1 else rows
+    if config.left == 0:
+        _ask_for_first_field(path, rows)
+    if delimiter == WHITESPACE and not has_header and _NAMES[chosen["left"]] == "transaction":
+        numbers, items = _read_blocks(path, config)
+    else:
+        numbers, items = _read_rows(path, config, delimiter, has_header=has_header)
+    left = pa.chunked_array([pa.array(numbers)])
+    if _NAMES[chosen["left"]] in ("id", "count"):
+        numbers, left, items = _without_first(path, numbers, items, keeps=_NAMES[chosen["left"]] == "id")
+    columns = {"transaction": left, "item": items, "id": left, "count": left}
+    return RawEdges(
+        table=pa.table({role: columns[_NAMES[i]] for role, i in chosen.items()}),
+        source=str(path),
+        format="fimi",
+        names={role: _NAMES[i] for role, i in chosen.items()},
+        locate=lambda row: _place(path, config, int(numbers[row])),
+        keys="integers" if delimiter == WHITESPACE and config.delimiter is None else "inferred",
+        input_columns=columns_meant(_NAMES, config, str(path), are_named=False),
+        dialect=DELIMITER_NAMES.get(delimiter, repr(delimiter)) + (", header" if has_header else ""),
+    )
+
+
+def _delimiter(path: Path, lines: list[str]) -> str:
+    """Blanks, or the one delimiter that stands in the lines where they have no blanks."""
+    text = "\n".join(lines)
+    others = [each for each in MARKS if each in text]
+    if not others or (others == ["\t"] and " " not in text):
+        return WHITESPACE
+    if len(others) == 1 and " " not in text:
+        return others[0]
+    ways = [*others, WHITESPACE]
+    raise InputError.at(
+        path,
+        found=f"{shortened(next(line for line in lines if line.strip()))}, which may hold items between "
+        + " or ".join(DELIMITER_NAMES[each] for each in ways),
+        expected="to be told the delimiter",
+        remedy=f"set {setting('input.delimiter')}, for example to {DELIMITER_NAMES[others[0]]}",
+        settings=[{"input.delimiter": each} for each in ways],
+    )
+
+
+def _numbers_columns(first: list[str]) -> bool:
+    """Whether a row counts columns: ``Item 1, Item 2, ...``, possibly behind one other name."""
+    matches = [_NUMBERED.fullmatch(cell.strip()) for cell in first]
+    for start in (0, 1):
+        found = [match for match in matches[start:] if match]
+        if len(found) == len(matches) - start >= 2 and found[0][1]:
+            numbers = [int(match[2]) for match in found]
+            return len({match[1] for match in found}) == 1 and numbers == list(
+                range(numbers[0], numbers[0] + len(found))
+            )
+    return False
+
+
+def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
+    """Ask where the first row may count columns.
+
+    Raises
+    ------
+    InputError
+    """
+    below = {cell for row in rows[1:] for cell in row}
+    if len(rows) > 1 and _numbers_columns(rows[0]) and below.isdisjoint(rows[0]):
+        raise InputError.at(
+            path,
+            found=f"{shortened(joined(rows[0]))}, which may be a header or a transaction",
+            expected="to be told which",
+            remedy=f"say which with {switch('input.header')}",
+            settings=[{"input.header": True}, {"input.header": False}],
+        )
+
+
+def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
+    """Ask what the first field of each row is, where it may count the items or name the transaction.
+
+    Raises
+    ------
+    InputError
+    """
+    cells = [[cell.strip() for cell in row] for row in rows]
+    first = [row[0] for row in cells]
+    others = Counter(cell for row in cells for cell in row[1:] if cell)
+    if counts_items(cells):
+        what, left = "the number of items", "count"
+    elif (
+        len(first) > 1
+        and len(set(first)) == len(first)
+        and not others.keys() & set(first)
+        and max(others.values(), default=0) > 1
+    ):
+        what, left = "the transaction's own name", "id"
+    else:
+        return
+    raise InputError.at(
+        path,
+        found=f"{shortened(first[0])} before {shortened(joined(rows[0][1:]))}, which may be an item or {what}",
+        expected="to be told which",
+        remedy=f"set {setting('input.left')} to {left}, or to transaction if the first field is an item",
+        settings=[{"input.left": left}, {"input.left": "transaction"}],
+    )
+
+
+def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.ChunkedArray]:
+    """The line and the text of each item between blanks."""
+    numbers: list[np.ndarray] = []
+    with open_text(path, config) as stream:
+        pieces = (piece for piece in _items(line_blocks(stream, str(path)), numbers) if piece.strip())
+        try:
+            items = read_strings(pieces, ["item"], ["item"])[0]
+        except pa.ArrowException as error:
+            lack_of_memory.pass_on(error)
+            raise _not_text(path, config, error) from None
+    return np.concatenate(numbers), items
+
+
+def _read_rows(
+    path: Path, config: InputConfig, delimiter: str, *, has_header: bool
+) -> tuple[np.ndarray, pa.ChunkedArray]:
+    """The line and the text of each item between delimiters, which quotes may enclose."""
+    dialect = Dialect(delimiter, [], config.skip_lines or 0)
+    rows = rows_of(path, config, dialect)
+    try:
+        found = [
+            (line, item.strip())
+            for line, row in itertools.islice(rows, int(has_header), None)
+            for item in row
+            if item.strip()
+        ]
+    except csv.Error as error:
+        raise quote_fault(path, error) from None
+    for line, item in found:
+        if not item.isascii() and any("\udc80" <= character <= "\udcff" for character in item):
+            raise not_in_encoding(path, line, "")
+    if not found:
+        raise _no_items(path)
+    lines, items = zip(*found, strict=True)
+    return np.array(lines), pa.chunked_array([pa.array(items, pa.string())])
+
+
+def _no_items(path: Path) -> InputError:
+    return InputError.at(path, found="no items", expected="lines of items", remedy="check that the file is complete")
+
+
+def _without_first(
+    path: Path, numbers: np.ndarray, items: pa.ChunkedArray, *, keeps: bool
+) -> tuple[np.ndarray, pa.ChunkedArray, pa.ChunkedArray]:
+    """Lines, left keys and items without the first item of each line, which is the left key if it is kept."""
+    first = np.flatnonzero(np.diff(numbers, prepend=-1))
+    rest = np.ones(len(numbers), bool)
+    rest[first] = False
+    of_row = np.cumsum(~rest) - 1
+    counts = np.bincount(of_row, rest)
+    ids = items.take(pa.array(first))
+    if not keeps:
+        said = [written.as_py() for written in ids]
+        wrong = next((i for i, text in enumerate(said) if not text.isdecimal() or int(text) != int(counts[i])), None)
+        if wrong is not None:
+            raise InputError.at(
+                path,
+                line=int(numbers[first[wrong]]),
+                found=f"the first field {shortened(said[wrong])} above {int(counts[wrong])} items",
+                expected="the number of items of the line",
+                remedy=f"correct the line, or set {setting('input.left')} to transaction if the first field is an item",
+                settings=[{"input.left": "transaction"}],
+            )
+    lines = numbers[rest]
+    left = ids.take(pa.array(of_row[rest])) if keeps else pa.chunked_array([pa.array(lines)])
+    return lines, left, items.filter(pa.array(rest))
+
+
+def _items(blocks: Iterator[bytes], numbers: list[np.ndarray]) -> Iterator[bytes]:
+    """One item a line; the number of each item's own line goes into `numbers`."""
+    n_lines = 0
+    for block in blocks:
+        characters = np.frombuffer(block, np.uint8)
+        ends = characters == _LINE_FEED
+        blank = ends | (characters == _BLANK) | ((characters >= 9) & (characters <= 12))
+        starts = ~blank
+        starts[1:] &= blank[:-1]
+        line_of = np.cumsum(ends)
+        numbers.append(n_lines + 1 + line_of[starts])
+        n_lines += int(line_of[-1])
+        yield block.translate(_ONE_A_LINE)
+
+
+def _place(path: Path, config: InputConfig, line: int) -> Place:
+    with open_text(path, config) as stream:
+        text = next(itertools.islice(stream, line - 1, None), b"")
+    return Place(f"{path}, line {line}", text.strip().decode(errors="replace"))
+
+
+def _not_text(path: Path, config: InputConfig, error: pa.ArrowException) -> InputError:
+    with open_text(path, config) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return not_in_encoding(path, number, "")
+    cause = " ".join(str(error).split())
+    return InputError.at(
+        path, found=f"unreadable ({cause})", expected="lines of items", remedy=f"check {setting('input.format')}"
+    )

@@ -1,0 +1,169 @@
+"""JSON: objects with named fields, or lists of items, one a line or in one array.
+
+An object is an edge, its fields are the columns. A list is a transaction of items: the left key is its number, counted
+from 1 (of one a line, the number of the line), the column 0 is `transaction`, column 1 `item`. A field that holds a
+list stands for one edge an item.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, shortened
+from mbe_stage.pipeline.io.text.decoding import Sample, not_in_encoding, open_text
+
+__all__ = ["is_json", "read"]
+
+_ITEM_NAMES = ["transaction", "item"]
+
+
+def is_json(sample: Sample) -> bool:
+    """Whether a text begins with a JSON object or array."""
+    start = sample.text.lstrip()
+    if start[:1] not in ("{", "["):
+        return False
+    first = next(line for line in sample.lines if line.strip())
+    try:
+        json.loads(first)
+    except ValueError:
+        # Or the array begins on a line of its own: what stands behind the bracket tells.
+        return start[1:].lstrip()[:1] in ("{", "[", '"')
+    return True
+
+
+def read(path: Path, config: InputConfig) -> RawEdges:
+    """Read objects or lists."""
+    places: list[str] = []
+    values: list[Any] = []
+    for place, value in _values(path, config):
+        places.append(place)
+        values.append(value)
+    if not values:
+        raise InputError.at(path, found="no values", expected="objects or lists", remedy="check that it is complete")
+    kind: type = type(values[0])
+    other = next((i for i, value in enumerate(values) if type(value) is not kind), None)
+    if kind not in (dict, list) or other is not None:
+        found = values[other or 0]
+        raise InputError.at(
+            f"{path}, {places[other or 0]}",
+            found=f"{shortened(found)}",
+            expected="objects with the columns as fields, or lists of items" if other is None else f"a {_NAMES[kind]}",
+            remedy="convert the file, one object or list a line",
+        )
+    is_object = kind is dict
+    names = list(dict.fromkeys(name for value in values for name in value)) if is_object else _ITEM_NAMES
+    chosen = choose_columns(names, config, str(path))
+    if is_object:
+        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.items()}
+    else:
+        columns = [int(place.split()[1]) for place in places], values
+        picked = {role: list(columns[i]) for role, i in chosen.items()}
+    _refuse_two_lists(path, picked)
+    exploded = _exploded(picked, range(len(values)))
+    arrays = {role: _array(path, names[chosen[role]], each, config) for role, each in exploded[0].items()}
+    return RawEdges(
+        table=pa.table(arrays),
+        source=str(path),
+        format="json",
+        names={role: names[i] for role, i in chosen.items()},
+        locate=lambda row: Place(f"{path}, {places[exploded[1][row]]}", json.dumps(values[exploded[1][row]])),
+        input_columns=columns_meant(names, config, str(path), are_named=is_object),
+        dialect="objects" if is_object else "lists of items",
+        n_columns=len(names) if is_object else None,
+        header=tuple(names) if is_object else (),
+    )
+
+
+_NAMES: dict[type, str] = {dict: "object", list: "list"}
+
+
+def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
+    """Each object or list, and where it stands."""
+    with open_text(path, config) as stream:
+        content = stream.read()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    try:
+        json.loads(lines[0][1])
+    except (ValueError, IndexError):
+        is_lines = False
+    else:
+        is_lines = len(lines) > 1 or lines[0][1].lstrip().startswith("{") or not _holds_rows(json.loads(lines[0][1]))
+    if is_lines:
+        for number, line in lines:
+            yield f"line {number}", _parsed(path, line, number)
+        return
+    whole = _parsed(path, text, None)
+    for number, value in enumerate(whole if isinstance(whole, list) else [whole], start=1):
+        yield f"entry {number}", value
+
+
+def _holds_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict | list)
+
+
+def _parsed(path: Path, text: str, line: int | None) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError.at(
+            path,
+            line=line or getattr(error, "lineno", None),
+            found=f"no JSON ({error})",
+            expected="one object or list a line, or one array of them",
+            remedy=f"correct it, or set {setting('input.format')}",
+        ) from None
+
+
+def _refuse_two_lists(path: Path, columns: dict[str, list[Any]]) -> None:
+    if sum(any(isinstance(each, list) for each in column) for column in columns.values()) > 1:
+        raise InputError.at(
+            path,
+            found="lists in two fields, which may be columns or sets of vertices that are all joined",
+            expected="one edge, or one transaction of items, an object",
+            remedy="write one object an edge, for example with pandas.DataFrame.to_json(orient='records')",
+        )
+
+
+def _exploded(columns: dict[str, list[Any]], rows: range) -> tuple[dict[str, list[Any]], list[int]]:
+    """One row an item of the fields that hold lists, and the value that each row came from."""
+    lists = [role for role, column in columns.items() if any(isinstance(each, list) for each in column)]
+    of_row = list(rows)
+    for role in lists:
+        sizes = [len(each) if isinstance(each, list) else 1 for each in columns[role]]
+        of_row = [i for i, size in zip(of_row, sizes, strict=True) for _ in range(size)]
+        flat = [item for each in columns[role] for item in (each if isinstance(each, list) else [each])]
+        columns = {
+            other: flat
+            if other == role
+            else [each for each, size in zip(column, sizes, strict=True) for _ in range(size)]
+            for other, column in columns.items()
+        }
+    return columns, of_row
+
+
+def _array(path: Path, name: str, values: list[Any], config: InputConfig) -> pa.Array:
+    if config.key_type == "string":
+        values = [str(value) if type(value) is int else value for value in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        raise InputError.at(
+            path,
+            column=name,
+            found=f"values that are not of one type ({' '.join(str(error).split())})",
+            expected="integers, or text",
+            remedy=f"convert them, or set {setting('input.key_type')} to string for integers and text together",
+            settings=[{"input.key_type": "string"}],
+        ) from None

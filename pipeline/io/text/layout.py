@@ -1,0 +1,153 @@
+"""What a row of a text table is: an edge, a row of a matrix, or a transaction of items.
+
+Where the first rows show that a row may be no edge, the user is asked. A user who names the columns of the edges has
+said that rows are edges.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.raw import shortened
+from mbe_stage.pipeline.io.text.dialect import Dialect, joined
+
+__all__ = ["EMPTY", "FLAGS", "MATRIX_SAMPLE", "are_edges", "counts_items", "is_matrix", "refuse_matrix"]
+__all__ += ["refuse_matrix_table", "refuse_other_layout", "rising"]
+
+EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
+"""How a cell of a matrix says that there is no edge, in small letters."""
+FLAGS = EMPTY | {"1", "1.0", "true", "t", "yes", "y", "x", "+", "*"}
+"""What stands in a matrix that says of each pair whether there is an edge."""
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_WIDE = 3
+_ITEMS = 5
+MATRIX_SAMPLE = 1000
+"""Rows of a typed table that are looked at."""
+_NO_CELLS = (pa.types.is_nested, pa.types.is_temporal, pa.types.is_null)
+_ZEROS = 0.2
+_SHARED = 0.25
+
+
+def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> None:
+    """Ask where a table may be a matrix or a list of transactions.
+
+    Raises
+    ------
+    InputError
+        Its settings are the answers.
+    """
+    if config.names_columns or dialect.n_columns < _WIDE or not dialect.rows:
+        return
+    rows = [[cell.strip() for cell in row] for row in dialect.rows if len(row) == dialect.n_columns]
+    columns = list(zip(*rows, strict=True))
+    if is_matrix(columns, has_names=dialect.has_header):
+        raise refuse_matrix(path, shortened(joined(dialect.rows[0])))
+    if _are_transactions(rows, columns, has_names=dialect.has_header):
+        raise InputError.at(
+            path,
+            line=dialect.n_skipped + 1,
+            found=f"{shortened(joined(dialect.rows[0]))}, which may be a transaction of items, or an edge in its first "
+            "two columns",
+            expected="to be told which",
+            remedy=f"set {setting('input.format')} to fimi for transactions, or name the columns of the edges with "
+            f"{setting('input.left')} and {setting('input.right')}",
+            settings=[{"input.format": "fimi", "input.delimiter": dialect.delimiter}, are_edges()],
+        )
+
+
+def are_edges() -> dict[str, object]:
+    """The settings that say that rows are edges in the first two columns."""
+    return {"input.left": "0", "input.right": "1"}
+
+
+def refuse_matrix(source: object, found: str) -> InputError:
+    """The question whether a table is a biadjacency matrix."""
+    return InputError.at(
+        source,
+        found=f"{found}, which may be a row of a matrix, or an edge in its first two columns",
+        expected="to be told which",
+        remedy=f"set {setting('input.format')} to biadjacency for a matrix, or name the columns of the edges with "
+        f"{setting('input.left')} and {setting('input.right')}",
+        settings=[{"input.format": "biadjacency"}, are_edges()],
+    )
+
+
+def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, rows: pa.Array | None = None) -> None:
+    """Ask where a typed table may be a biadjacency matrix, with names of its rows or without.
+
+    Raises
+    ------
+    InputError
+    """
+    columns = [*([] if rows is None else [rows]), *table.columns]
+    if config.names_columns or len(columns) < _WIDE or not table.num_rows:
+        return
+    if any(tests(column.type) for column in columns[1:] for tests in _NO_CELLS):
+        return
+    texts = [
+        ["" if value is None else str(value) for value in column[:MATRIX_SAMPLE].to_pylist()] for column in columns
+    ]
+    if is_matrix(texts, has_names=True):
+        raise refuse_matrix(source, f"columns {', '.join(map(repr, table.column_names[:4]))} of 0s and other values")
+
+
+def is_matrix(columns: Sequence[Sequence[str]], *, has_names: bool) -> bool:
+    """Whether columns of text look like those of a biadjacency matrix, the first possibly the rows' names."""
+    if len(columns) < _WIDE:
+        return False
+    body = columns[1:]
+    if all(cell.lower() in FLAGS for column in body for cell in column):
+        return any(cell.lower() in EMPTY for column in body for cell in column) or has_names
+    first_is_names = has_names or not all(_NUMBER.fullmatch(cell) for cell in columns[0])
+    judged = body if first_is_names else columns
+    cells = [cell for column in judged for cell in column]
+    if not all(_NUMBER.fullmatch(cell) or not cell for cell in cells):
+        return False
+    with_zeros = sum(any(cell in EMPTY for cell in column) for column in judged)
+    return sum(cell in EMPTY for cell in cells) >= _ZEROS * len(cells) and with_zeros * 2 > len(judged)
+
+
+def _are_transactions(rows: list[list[str]], columns: list[tuple[str, ...]], *, has_names: bool) -> bool:
+    if counts_items(rows) or _are_padded(rows):
+        return True
+    if all(_NUMBER.fullmatch(cell) for row in rows for cell in row):
+        return not has_names and (len(columns) >= _ITEMS or _rises_within_one_range(columns))
+    words = [set(column) - {""} for column in columns if not any(_NUMBER.fullmatch(cell) for cell in column)]
+    words = [each for each in words if not {cell.lower() for cell in each} <= FLAGS]
+    every = set().union(*words)
+    shared = sum(sum(cell in column for column in words) > 1 for cell in every)
+    return len(words) >= _WIDE and shared >= _SHARED * len(every)
+
+
+def counts_items(rows: list[list[str]]) -> bool:
+    """Whether the first field of every row is the number of the others that are filled."""
+    return all(row[0].isdecimal() and int(row[0]) == sum(map(bool, row[1:])) for row in rows)
+
+
+def _are_padded(rows: list[list[str]]) -> bool:
+    """Whether empty fields stand only at the ends of rows, after different numbers of items."""
+    lengths = [max((i for i, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
+    return (
+        len(rows[0]) > _WIDE
+        and len(set(lengths)) >= _WIDE
+        and all(all(row[:length]) for row, length in zip(rows, lengths, strict=True))
+    )
+
+
+def _rises_within_one_range(columns: list[tuple[str, ...]]) -> bool:
+    numbers = [list(map(float, column)) for column in columns]
+    return rising(numbers) and len(numbers[0]) > 1 and min(numbers[2]) <= max(numbers[0])
+
+
+def rising(columns: Sequence[Sequence[float]]) -> bool:
+    """Whether every row of these columns rises from left to right, as sorted items do."""
+    return all(a < b for row in zip(*columns, strict=True) for a, b in itertools.pairwise(row))

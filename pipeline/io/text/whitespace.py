@@ -1,0 +1,101 @@
+"""Text with fields separated by runs of blanks or tabs: what KONECT, SNAP and FIMI files are made of.
+
+pyarrow's CSV reader wants exactly one delimiter between fields. So the bytes are brought into that shape in blocks of
+whole lines, which costs far less than splitting lines in Python.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyarrow import csv
+
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.text.arrow_csv import read_csv
+
+__all__ = ["PARSE", "IteratorStream", "line_blocks", "one_blank", "read_strings"]
+
+_BLOCK_BYTES = 4 << 20
+_LONGEST_LINE = 64 << 20
+_BLANKS = bytes.maketrans(b"\t\x0b\x0c", b"   ")
+PARSE = csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, newlines_in_values=False)
+
+
+def read_strings(blocks: Iterable[bytes], names: list[str], wanted: list[str]) -> list[pa.ChunkedArray]:
+    """Parse blocks whose fields are separated by exactly one blank; the wanted columns as strings."""
+    options = csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES)
+    convert = csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted)
+    table = read_csv(IteratorStream(blocks), read_options=options, parse_options=PARSE, convert_options=convert)
+    return table.columns
+
+
+def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
+    """Blocks of whole lines, each line ended by a line feed."""
+    rest = b""
+    while chunk := stream.read(_BLOCK_BYTES):
+        chunk = rest + chunk
+        end = chunk.rfind(b"\n") + 1
+        rest = chunk[end:]
+        if end:
+            yield _unix_lines(chunk[:end], source)
+        if len(rest) > _LONGEST_LINE:
+            raise InputError.at(
+                source,
+                found=f"a line of more than {_LONGEST_LINE >> 20} MiB",
+                expected="text, one edge a line",
+                remedy=f"check {setting('input.format')}",
+            )
+    if rest:
+        yield _unix_lines(rest + b"\n", source)
+
+
+class IteratorStream(io.RawIOBase):
+    """A readable stream over pieces of bytes, made one at a time."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer from the next piece; returns how much, 0 at the end."""
+        if self.closed:
+            raise ValueError("nobody reads any more")
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def _unix_lines(block: bytes, source: str) -> bytes:
+    if b"\r" not in block:
+        return block
+    block = block.replace(b"\r\n", b"\n")
+    if b"\r" in block:
+        raise InputError.at(
+            source,
+            found="a carriage return without a line feed",
+            expected="lines ended by LF or CR LF",
+            remedy="convert the line ends, for example with: tr '\\r' '\\n'",
+        )
+    return block
+
+
+def one_blank(block: bytes) -> bytes:
+    """Fields separated by one blank, no blanks at either end of a line."""
+    block = block.translate(_BLANKS)
+    if b"  " in block:
+        block = re.sub(rb"  +", b" ", block)
+    return block.replace(b" \n", b"\n").replace(b"\n ", b"\n").removeprefix(b" ")

@@ -1,0 +1,111 @@
+"""What takes the bicliques of a run to its tables, on every backend: the sink, and the small tables after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Literal
+
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.pipeline.backends.backend import GraphFacts
+from mbe_stage.pipeline.execution.checkpoint_sums import can_be_kept
+from mbe_stage.pipeline.problems.base import Collected, Collecting
+from mbe_stage.pipeline.problems.sink_collector import SinkCollector
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.schemas import SIZE_HISTOGRAM
+
+__all__ = ["BicliqueCollector", "collector"]
+
+
+class BicliqueCollector(SinkCollector):
+    """See `pipeline.problems.base.Collector`: writes `bicliques/` and `members/` as asked, and the tables of sums.
+
+    Notes
+    -----
+    Entering begins to count the two-hop degrees, leaving waits for them; where they are counted beside the engine they
+    are taken to be part of its time.
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(self, collecting: Collecting) -> None:
+        super().__init__(collecting, __package__)
+        self._two_hop_seconds = 0.0
+        self._facts: GraphFacts | None = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """``two_hop``, and those of the sink: ``plan`` and ``name`` where that is on a device, ``write``."""
+        return {"two_hop": self._two_hop_seconds} | super().seconds
+
+    def _is_kept(self) -> bool:
+        return self._collecting.config.output.bicliques or can_be_kept(self._collecting.derived)
+
+    def _begin(self, context: ExitStack) -> None:
+        config, start = self._collecting.config, time.perf_counter()
+        wait = context.enter_context(
+            self._backend.graph_facts(
+                self._collecting.graph, config.output.two_hop_steps, config.execution.to_execution()
+            )
+        )
+        self._two_hop_seconds = time.perf_counter() - start
+        context.push(self._waiting_for(wait))
+
+    def _waiting_for(self, facts: Callable[[], GraphFacts]) -> Callable[..., None]:
+        """On the way out, where nothing went wrong: after the last block, before the threads that count are ended."""
+
+        def wait(kind: type[BaseException] | None, *_: object) -> None:
+            if kind is None:
+                start = time.perf_counter()
+                self._facts = facts()
+                self._two_hop_seconds += time.perf_counter() - start
+
+        return wait
+
+    def finish(self) -> Collected:
+        """Write the vertex tables and the size histogram; once, after the context was left.
+
+        Raises
+        ------
+        PublishError
+            They cannot be written.
+        """
+        collecting, summary, facts = self._collecting, self._sink.summary, self._facts
+        assert facts is not None
+        frames = self._of_backend("tables")
+        run_path, edges = collecting.run_path, collecting.edges
+        left, right = summary.vertex_statistics()
+        sizes = summary.sizes.sorted_rows()
+        tables = {
+            run_path / "left_vertices.parquet": (
+                frames.vertex_table(edges.left_keys, facts.left_degrees, facts.left_two_hop, left),
+                frames.vertex_schema(edges.left_keys),
+            ),
+            run_path / "right_vertices.parquet": (
+                frames.vertex_table(edges.right_keys, facts.right_degrees, facts.right_two_hop, right),
+                frames.vertex_schema(edges.right_keys),
+            ),
+            run_path / "size_histogram.parquet": (frames.histogram_table(sizes), SIZE_HISTOGRAM),
+        }
+        with as_publish_errors(run_path):
+            self._backend.write_tables(tables, self._sink.write_file)
+        n_left, n_right, _ = sizes
+        return Collected(
+            counts={
+                "bicliques": summary.fingerprint.n_items,
+                "left_members": summary.left_members,
+                "right_members": summary.right_members,
+                "sizes": len(n_left),
+                "max_left": int(n_left.max(initial=0)),
+                "max_right": int(n_right.max(initial=0)),
+                "max_edges": int(left.largest_edges.max(initial=0)),
+            },
+            content_fingerprint=str(summary.fingerprint),
+            seen=summary.largest,
+        )
+
+
+def collector(collecting: Collecting) -> BicliqueCollector:
+    """The collector of `pipeline.problems.bicliques.publication`."""
+    return BicliqueCollector(collecting)

@@ -1,0 +1,185 @@
+"""The largest bicliques of a run, kept while all of them stream past, so that its report reads no table for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.pipeline.config.model import OutputConfig
+from mbe_stage.pipeline.views.near_copies import LOOKED_THROUGH
+from mbe_stage.pipeline.views.top import BicliqueIds
+
+__all__ = ["FEWEST", "Bounds", "Largest", "n_shown"]
+
+FEWEST = (1, 2, 3)
+"""The largest of all may be stars: those with at least so many vertices on both sides are kept by themselves."""
+
+# So many are kept, to be chosen from without near copies; fewer where they have this many members.
+_MOST = 1000
+_MOST_MEMBERS = 4 << 20
+
+
+def n_shown(output: OutputConfig) -> int:
+    """How many of the largest the report of a run shows: it needs the table to say more of them."""
+    return output.top if output.report and output.bicliques else 0
+
+
+class Bounds(NamedTuple):
+    """Which bicliques may still be among those that are kept of one kind.
+
+    Attributes
+    ----------
+    fewest : int
+        Vertices on both sides.
+    n_at_least, n_most : int
+        How many are kept, however many members they have, and at most.
+    most_members : int
+        Of those beyond `n_at_least`.
+    least, last : int
+        Edges of the worst that may be, and its key: of those with as many edges none has a larger key.
+    """
+
+    fewest: int
+    n_at_least: int
+    n_most: int
+    most_members: int
+    least: int
+    last: int
+
+
+class Largest:
+    """The largest by edges, of equals the smaller key first; of each of `FEWEST` the first few, without a gap.
+
+    Parameters
+    ----------
+    n_shown : int
+        How many a page shows: twice as many are kept, however many members they have.
+    """
+
+    def __init__(self, n_shown: int = 20) -> None:
+        self._kept = {fewest: _Kept(LOOKED_THROUGH * n_shown) for fewest in FEWEST}
+
+    def first(self, fewest: int) -> tuple[Sequence[BicliqueIds], bool]:
+        """Those with at least so many vertices on both sides, the largest first; and whether they are all."""
+        kept = self._kept[fewest]
+        return [
+            BicliqueIds(key, left, right, n_edges)
+            for key, n_edges, (left, right) in zip(kept.keys.tolist(), kept.edges.tolist(), kept.members, strict=True)
+        ], kept.floor is None
+
+    def merge(self, other: Largest) -> None:
+        """Take in those of other bicliques."""
+        for fewest, kept in self._kept.items():
+            kept.merge(other._kept[fewest])
+
+    def bounds(self) -> list[Bounds]:
+        """Which bicliques are worth handing to `add`, for each of `FEWEST`."""
+        return [
+            Bounds(fewest, kept.n_at_least, kept.n_most, _MOST_MEMBERS, *(kept.floor or (0, 0)))
+            for fewest, kept in self._kept.items()
+        ]
+
+    def add(self, block: BicliqueBlock, n_edges: np.ndarray, keys: np.ndarray) -> None:
+        """Take in those of a block.
+
+        Parameters
+        ----------
+        block : BicliqueBlock
+            At `Detail.MEMBERS`.
+        n_edges, keys : (n_bicliques,) int64
+        """
+        # One look at most of them, and at few more than once.
+        rows = np.flatnonzero(n_edges >= min(kept.least for kept in self._kept.values()))
+        if not rows.size:
+            return
+        assert block.left_sizes is not None
+        assert block.right_sizes is not None
+        narrow, edges, named = np.minimum(block.left_sizes[rows], block.right_sizes[rows]), n_edges[rows], keys[rows]
+        for fewest, kept in self._kept.items():
+            chosen = np.flatnonzero((edges >= kept.least) & (narrow >= fewest))
+            if chosen.size:
+                kept.add(block, rows[chosen], edges[chosen], named[chosen])
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The best of some bicliques: all that are no worse than the last of them, once any was let go of.
+
+    Attributes
+    ----------
+    n_at_least : int
+    edges, keys : (n,) int64
+        The best first.
+    members : list of (left, right)
+        Ascending ids, int32.
+    floor : (int, int) or None
+        Edges and key of the worst that may be kept; None where nothing was let go of.
+    """
+
+    n_at_least: int
+    edges: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    keys: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    members: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    floor: tuple[int, int] | None = None
+
+    @property
+    def n_most(self) -> int:
+        """How many are kept at most."""
+        return max(_MOST, self.n_at_least)
+
+    @property
+    def least(self) -> int:
+        """Those with fewer edges are not kept."""
+        return 0 if self.floor is None else self.floor[0]
+
+    def add(self, block: BicliqueBlock, rows: np.ndarray, edges: np.ndarray, keys: np.ndarray) -> None:
+        """Take in the bicliques of these rows of a block, with their edges and keys."""
+        most = self.n_most
+        if rows.size > most:
+            # In time that does not depend on their order; those that are level with the last go on.
+            best = edges >= np.partition(edges, rows.size - most)[rows.size - most]
+            rows, edges, keys = rows[best], edges[best], keys[best]
+        order = np.lexsort((keys, -edges))[:most]
+        assert block.left_members is not None
+        assert block.right_members is not None
+        left = _lists(block.left_members, block.left_offsets, rows[order])
+        right = _lists(block.right_members, block.right_offsets, rows[order])
+        self._merge(edges[order], keys[order], list(zip(left, right, strict=True)))
+
+    def merge(self, other: _Kept) -> None:
+        """Take in what is kept of other bicliques."""
+        if other.floor is not None:
+            self.floor = other.floor if self.floor is None else max(self.floor, other.floor, key=_goodness)
+        self._merge(other.edges, other.keys, other.members)
+
+    def _merge(self, edges: np.ndarray, keys: np.ndarray, members: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        edges, keys = np.concatenate([self.edges, edges]), np.concatenate([self.keys, keys])
+        order = np.lexsort((keys, -edges))
+        if self.floor is not None:
+            least, last = self.floor
+            order = order[(edges[order] > least) | ((edges[order] == least) & (keys[order] <= last))]
+        both = [*self.members, *members]
+        sizes = np.cumsum([both[i][0].size + both[i][1].size for i in order])
+        n = min(len(order), self.n_most)
+        n = min(n, max(self.n_at_least, int(np.searchsorted(sizes, _MOST_MEMBERS, side="right"))))
+        # Where there is no room for more, worse ones may have been left out before they came here.
+        if n < len(order) or n == self.n_most:
+            last_kept = order[n - 1]
+            self.floor = int(edges[last_kept]), int(keys[last_kept])
+        order = order[:n]
+        self.edges, self.keys = edges[order], keys[order]
+        self.members = [both[i] for i in order.tolist()]
+
+
+def _lists(members: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+    """The members of some bicliques; copies: a slice would keep its block."""
+    return [members[offsets[row] : offsets[row + 1]].copy() for row in rows]
+
+
+def _goodness(floor: tuple[int, int]) -> tuple[int, int]:
+    """More edges are better, and then a smaller key."""
+    return floor[0], -floor[1]

@@ -1,0 +1,154 @@
+"""The sink that publishes: blocks of cliques into Parquet, summed up on the way, in threads beside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink, Detail
+from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
+from mbe_stage.pipeline.backends.arrow.worker_parts import parts_of
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.problems.cliques.arrow.tables import block_of, canonical_order, clique_batch, left_in_spills
+from mbe_stage.pipeline.problems.cliques.query import hashes_of
+from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES
+
+__all__ = ["ParquetSink", "Summary", "clique_keys", "sink_of"]
+
+
+class Summary(LockedSums):
+    """What is known of all cliques after they have streamed past; threads take blocks in one at a time.
+
+    Attributes
+    ----------
+    fingerprint : Fingerprint
+    sizes : CliqueHistogramSink
+    vertices : VertexStatistics
+        Its edges are sizes of cliques.
+    members : int
+        Summed over all cliques.
+    """
+
+    def __init__(self, n_vertices: int) -> None:
+        super().__init__()
+        self.sizes = CliqueHistogramSink()
+        self.vertices = VertexStatistics.of(n_vertices)
+        self.members = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes of memory, beside the few sizes."""
+        return 3 * self.vertices.n_bicliques.nbytes
+
+    def vertex_statistics(self) -> VertexStatistics:
+        """Of the vertices, in host memory."""
+        return self.vertices
+
+    def add(self, block: CliqueBlock, keys: np.ndarray) -> None:
+        """Take in one block and the keys of its cliques."""
+        assert block.sizes is not None
+        assert block.members is not None
+        with self._lock:
+            self.fingerprint.add(keys)
+            self.sizes.accept(block)
+            self.vertices.add(block.sizes, block.members, block.sizes.astype(np.int64), keys)
+            self.members += block.members.size
+
+    def merge(self, other: Summary) -> None:
+        """Take in what another part of the cliques, disjoint from these, sums up to."""
+        with self._lock:
+            self.fingerprint.merge(other.fingerprint)
+            self.sizes.merge(other.sizes)
+            self.vertices.merge(other.vertices)
+            self.members += other.members
+
+
+def clique_keys(block: CliqueBlock, hashes: np.ndarray) -> np.ndarray:
+    """The key of every clique of a block, (n,) int64: that of a biclique with these left vertices and no right one.
+
+    Parameters
+    ----------
+    block : CliqueBlock
+        At `Detail.MEMBERS`.
+    hashes : (n,) uint64
+        Vertex hash of each key as a left one, whatever column it is from.
+    """
+    none = np.zeros(block.n_cliques, np.int32)
+    members = BicliqueBlock(block.n_cliques, block.sizes, none, block.members, np.empty(0, np.int32))
+    return biclique_keys(members, hashes, hashes)
+
+
+class ParquetSink(RowSink[Summary]):
+    """Writes `cliques/` under a run path; keeps a `Summary`.
+
+    Parameters
+    ----------
+    run_path : Path
+    hashes : (n,) uint64
+        As `clique_keys` takes them.
+    sort : bool
+        Rows in canonical order, ascending by `clique_key`.
+    derived : sequence of DerivedCollector
+        Who else takes each block in, with its keys.
+    spills : bool
+        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
+    **writing
+        As `RowSink` takes it: `compression`, `block_bytes`, `memory_budget`, `journal`, `parts`.
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(
+        self,
+        run_path: Path,
+        hashes: np.ndarray,
+        *,
+        sort: bool = False,
+        derived: Sequence[DerivedCollector] = (),
+        spills: bool = False,
+        **writing: Any,
+    ) -> None:
+        rows = BlockRows(
+            keys=lambda block: clique_keys(block, hashes),
+            batch=clique_batch,
+            n_bytes=_member_bytes,
+            block_of=block_of,
+            members={"vertices": ("size", hashes.size)},
+            summaries=Summaries(lambda: Summary(hashes.size)),
+            derived=derived,
+        )
+        order = left_in_spills if spills else canonical_order
+        super().__init__(rows, run_path, {"cliques": CLIQUES}, order=order if sort else None, **writing)
+
+
+def _member_bytes(block: CliqueBlock) -> int:
+    assert block.members is not None
+    return block.members.nbytes
+
+
+def sink_of(collecting: Collecting) -> ParquetSink:
+    """The sink of a run, as its configuration asks for it."""
+    config = collecting.config
+    sink = partial(
+        ParquetSink,
+        hashes=hashes_of(config.asked, collecting.edges, collecting.backend),
+        compression=config.output.compression,
+        sort=config.output.sort,
+    )
+    return sink(
+        collecting.run_path,
+        block_bytes=config.execution.block_bytes,
+        memory_budget=config.execution.memory_budget,
+        derived=collecting.derived,
+        journal=collecting.journal,
+        parts=parts_of(collecting, sink),
+    )

@@ -1,0 +1,60 @@
+"""What is asked in the user's own keys, translated to dense ids; and the graph that it is asked of."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.graphs.projection import projected
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.problems.cliques.section import CliquesSection
+from mbe_stage.pipeline.problems.query import KeyedEdges, dense_ids
+
+__all__ = ["graph_of", "hashes_of", "keys_of", "side_of", "to_query"]
+
+
+def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
+    """The query as engines take it.
+
+    Raises
+    ------
+    InputError
+        A key of `containing` is not in the graph.
+    """
+    return CliqueQuery(
+        min_size=asked.min_size,
+        max_size=asked.max_size,
+        containing=dense_ids(asked.containing, edges, side_of(asked), "cliques", "containing"),
+    )
+
+
+def side_of(asked: CliquesSection) -> Literal["left", "right"]:
+    """The side of the edges that the vertices of the graph are on; of an undirected graph both are the same."""
+    return asked.project or "left"
+
+
+def keys_of(asked: CliquesSection, edges: Any) -> Any:
+    """The keys of the vertices, as the backend has columns; position is the dense id."""
+    return edges.left_keys if side_of(asked) == "left" else edges.right_keys
+
+
+def hashes_of(asked: CliquesSection, edges: Any, backend: Any) -> Any:
+    """The vertex hash of each of them as a left one, whatever side it is from: (n,) uint64."""
+    return edges.key_hashes()[0] if side_of(asked) == "left" else backend.key_hashes(keys_of(asked, edges), "left")
+
+
+def graph_of(config: Config, edges: Any) -> UndirectedCSR:
+    """The graph whose cliques are asked for.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The projection does not fit the budget.
+    """
+    asked = config.asked
+    if asked.project is None:
+        return edges.graph()
+    bipartite = edges.to_host().graph()
+    oriented = bipartite if asked.project == "left" else bipartite.swapped()
+    return projected(oriented, asked.min_shared, config.execution.memory_budget)

@@ -1,0 +1,155 @@
+"""The derived outputs of a run: made beside the problem's collector, handed its results, and kept from each other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from mbe_stage.errors import StageError
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.lack_of_memory import is_of_device_memory
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.publish.run_store import as_publish_errors
+
+__all__ = ["GuardedCollector", "derived_collectors"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class GuardedCollector:
+    """A derived output's collector that takes one block at a time, and whose failures are one line.
+
+    Parameters
+    ----------
+    name : str
+        Of the derived output.
+    collecting : Collecting
+    make : callable
+        Gives its collector.
+    """
+
+    def __init__(self, name: str, collecting: Collecting, make: Callable[[Collecting], DerivedCollector]) -> None:
+        self.name = name
+        self._run_path = collecting.run_path
+        self._lock = threading.Lock()
+        # Of what a `DerivedCollector` may have, and need not, nobody knows beforehand.
+        self._collector: Any = self._guarded(make, collecting)
+
+    def __enter__(self) -> GuardedCollector:
+        self._guarded(self._collector.__enter__)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._guarded(self._collector.__exit__, kind, error, trace)
+        except Exception as failure:
+            if error is None:
+                raise
+            # What ended the run is to be told, and not what came of it.
+            log.warning("%s", failure)
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time of steps of its own, within `finish`; of most there are none."""
+        return dict(getattr(self._collector, "seconds", {}))
+
+    def accept(self, block: Any, keys: Any) -> None:
+        """Take one block in, from any thread.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        with self._lock:
+            self._guarded(self._collector.accept, block, keys)
+
+    @property
+    def gives_sums(self) -> bool:
+        """Whether all that it has taken in can be kept, and taken back by another process."""
+        return hasattr(self._collector, "sums") and hasattr(self._collector, "restore")
+
+    def sums(self) -> dict[str, Any]:
+        """All that it has taken in so far, as arrays of the host.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        with self._lock:
+            return dict(self._guarded(self._collector.sums))
+
+    def restore(self, sums: Mapping[str, Any]) -> None:
+        """Take back what `sums` gave.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        with self._lock:
+            self._guarded(self._collector.restore, sums)
+
+    def for_workers(self) -> Callable[[], Any] | None:
+        """What makes something in a worker that takes blocks in there; None where all have to come here.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        if not self.gives_sums or not hasattr(self._collector, "for_workers"):
+            return None
+        make: Callable[[], Any] = self._guarded(self._collector.for_workers)
+        return make
+
+    def finish(self) -> dict[str, int]:
+        """Write the tables; returns counts.
+
+        Raises
+        ------
+        PublishError
+            The collector failed, or counted in something else than whole numbers.
+        """
+        counts = self._guarded(self._collector.finish)
+        if not isinstance(counts, Mapping) or not all(type(n) is int for n in counts.values()):
+            raise PublishError(
+                f"derived output {self.name!r}: gives {counts!r}; expected counts by name, whole numbers"
+            )
+        return dict(counts)
+
+    def _guarded(self, action: Callable[..., T], *arguments: Any) -> T:
+        try:
+            with as_publish_errors(self._run_path):
+                return action(*arguments)
+        except (StageError, MemoryError):
+            raise
+        except Exception as error:
+            if is_of_device_memory(error):
+                # Whoever opened the pool says so, and another tier may take over.
+                raise
+            what = " ".join(str(error).split())
+            raise PublishError(
+                f"derived output {self.name!r}: {type(error).__name__}: {what}; expected it to take every result in; "
+                f"leave its section out of the configuration, or mend its package"
+            ) from error
+
+
+def derived_collectors(collecting: Collecting) -> tuple[GuardedCollector, ...]:
+    """A collector for each derived output that the configuration asks for.
+
+    Raises
+    ------
+    ConfigError, PublishError
+        Two would write the same table; one cannot be made.
+    """
+    return tuple(GuardedCollector(each.name, collecting, each.collector) for each in derived_of(collecting.config))

@@ -1,0 +1,78 @@
+"""The files that sections of derived outputs name: looked at before anything is read, and again for `--if-changed`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from mbe_stage.pipeline.cli.terminal import shortened, visible
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.config.model import Config
+
+__all__ = ["DerivedInput", "LabelClass", "inputs_of"]
+
+_SHOWN_CLASSES = 20
+
+
+class LabelClass(BaseModel):
+    """A class of labels: how many keys have it, and how it was taken; ``ignored`` keys count as unlabelled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    taken: Literal["positive", "negative", "ignored"]
+    keys: int
+
+
+class DerivedInput(BaseModel):
+    """A list of keys that a run was given beside its edges.
+
+    Attributes
+    ----------
+    source : str
+        The path as given.
+    rows : int
+        Distinct ones.
+    fingerprint : str
+        Of what it says, whatever its format.
+    n_not_in_graph : int
+        Keys that are no vertex.
+    not_in_graph : tuple of str
+        The first few of these, with their side: ``left 'ann'``.
+    classes : tuple of LabelClass
+        Of labels, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    rows: int
+    fingerprint: str
+    n_not_in_graph: int = 0
+    not_in_graph: tuple[str, ...] = ()
+    classes: tuple[LabelClass, ...] = ()
+
+    @property
+    def classes_text(self) -> str:
+        """One line about the classes, those with most keys first; empty without classes."""
+        ordered = sorted(self.classes, key=lambda each: (-each.keys, each.name))
+        told = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
+        return ", ".join(told) + (f" and {len(ordered) - len(told):,} more classes" if len(ordered) > len(told) else "")
+
+
+def inputs_of(config: Config) -> dict[str, dict[str, str]]:
+    """Fingerprints of the files that derived outputs are given, by output and key of its section.
+
+    Raises
+    ------
+    InputError
+        One of them cannot be used.
+    ConfigError
+        Two outputs would write the same table.
+    """
+    from mbe_stage.pipeline.problems.installed import derived_of
+
+    found = {each.name: dict(each.inputs(config)) for each in derived_of(config)}
+    return {name: inputs for name, inputs in found.items() if inputs}

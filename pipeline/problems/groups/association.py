@@ -1,0 +1,152 @@
+"""How much of a group is known, by how much chance that would be, and what it says of its other members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.pipeline.problems.groups.known import Known, Labelled
+
+__all__ = ["KnownShares", "associations", "known_shares", "labels_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownShares:
+    """Of each group.
+
+    Attributes
+    ----------
+    n_known : (n,) int64
+        Members that are known cases, of both sides.
+    n_drawn : (n,) int64
+        Members among which they are counted (`Labelled.is_drawn`).
+    p_values : (n,) float64
+        The chance that so many members, drawn from what is counted on each side, hold as many known cases or more.
+    """
+
+    n_known: np.ndarray
+    n_drawn: np.ndarray
+    p_values: np.ndarray
+
+    def columns(self) -> dict[str, pa.Array]:
+        """Of the table `groups`; nothing is said of a group of which nothing is counted but the number."""
+        is_unsaid = self.n_drawn == 0
+        return {
+            "n_known": pa.array(self.n_known),
+            "known_share": pa.array(self.n_known / np.maximum(self.n_drawn, 1), mask=is_unsaid),
+            "known_p_value": pa.array(self.p_values, mask=is_unsaid),
+        }
+
+
+def known_shares(members: GroupMembers, labels: tuple[Labelled, Labelled]) -> KnownShares:
+    """Count the known cases in each group, and how likely that is by chance.
+
+    The chance is the upper tail of the hypergeometric distribution; where both sides have labels, of the sum of two
+    independent ones.
+
+    Parameters
+    ----------
+    members : GroupMembers
+    labels : pair of Labelled
+    """
+    counts = [_counts(members, side, of_side) for side, of_side in enumerate(labels)]
+    n_known, n_drawn = (sum(of_side[i] for of_side in counts) for i in (0, 1))
+    sides = [
+        (int(of_side.is_drawn.sum()), int(of_side.is_positive.sum()), *of_count)
+        for of_side, of_count in zip(labels, counts, strict=True)
+        if of_side.is_drawn.any()
+    ]
+    return KnownShares(np.asarray(n_known), np.asarray(n_drawn), _tails(sides, len(members)))
+
+
+def associations(
+    members: GroupMembers, is_muted: np.ndarray, shares: KnownShares, labels: tuple[Labelled, Labelled]
+) -> pa.Array:
+    """How much each vertex without a label has to do with known cases, the left vertices first.
+
+    The largest ``(k + b) / (m + 1)`` over the groups that hold it and are not muted: `k` known cases among `m` other
+    members that are counted, and `b` the share of known cases among all that are counted; `b` where no group holds it.
+
+    Returns
+    -------
+    (n_left + n_right,) float64
+        Null of vertices that have a label, and throughout where no vertex has one.
+    """
+    n_drawn, n_positive = (sum(int(getattr(of, name).sum()) for of in labels) for name in ("is_drawn", "is_positive"))
+    if n_drawn == 0:
+        return pa.nulls(sum(of.codes.size for of in labels), pa.float64())
+    base = n_positive / n_drawn
+    best = []
+    for side, of_side in enumerate(labels):
+        vertices, sizes = _side(members, side)
+        owners = np.repeat(np.arange(sizes.size), sizes)
+        is_meant = ~is_muted[owners]
+        owners, vertices = owners[is_meant], vertices[is_meant]
+        others = shares.n_drawn[owners] - of_side.is_drawn[vertices]
+        largest = np.full(of_side.codes.size, -1.0)
+        np.maximum.at(largest, vertices, (shares.n_known[owners] + base) / (others + 1))
+        largest[largest < 0] = base
+        best.append(largest)
+    is_unknown = np.concatenate([of.is_unknown for of in labels])
+    return pa.array(np.concatenate(best), mask=~is_unknown)
+
+
+def labels_of(vertices: np.ndarray, is_right: np.ndarray, known: Known) -> pa.Array:
+    """The class of each member, null without a label.
+
+    Parameters
+    ----------
+    vertices : (n,) int32
+    is_right : (n,) bool
+    known : Known
+    """
+    if known.labels is None:
+        return pa.nulls(vertices.size, pa.string())
+    left, right = known.labels
+    classes = pa.concat_arrays([left.classes, right.classes]).cast(pa.string())
+    codes = np.empty(vertices.size, np.int64)
+    codes[~is_right] = left.codes[vertices[~is_right]]
+    codes[is_right] = right.codes[vertices[is_right]]
+    is_unknown = codes < 0
+    codes[is_right] += len(left.classes)
+    return classes.take(pa.array(codes, mask=is_unknown))
+
+
+def _side(members: GroupMembers, side: int) -> tuple[np.ndarray, np.ndarray]:
+    if side == 0:
+        return members.left_members, members.left_sizes
+    return members.right_members, members.right_sizes
+
+
+def _counts(members: GroupMembers, side: int, labels: Labelled) -> tuple[np.ndarray, np.ndarray]:
+    """Known cases of each group on a side, and the members that are counted."""
+    vertices, sizes = _side(members, side)
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    known, drawn = (
+        np.bincount(owners[flags[vertices]], minlength=sizes.size) for flags in (labels.is_positive, labels.is_drawn)
+    )
+    return known, drawn
+
+
+def _tails(sides: list[tuple[Any, ...]], n_groups: int) -> np.ndarray:
+    """Of each group the chance of as many known cases or more; `sides` hold population, known, and those of groups."""
+    if not sides or not n_groups:
+        return np.ones(n_groups)
+    from scipy.stats import hypergeom
+
+    if len(sides) == 1:
+        ((population, positive, known, drawn),) = sides
+        return hypergeom.sf(known - 1, population, positive, drawn)
+    (left_all, left_positive, left_known, left_drawn), (right_all, right_positive, right_known, right_drawn) = sides
+    tails = np.ones(n_groups)
+    for group in range(n_groups):
+        wanted = int(left_known[group] + right_known[group])
+        of_left = np.arange(min(int(left_drawn[group]), left_positive) + 1)
+        chances = hypergeom.pmf(of_left, left_all, left_positive, left_drawn[group])
+        rest = hypergeom.sf(wanted - of_left - 1, right_all, right_positive, right_drawn[group])
+        tails[group] = min(1.0, float(chances @ rest))
+    return tails

@@ -1,0 +1,241 @@
+"""The groups that are published: which candidates were chosen, their edges, and for how many bicliques each stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import partial
+
+import numpy as np
+
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.candidates import Candidates
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.selection import GrownGroups, cost_of_names, covered, grown_above_chance
+from mbe_stage.groups.short_list import overlap_fraction, short_list
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
+from mbe_stage.pipeline.problems.groups.section import GroupsSection
+
+__all__ = ["GROWN_COVER", "SHORT_LIST", "Chosen", "GroupEdges"]
+__all__ += ["chosen_of_grown", "cover_of", "edges_of", "grown_of", "short_list_of"]
+
+SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
+"""The kinds of groups, as `groups.kind` and the table have them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """The groups in the order in which they rank.
+
+    Attributes
+    ----------
+    kind : str
+    keys : (n,) int64
+        That bicliques of these members have.
+    seeds : (n,) int64
+        Keys of the bicliques that they are, or have grown from.
+    surprise : (n,) int64
+        In units of `mbe_stage.groups.null_model.UNIT`; of what is grown the score of
+        `mbe_stage.groups.quasi_bicliques`.
+    evidence : (n,) int64
+        Surprise without what naming the group costs.
+    gains : (n,) int64 or None
+        What each adds to those before it, in units; None of a short list.
+    n_bicliques : (n,) int64
+        The group itself, and the significant candidates that overlap it too much to be groups of their own; each counts
+        for the group of those that ranks first. Of what is grown: the seeds that have grown to it.
+    members : GroupMembers
+    n_left_out : int
+        Seeds that there were no steps left to grow.
+    """
+
+    kind: str
+    keys: np.ndarray
+    seeds: np.ndarray
+    surprise: np.ndarray
+    evidence: np.ndarray
+    gains: np.ndarray | None
+    n_bicliques: np.ndarray
+    members: GroupMembers
+    n_left_out: int = 0
+
+    def take(self, rows: np.ndarray) -> Chosen:
+        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        taken = {name: values[rows] for name, values in arrays.items() if isinstance(values, np.ndarray)}
+        return replace(self, members=self.members.take(rows), **taken)
+
+    def moved(self, by: int) -> Chosen:
+        """The same with other right ids."""
+        members = self.members
+        return replace(self, members=replace(members, right_members=members.right_members + np.int32(by)))
+
+    def with_evidence(self, model: NullModel) -> Chosen:
+        """Bicliques of the graph of a model, with what their surprise is before naming is paid for."""
+        costs = model.left_costs[self.members.left_sizes] + model.right_costs[self.members.right_sizes]
+        return replace(self, evidence=self.surprise + costs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupEdges:
+    """The edges of the graph within some groups.
+
+    Attributes
+    ----------
+    n_edges : (n,) int64
+        Of each group.
+    left, right : int32
+        The ends of its edges, group after group, ascending.
+    of_left, of_right : int64
+        Of each member within its group, one behind the other as in `GroupMembers`.
+    explained_left, explained_right : (n_left,), (n_right,) int64
+        Of each vertex's edges, how many lie in some group; one that lies in several counts once.
+    """
+
+    n_edges: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    of_left: np.ndarray
+    of_right: np.ndarray
+    explained_left: np.ndarray
+    explained_right: np.ndarray
+
+
+def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
+    """The best candidates without near copies (`mbe_stage.groups.short_list`); muted ones do not use up the limit.
+
+    Without a model, as candidates of several graphs have no common one, `evidence` is left to `with_evidence`.
+    """
+    choose = partial(short_list, candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, model=model)
+    rows, n = up_to_limit(
+        asked.limit,
+        lambda limit: choose(limit=limit),
+        lambda rows: known.is_muted(candidates.members.take(rows)),
+    )
+    rows = rows[:n]
+    others = np.setdiff1d(np.flatnonzero(candidates.surprise > 0), rows)
+    members = candidates.members.take(rows)
+    chosen = Chosen(
+        kind=SHORT_LIST,
+        keys=candidates.keys[rows],
+        seeds=candidates.keys[rows],
+        surprise=candidates.surprise[rows],
+        evidence=candidates.surprise[rows],
+        gains=None,
+        n_bicliques=1 + _near_copies(members, candidates.members.take(others), asked.max_overlap),
+        members=members,
+    )
+    return chosen if model is None else chosen.with_evidence(model)
+
+
+def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel) -> GrownGroups:
+    """What seeds grow to, as far as it is significant; see `mbe_stage.groups.selection`.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    seeds : (n,) int64
+        Their rows (`mbe_stage.groups.selection.seed_rows`).
+    collecting : Collecting
+    model : NullModel
+    """
+    config = collecting.config
+    return grown_above_chance(
+        collecting.graph,
+        candidates,
+        seeds,
+        model,
+        min_left=config.query.min_left,
+        min_right=config.query.min_right,
+        threads=config.execution.threads,
+    )
+
+
+def cover_of(
+    grown: GrownGroups, candidates: Candidates, collecting: Collecting, model: NullModel, known: Known
+) -> Chosen:
+    """Of grown groups those that explain edges that nothing before them does; muted ones do not use up the limit."""
+    (chosen, gains), n = up_to_limit(
+        collecting.config.section("groups").limit,
+        lambda limit: covered(collecting.graph, grown, model, limit),
+        lambda found: known.is_muted(found[0].members),
+    )
+    return chosen_of_grown(chosen.take(np.arange(n)), gains[:n], candidates, collecting)
+
+
+def chosen_of_grown(
+    chosen: GrownGroups, gains: np.ndarray | None, candidates: Candidates, collecting: Collecting
+) -> Chosen:
+    """Grown groups of one graph as they are published, in their order."""
+    members = chosen.members
+    left_sizes, right_sizes = (sizes.astype(np.int32) for sizes in (members.left_sizes, members.right_sizes))
+    block = BicliqueBlock(len(members), left_sizes, right_sizes, members.left_members, members.right_members)
+    return Chosen(
+        kind=GROWN_COVER,
+        keys=biclique_keys(block, *collecting.edges.key_hashes()),
+        seeds=candidates.keys[chosen.seeds],
+        surprise=chosen.scores,
+        evidence=chosen.scores + cost_of_names(collecting.graph, members),
+        gains=gains,
+        n_bicliques=chosen.n_seeds,
+        members=members,
+        n_left_out=chosen.n_left_out,
+    )
+
+
+def _near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float) -> np.ndarray:
+    """How many others have a Jaccard of at least `max_overlap`, on the left, with each group and none before it."""
+    by_member = np.argsort(others.left_members, kind="stable")
+    owners = np.repeat(np.arange(len(others)), others.left_sizes)[by_member]
+    sorted_members = others.left_members[by_member]
+    is_free, sizes, overlap = np.ones(len(others), np.bool_), others.left_sizes, overlap_fraction(max_overlap)
+    counts = np.zeros(len(groups), np.int64)
+    for group, (left, _) in enumerate(groups):
+        starts, ends = (np.searchsorted(sorted_members, left, side) for side in ("left", "right"))
+        sharing = np.concatenate([np.empty(0, np.int64), *(owners[i:j] for i, j in zip(starts, ends, strict=True))])
+        found, common = np.unique(sharing, return_counts=True)
+        union = left.size + sizes[found] - common
+        is_near = common * overlap.denominator >= overlap.numerator * union
+        copies = found[is_near & is_free[found]]
+        counts[group] = copies.size
+        is_free[copies] = False
+    return counts
+
+
+def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
+    """The edges within groups, and what they explain of each vertex's edges.
+
+    Memory: a byte an edge of the graph.
+    """
+    is_explained = np.zeros(graph.n_edges, np.bool_)
+    none = np.empty(0, np.int64)
+    of_left, of_right = [none], [none]
+    ends: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0, np.int32)], [np.empty(0, np.int32)])
+    for left, right in members:
+        present = np.zeros((left.size, right.size), np.bool_)
+        for row, vertex in enumerate(left):
+            start, neighbours = graph.left_offsets[vertex], graph.neighbours_of_left(vertex)
+            # Behind the last neighbour there is none to compare with.
+            places = np.minimum(np.searchsorted(neighbours, right), neighbours.size - 1)
+            present[row] = neighbours[places] == right
+            is_explained[start + places[present[row]]] = True
+        of_left.append(present.sum(axis=1))
+        of_right.append(present.sum(axis=0))
+        rows, columns = np.nonzero(present)
+        ends[0].append(left[rows])
+        ends[1].append(right[columns])
+    explained = np.flatnonzero(is_explained)
+    return GroupEdges(
+        n_edges=np.array([part.sum() for part in of_left[1:]], np.int64),
+        left=np.concatenate(ends[0]),
+        right=np.concatenate(ends[1]),
+        of_left=np.concatenate(of_left),
+        of_right=np.concatenate(of_right),
+        explained_left=np.bincount(
+            np.searchsorted(graph.left_offsets, explained, side="right") - 1, minlength=graph.n_left
+        ),
+        explained_right=np.bincount(graph.left_members[explained], minlength=graph.n_right),
+    )

@@ -1,0 +1,230 @@
+"""Bicliques in passing into candidates, and those into the tables of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
+from mbe_stage.pipeline.backends.arrow.parts import write_table
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.both_sides import keys_of_both_sides
+from mbe_stage.pipeline.problems.groups.association import associations, known_shares
+from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
+from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
+from mbe_stage.pipeline.problems.groups.known import Known
+from mbe_stage.pipeline.problems.groups.known_keys import read_lists
+from mbe_stage.pipeline.problems.groups.searched import Searched, refuse_half_questions, search_half_later
+from mbe_stage.pipeline.problems.groups.tables import edges_table, groups_table, members_table, scores_table
+from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
+from mbe_stage.pipeline.problems.groups.two_offsets import (
+    choose,
+    half_later_vertices,
+    keys_of_all,
+    listed,
+    merged,
+    with_columns,
+)
+from mbe_stage.pipeline.views.no_groups import BEST_SURPRISE
+
+__all__ = ["GroupsCollector", "KnownColumns", "of_known"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownColumns:
+    """Columns and counts.
+
+    Attributes
+    ----------
+    columns : dict
+        Of `groups`, by name.
+    association : pa.Array or None
+        Of `vertex_scores`; None without labels.
+    counts : dict of str to int
+    """
+
+    columns: dict[str, pa.Array]
+    association: pa.Array | None
+    counts: dict[str, int]
+
+
+def of_known(members: GroupMembers, known: Known, left_hashes: np.ndarray) -> KnownColumns:
+    """Of chosen groups; the ids of their cases are new ones.
+
+    Parameters
+    ----------
+    members : GroupMembers
+        By rank.
+    known : Known
+    left_hashes : (n_left,) uint64
+        Of the left vertices' keys.
+    """
+    is_muted = known.is_muted(members)
+    numbers = case_numbers(members, is_muted)
+    owners = np.repeat(np.arange(len(members)), members.left_sizes)
+    ids = case_ids(members_of_cases(numbers, owners, left_hashes[members.left_members]))
+    columns = {
+        "case": pa.array([ids[case] for case in numbers.tolist()], pa.string()),
+        "is_muted": pa.array(is_muted),
+    }
+    association = None
+    if known.labels is not None:
+        shares = known_shares(members, known.labels)
+        columns |= shares.columns()
+        association = associations(members, is_muted, shares, known.labels)
+    return KnownColumns(
+        columns=columns,
+        association=association,
+        counts={
+            "cases": len(ids),
+            **({} if known.allowed is None else {"muted": int(is_muted.sum())}),
+        },
+    )
+
+
+class GroupsCollector:
+    """See `pipeline.problems.base.DerivedCollector`: scores every biclique once, and keeps the candidates."""
+
+    def __init__(self, collecting: Collecting) -> None:
+        refuse_half_questions(collecting)
+        self.seconds: dict[str, float] = {}
+        # What differs between the backends; the names are the same in both.
+        self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}.sink")
+        self._collecting = collecting
+        self._model = self._place.null_model(collecting.graph)
+        self._sink = self._place.sink_of(self._model, collecting.graph)
+        # Read once more, where the run begins: they were looked at before anything else.
+        self._lists = read_lists(collecting.config.section("groups"))
+
+    def __enter__(self) -> GroupsCollector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """No file is open between blocks, and no thread runs."""
+
+    def accept(self, block: Any, keys: Any) -> None:
+        """Take one block in, of the backend's memory."""
+        if len(block):
+            self._sink.accept(block, keys)
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """See `pipeline.problems.base.DerivedCollector`."""
+        return self._sink.sums()
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """See `pipeline.problems.base.DerivedCollector`; compiled code looks members and rows up without asking."""
+        graph, n_groups = self._collecting.graph, sums["keys"].size
+        for side, n in (("left", graph.n_left), ("right", graph.n_right)):
+            offsets, members, rows = (sums[f"{side}_{name}"] for name in ("offsets", "members", "best_rows"))
+            are_integers = all(array.dtype.kind == "i" and array.ndim == 1 for array in (offsets, members, rows))
+            sizes = offsets.size - 1, sums["surprise"].size, rows.size, offsets[0], offsets[-1]
+            fit = sizes == (n_groups, n_groups, n, 0, members.size) and _are_within(np.diff(offsets), 1, n + 1)
+            if not (are_integers and fit and _are_within(members, 0, n) and _are_within(rows, -1, n_groups)):
+                raise PublishError(
+                    f"the kept sums of groups name no {side} vertices of this graph; expected numbers below {n:,}; "
+                    "begin anew, without --resume"
+                )
+        self._sink.restore(sums)
+
+    def for_workers(self) -> Callable[[], Any]:
+        """See `pipeline.problems.base.DerivedCollector`; workers of a cluster have blocks in host memory."""
+        graph = self._collecting.graph
+        return partial(CandidateSink, self._model, graph.n_left, graph.n_right)
+
+    def finish(self) -> dict[str, int]:
+        """Choose the groups and write the tables.
+
+        Returns
+        -------
+        dict of int
+            ``groups``; the vertices in at least one of them, ``left_members`` and ``right_members``;
+            ``significant_candidates``, the candidates with a positive surprise; what there were no steps left for:
+            ``candidates_not_scored``, of scores by edge, and ``seeds_not_grown``; ``cases``, and with an allow list
+            ``muted``. With buckets of time also ``half_later_bicliques``, of the second graph, and
+            ``half_later_truncated``, 1 where a limit ended that.
+        """
+        searches = [Searched(self._place.on_host(self._collecting), self._model, self._sink, self._sink.finish())]
+        if self._collecting.edges.half_later is not None:
+            searches.append(search_half_later(self._collecting, self._place))
+            self.seconds = {"half_later": searches[1].seconds}
+        config, edges = self._collecting.config, searches[0].collecting.edges
+        known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
+        ranked = choose(searches, known)
+        parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
+        told = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
+        tables = merged([found for found, _ in parts], ranked) if len(searches) > 1 else parts[0][0]
+        tables = {
+            **tables,
+            "groups": with_columns(tables["groups"], told.columns),
+            "vertex_scores": with_columns(tables["vertex_scores"], {"association": told.association}),
+            **({} if known.table is None else {"known_keys": known.table}),
+            **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
+        }
+        if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
+            tables["groups"] = tables["groups"].replace_schema_metadata({BEST_SURPRISE: str(max(best) / UNIT)})
+        for name, table in tables.items():
+            write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
+        members = [chosen.members for _, chosen in ranked]
+        return {
+            "groups": sum(map(len, members)),
+            "left_members": int(np.unique(np.concatenate([part.left_members for part in members])).size),
+            "right_members": sum(int(np.unique(part.right_members).size) for part in members),
+            "significant_candidates": sum(int(np.count_nonzero(one.candidates.surprise > 0)) for one in searches),
+            "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
+            "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
+            **told.counts,
+            **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
+        }
+
+    def _tables(self, search: Searched, chosen: Chosen) -> tuple[dict[str, pa.Table], int]:
+        """The tables of groups of one graph; and the candidates that there were no steps left to score."""
+        collecting, graph = search.collecting, search.collecting.graph
+        of_edges, config = collecting.edges, collecting.config
+        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))
+        by_edge = edge_sqrt(graph, search.candidates, search.model)
+        edges = edges_of(graph, chosen.members)
+        events = figures_of(of_edges.events, edges, graph.n_right)
+        keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
+        tables = {
+            "groups": groups_table(chosen, edges, graph, events, {}),
+            "group_members": members_table(chosen, edges, graph, keys, known),
+            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
+            **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),
+            **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
+        }
+        return tables, by_edge.n_left_out
+
+
+def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
+    return not numbers.size or (first <= int(numbers.min()) and int(numbers.max()) < end)
+
+
+def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
+    """Of all vertices, the left ones first."""
+    graph, sink = search.collecting.graph, search.sink
+    by_size = (
+        share_size(*of) for of in ((sink.left_share, graph.left_degrees), (sink.right_share, graph.right_degrees))
+    )
+    return {
+        "share_size": np.concatenate(list(by_size)),
+        "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
+        "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
+    }
+
+
+def _counts_of_later(later: Searched) -> dict[str, int]:
+    """How many bicliques were found for the groups alone, and whether a limit ended that."""
+    return {"half_later_bicliques": later.n_bicliques or 0, "half_later_truncated": int(later.is_truncated)}

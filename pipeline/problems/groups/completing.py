@@ -1,0 +1,200 @@
+"""What groups are beside those of the run before: cases keep their ids, and each group says what became of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mbe_stage.bicliques import keys
+from mbe_stage.pipeline.backends.arrow.parts import write_table
+from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.base import Completed, Completing
+from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
+from mbe_stage.pipeline.problems.groups.cases import case_ids, inherited_ids, members_of_cases
+from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, read_group_rows, since_last
+from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
+from mbe_stage.pipeline.publish.changes import ComparedGroup, Comparison
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.stores.local_copies import addresses_in
+from mbe_stage.pipeline.views.comparison import SEARCH_LIMIT, last_complete, not_sought
+from mbe_stage.pipeline.views.diff import compile_steps
+from mbe_stage.pipeline.views.diff.remarks import unlike_questions
+from mbe_stage.runtime.compile_ahead import compile_ahead, summed
+
+__all__ = ["complete"]
+
+log = logging.getLogger(__name__)
+
+_NAMED = 5
+_SHOWN_GONE = 20
+_SHOWN_KEYS = 12
+_KEY_CHARACTERS = 200
+_STATUSES = ("new", "grown", "shrunk", "changed")
+
+
+def complete(completing: Completing) -> Completed:
+    """Fill the columns `case` and `since` of `groups`, and say what the lists of keys were.
+
+    Parameters
+    ----------
+    completing : Completing
+
+    Raises
+    ------
+    PublishError
+        The table cannot be written again. What is wrong with the run before is a remark of the comparison.
+    """
+    inputs = _inputs(completing)
+    warnings = [
+        f"{setting(f'groups.{name}')}: none of the {each.rows:,} keys is a vertex of this graph; expected keys as the "
+        "edges have them, and their side"
+        for name, each in inputs.items()
+        if each.rows and each.n_not_in_graph == each.rows
+    ]
+    if completing.store is None:
+        return Completed(inputs, None, warnings)
+    try:
+        last = last_complete(completing.store, completing.config_fingerprint)
+    except PublishError as error:
+        return Completed(inputs, not_sought(error), warnings)
+    if last is None:
+        nothing = Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
+        return Completed(inputs, nothing, warnings)
+    before, manifest = last
+    if unlike := [*unlike_questions(manifest, completing), *_half_searched(manifest, completing)]:
+        return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
+    # What hashes keys; a run whose tables are made in device memory has not needed it so far.
+    prepared = compile_ahead(keys.compile_steps())
+
+    def compile_first() -> None:
+        prepared.update(summed(prepared, compile_ahead(compile_steps())))
+
+    try:
+        old = read_group_rows(completing.store.whole(before))
+        new = read_group_rows(completing.run_path)
+        since = _since(completing, old, new, compile_first)
+        cases = _cases(old, new)
+    except (PublishError, MemoryError) as error:
+        # The run itself is whole: what went wrong with the other one stands in its report.
+        reason = addresses_in(error) or "out of memory"
+        log.warning("the groups of run %s could not be compared with: %s", before.name, reason)
+        failed = Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
+        return Completed(inputs, failed, warnings, prepared)
+    _write(completing, new, cases, None if since is None else since.words)
+    return Completed(inputs, _comparison(completing, before, old, new, since), warnings, prepared)
+
+
+def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
+    """Why nobody knows what is new or gone, though both runs have all their bicliques."""
+    for name, counts in (("the run before", before.derived["groups"]), ("this run", completing.counts)):
+        if counts.get("half_later_truncated"):
+            yield f"{name} did not search all groups of the buckets that begin half later; nobody knows what is new"
+
+
+def _since(completing: Completing, old: GroupRows, new: GroupRows, compile_first: Callable[[], object]) -> Since | None:
+    """None where this run is incomplete, or too much differs."""
+    n_differing = np.setxor1d(old.keys, new.keys).size
+    if completing.truncated is not None or n_differing > completing.config.output.compare:
+        return None
+    return since_last(old, new, SEARCH_LIMIT, completing.config.execution.threads, compile_first)
+
+
+def _cases(old: GroupRows, new: GroupRows) -> list[str]:
+    """The id of each group's case, of the run before where most of it is still there."""
+    (_, before, names), (numbers, members, _) = (_members_by_case(rows) for rows in (old, new))
+    ids = case_ids(members, inherited_ids(members, before, names))
+    return [ids[case] for case in numbers.tolist()]
+
+
+def _members_by_case(rows: GroupRows) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
+    """The case of each group, and members and id of each case, in the order of their first groups."""
+    encoded = rows.table["case"].combine_chunks().dictionary_encode()
+    numbers = encoded.indices.to_numpy().astype(np.int64)
+    is_left = ~rows.is_right
+    return (
+        numbers,
+        members_of_cases(numbers, rows.owners[is_left], rows.hashes[is_left]),
+        encoded.dictionary.to_pylist(),
+    )
+
+
+def _write(completing: Completing, rows: GroupRows, cases: list[str], words: list[str] | None) -> None:
+    table, n = rows.table, rows.table.num_rows
+    for name, values in (("case", cases), ("since", [None] * n if words is None else words)):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(name), pa.array(values, pa.string()))
+    write_table(table, completing.run_path / "groups.parquet", completing.config.output.compression)
+
+
+def _comparison(
+    completing: Completing, before: Path, old: GroupRows, new: GroupRows, since: Since | None
+) -> Comparison:
+    """Muted groups are not counted: nobody is alarmed by them."""
+    if since is None:
+        if completing.truncated is not None:
+            remark = f"this run is incomplete: it {completing.truncated}; nobody knows what is new or gone"
+        else:
+            remark = f"more groups differ than {setting('output.compare')}; what became of each was not sought"
+        return Comparison(run_id=before.name, remarks=(remark,))
+    heard = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
+    gone = since.gone[~old.is_muted[since.gone]]
+    counts = {status: heard.count(status) for status in _STATUSES} | {"gone": gone.size}
+    remarks = () if since.is_complete else ("not all pairs of groups were looked at",)
+    return Comparison(
+        run_id=before.name,
+        remarks=remarks,
+        counts={status: count for status, count in counts.items() if count},
+        n_same=heard.count("same"),
+        largest=tuple(_gone(old, int(row)) for row in gone[:_SHOWN_GONE]),
+    )
+
+
+def _gone(old: GroupRows, row: int) -> ComparedGroup:
+    of_group = pa.array(old.owners == row)
+    sides = []
+    for is_right in (False, True):
+        chosen = pc.and_(of_group, pa.array(old.is_right == is_right))
+        shown = old.members["key"].filter(chosen).slice(0, _SHOWN_KEYS).to_pylist()
+        sides.append(tuple(shortened(key, _KEY_CHARACTERS) for key in shown))
+    group = old.table.slice(row, 1).to_pylist()[0]
+    return ComparedGroup(
+        status="gone",
+        biclique_key=group["group_key"],
+        n_left=group["n_left"],
+        n_right=group["n_right"],
+        left=sides[0],
+        right=sides[1],
+    )
+
+
+def _inputs(completing: Completing) -> dict[str, DerivedInput]:
+    """What the run was given beside its edges, by the table that it has published of it."""
+    asked = completing.config.section("groups")
+    paths = {LABELS: asked.labels, ALLOW: asked.allow}
+    if not any(paths.values()):
+        return {}
+    known = pq.read_table(completing.run_path / "known_keys.parquet")
+    found = {}
+    for name, path in paths.items():
+        if path is not None:
+            rows = known.filter(pc.equal(known["list"], name))
+            absent = rows.filter(pc.is_null(rows["vertex"]))
+            found[name] = DerivedInput(
+                source=path,
+                rows=rows.num_rows,
+                fingerprint=fingerprint_of(rows),
+                n_not_in_graph=absent.num_rows,
+                not_in_graph=tuple(
+                    f"{row['side']} {row['key'][:_KEY_CHARACTERS]!r}" for row in absent.slice(0, _NAMED).to_pylist()
+                ),
+                classes=classes_of(rows["class"], asked) if name == LABELS else (),
+            )
+    return found

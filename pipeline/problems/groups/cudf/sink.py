@@ -1,0 +1,53 @@
+"""The sink of candidates for blocks in device memory, and a run whose edges and graph are brought to the host.
+
+What is selected from the candidates, and made tables, is so small a part that the host does it, as on every tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cupy as cp
+
+from mbe_stage.bicliques.cuda.keys import biclique_keys
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.cuda import candidates
+from mbe_stage.groups.cuda.candidates import DeviceCandidateSink
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.runtime.compile_ahead import CompileStep
+
+__all__ = ["biclique_keys", "compile_steps", "null_model", "on_host", "pool_bytes", "sink_of"]
+
+
+def null_model(graph: BipartiteCSR) -> NullModel:
+    """The null of the graph; its logarithms are the host's, to the last bit."""
+    return NullModel.of_degrees(cp.asnumpy(graph.left_degrees), cp.asnumpy(graph.right_degrees))
+
+
+def sink_of(model: NullModel, graph: BipartiteCSR) -> DeviceCandidateSink:
+    """The sink of candidates."""
+    return DeviceCandidateSink(model, graph.n_left, graph.n_right)
+
+
+def pool_bytes(collecting: Collecting) -> int:
+    """What the sink will hold beside what it has when it is made: `mbe_stage.groups.cuda.candidates.pool_bytes`."""
+    return candidates.pool_bytes(collecting.graph.n_left + collecting.graph.n_right)
+
+
+def on_host(collecting: Collecting) -> Collecting:
+    """The run, edges and graph in host memory: copies."""
+    edges, graph = collecting.edges, collecting.graph
+    lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
+    return replace(
+        collecting,
+        # With their hashes, which the host would have to compile a function for.
+        edges=replace(edges, hashes=edges.key_hashes()).to_host(),
+        graph=BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asnumpy, lists)),
+    )
+
+
+def compile_steps() -> Sequence[CompileStep]:
+    """What compiles the sink's kernels for the current device."""
+    return candidates.compile_steps()

@@ -1,0 +1,183 @@
+"""Known keys and the vertices of a graph: what is known of each, how much of a group, and which groups are muted.
+
+Nothing of this ranks or finds groups; labels only tell, and an allow list mutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, KeyList
+
+__all__ = ["Known", "Labelled", "up_to_limit"]
+
+_UNKNOWN = -1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """The labels of one side's vertices.
+
+    Attributes
+    ----------
+    codes : (n,) int32
+        Position of each vertex's class in `classes`, -1 without a label.
+    classes : pa.Array
+        Text.
+    is_positive : (n,) bool
+        Whether the vertex is a known case.
+    is_drawn : (n,) bool
+        The vertices among which known cases are counted: those with a label, or all of them where no label is negative,
+        because then whoever has none is what the others are not.
+    """
+
+    codes: np.ndarray
+    classes: pa.Array
+    is_positive: np.ndarray
+    is_drawn: np.ndarray
+
+    @property
+    def is_unknown(self) -> np.ndarray:
+        """The vertices without a label, ``(n,) bool``."""
+        return self.codes == _UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is known of a graph's vertices.
+
+    Attributes
+    ----------
+    labels : pair of Labelled, or None
+        Of the left and of the right side; None without labels.
+    allowed : pair of (n,) bool, or None
+        None without an allow list.
+    table : pa.Table or None
+        `known_keys`: the lists, with the vertex of each key; None without both.
+    """
+
+    labels: tuple[Labelled, Labelled] | None
+    allowed: tuple[np.ndarray, np.ndarray] | None
+    table: pa.Table | None
+
+    @classmethod
+    def of(cls, lists: Mapping[str, KeyList], keys: tuple[pa.Array, pa.Array]) -> Known:
+        """Find the listed keys among those of the left and of the right vertices, which stand by their dense ids."""
+        found = {name: _found(one.table, keys) for name, one in lists.items()}
+        labels = found.get(LABELS)
+        taken = {each.name: each.taken for each in lists[LABELS].classes} if LABELS in lists else {}
+        allowed = found.get(ALLOW)
+        return cls(
+            labels=None if labels is None else (_labelled(labels, keys, 0, taken), _labelled(labels, keys, 1, taken)),
+            allowed=None if allowed is None else (_allowed(allowed, keys, 0), _allowed(allowed, keys, 1)),
+            table=_known_keys(found) if found else None,
+        )
+
+    def is_muted(self, members: GroupMembers) -> np.ndarray:
+        """Whether all left members of each group are allowed, or all right ones; ``(n,) bool``."""
+        if self.allowed is None:
+            return np.zeros(len(members), np.bool_)
+        left, right = self.allowed
+        return _all_of(left, members.left_members, members.left_sizes) | _all_of(
+            right, members.right_members, members.right_sizes
+        )
+
+
+def up_to_limit(limit: int, choose: Callable[[int], T], is_muted: Callable[[T], np.ndarray]) -> tuple[T, int]:
+    """Choose groups until so many are not muted, or there are no more.
+
+    Parameters
+    ----------
+    limit : int
+        How many that are not muted.
+    choose : callable
+        Takes how many there may be in all, and gives the best; those of a smaller number come first among those of a
+        larger.
+    is_muted : callable
+        Takes what `choose` gave, and says of each group whether it is muted.
+
+    Returns
+    -------
+    chosen
+        As `choose` gave it.
+    n : int
+        So many of the first of these are wanted; the last is not muted where `limit` is reached.
+    """
+    asked = limit
+    while True:
+        chosen = choose(asked)
+        muted = is_muted(chosen)
+        counted = np.flatnonzero(~muted)
+        if counted.size >= limit:
+            return chosen, int(counted[limit - 1]) + 1
+        if muted.size < asked:
+            return chosen, muted.size
+        # Twice what is missing: muted groups are mostly few, and choosing begins from the start.
+        asked += 2 * (limit - counted.size)
+
+
+def _all_of(is_allowed: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    return np.bincount(owners, is_allowed[members], minlength=sizes.size) == sizes
+
+
+def _found(table: pa.Table, keys: tuple[pa.Array, pa.Array]) -> pa.Table:
+    """The list with a column `vertex`: the dense id on the key's side, null where the graph has none."""
+    is_right = pc.equal(table["side"], "right").to_numpy(zero_copy_only=False)
+    vertices, is_there = np.zeros(table.num_rows, np.int32), np.zeros(table.num_rows, np.bool_)
+    for side, of_side in enumerate(keys):
+        rows = np.flatnonzero(is_right == bool(side))
+        listed = table["key"].take(pa.array(rows)).combine_chunks()
+        places = pc.index_in(listed, of_side.cast(pa.large_string()))
+        vertices[rows] = pc.fill_null(places, 0).to_numpy()
+        is_there[rows] = pc.is_valid(places).to_numpy(zero_copy_only=False)
+    return table.append_column("vertex", pa.array(vertices, mask=~is_there))
+
+
+def _of_side(found: pa.Table, side: int) -> pa.Table:
+    """The rows that are vertices of a side."""
+    is_side = pc.equal(found["side"], ("left", "right")[side])
+    return found.filter(pc.and_(is_side, pc.is_valid(found["vertex"])))
+
+
+def _labelled(found: pa.Table, keys: tuple[pa.Array, pa.Array], side: int, taken: Mapping[str, str]) -> Labelled:
+    counted = pa.array([name for name, how in taken.items() if how != "ignored"], pa.large_string())
+    rows = _of_side(found, side)
+    rows = rows.filter(pc.is_in(rows["class"], counted))
+    encoded = rows["class"].combine_chunks().dictionary_encode()
+    codes = np.full(len(keys[side]), _UNKNOWN, np.int32)
+    codes[rows["vertex"].to_numpy()] = encoded.indices.to_numpy()
+    # The last is for vertices without a label.
+    positive = np.array([*(taken[name] == "positive" for name in encoded.dictionary.to_pylist()), False])
+    is_positive = positive[codes]
+    has_label = codes != _UNKNOWN
+    has_negative = bool((has_label & ~is_positive).any())
+    is_drawn = has_label if has_negative or not has_label.any() else np.ones_like(has_label)
+    return Labelled(codes, encoded.dictionary, is_positive, is_drawn)
+
+
+def _allowed(found: pa.Table, keys: tuple[pa.Array, pa.Array], side: int) -> np.ndarray:
+    is_allowed = np.zeros(len(keys[side]), np.bool_)
+    is_allowed[_of_side(found, side)["vertex"].to_numpy()] = True
+    return is_allowed
+
+
+def _known_keys(found: Mapping[str, pa.Table]) -> pa.Table:
+    from mbe_stage.pipeline.problems.groups.schemas import KNOWN_KEYS
+
+    tables = []
+    for name in (LABELS, ALLOW):
+        if name in found:
+            rows = found[name]
+            tables.append(rows.add_column(0, "list", pa.array([name] * rows.num_rows, pa.string())))
+    table = pa.concat_tables(tables).select(KNOWN_KEYS.names)
+    return table.cast(KNOWN_KEYS)

@@ -1,0 +1,238 @@
+"""What the user knows of keys: known cases (`groups.labels`) and known good (`groups.allow`), as tables say it.
+
+A table has a column `key`, and where that is not the left side a column `side`; labels may have a column `class`. Keys
+are compared as text, as everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mbe_stage.pipeline.backends.arrow.keys import as_keys, as_plain, as_utf8, first_true
+from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.named_columns import read_named_columns
+from mbe_stage.pipeline.io.raw import RawEdges, shortened
+from mbe_stage.pipeline.problems.derived_inputs import LabelClass
+from mbe_stage.pipeline.problems.groups.section import GroupsSection
+
+__all__ = ["ALLOW", "LABELS", "POSITIVE", "KeyList", "classes_of", "fingerprint_of", "read_lists", "taken_as"]
+
+LABELS, ALLOW = "labels", "allow"
+"""The lists, by the keys of the section that name them."""
+
+POSITIVE = "positive"
+"""The class of labels in a table without that column."""
+
+_SIDES = ("left", "right")
+_MOST_CLASSES = 1_000
+_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyList:
+    """One of the lists, every key of a side once.
+
+    Attributes
+    ----------
+    name : str
+        `LABELS` or `ALLOW`.
+    table : pa.Table
+        Columns `side`, `key` and `class`, text, the class null in `ALLOW`; ascending by side and key.
+    fingerprint : str
+        Of what it says, whatever the format and order of the file: SHA-256 of its rows, each as a JSON list and ended
+        by a line feed.
+    classes : tuple of LabelClass
+        Of `LABELS`, by name.
+    """
+
+    name: str
+    table: pa.Table
+    fingerprint: str
+    classes: tuple[LabelClass, ...] = ()
+
+
+def read_lists(asked: GroupsSection) -> dict[str, KeyList]:
+    """The lists that the section names, by name.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read or lacks a column; a key or class is missing, a side is none, or a key has two classes; or
+        nothing says which classes are known cases.
+    """
+    paths = {LABELS: asked.labels, ALLOW: asked.allow}
+    return {name: _read(name, path, asked) for name, path in paths.items() if path is not None}
+
+
+def fingerprint_of(table: pa.Table) -> str:
+    """The `KeyList.fingerprint` of rows that have `side`, `key` and `class` and are in their order."""
+    digest = hashlib.sha256()
+    for row in zip(*(table[column].to_pylist() for column in ("side", "key", "class")), strict=True):
+        digest.update(json.dumps(row).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def taken_as(name: str, asked: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
+    """How a class of labels is taken; None if neither the section nor its name says so."""
+    word = asked.word(name)
+    positive, negative = ({asked.word(each) for each in given} for given in asked.names_classes.values())
+    if word in positive or word in negative:
+        return "positive" if word in positive else "negative"
+    if word in asked.UNLABELLED_WORDS or (positive and negative):
+        return "ignored"
+    if positive or negative:
+        return "negative" if positive else "positive"
+    return "positive" if word in asked.POSITIVE_WORDS else "negative" if word in asked.NEGATIVE_WORDS else None
+
+
+def classes_of(column: pa.ChunkedArray, asked: GroupsSection) -> tuple[LabelClass, ...]:
+    """The classes of the labels that were read, by name."""
+    keys = {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
+    taken = ((name, taken_as(name, asked)) for name in sorted(keys))
+    return tuple(LabelClass(name=name, taken=how, keys=keys[name]) for name, how in taken if how is not None)
+
+
+def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
+    called, with_class = setting(f"groups.{name}"), name == LABELS
+    raw = read_named_columns(path, ("key",), ("side", "class") if with_class else ("side",), called)
+    n_rows = raw.table.num_rows
+    keys = _texts(raw, "key")
+    sides = _sides(raw) if "side" in raw.names else _constant("left", n_rows)
+    classes = pa.nulls(n_rows, pa.large_string())
+    if with_class:
+        classes = _texts(raw, "class") if "class" in raw.names else _constant(POSITIVE, n_rows)
+    table = pa.table({"side": sides, "key": keys, "class": classes, "row": pa.array(range(n_rows), pa.int64())})
+    table = table.sort_by([("side", "ascending"), ("key", "ascending"), ("row", "ascending")]).combine_chunks()
+    table = _distinct(raw, table)
+    if with_class:
+        _check_classes(raw, table["class"], asked)
+    return KeyList(name, table, fingerprint_of(table), classes_of(table["class"], asked) if with_class else ())
+
+
+def _check_classes(raw: RawEdges, column: pa.ChunkedArray, asked: GroupsSection) -> None:
+    """Refuse labels if nothing says which of them are known cases, if none is negative, or if a setting is mistyped."""
+    names = sorted(pc.unique(column).to_pylist())
+    has_classes = "class" in raw.names
+    words = {asked.word(name) for name in names}
+    # Without the column it is a plain list of known cases.
+    checked = {how: given for how, given in asked.names_classes.items() if has_classes or how == "positive"}
+    for how, given in checked.items():
+        if given and names and not words & {asked.word(each) for each in given}:
+            key, meant = setting(f"groups.{how}"), did_you_mean(str(given[0]), names)
+            found = f"none of the classes that {key} names ({_named(map(str, given))})"
+            raise _of_classes(raw, found, f"one of {_named(names)}", f"{meant}correct {key}")
+    if len(names) > _MOST_CLASSES:
+        remedy = "check that the column holds classes"
+        raise _of_classes(raw, f"{len(names):,} classes", f"at most {_MOST_CLASSES:,}", remedy)
+    taken = {name: taken_as(name, asked) for name in names}
+    unsure = [name for name, how in taken.items() if how is None]
+    if any(map(_is_number, unsure)):
+        # Where -1 or 2 is a class too, 1 may be any of them.
+        taken = {name: None if _is_number(name) else how for name, how in taken.items()}
+        unsure = [name for name, how in taken.items() if how is None]
+    if unsure or (has_classes and names and "negative" not in taken.values() and not asked.positive):
+        raise _unsure(raw, taken, unsure)
+
+
+def _unsure(raw: RawEdges, taken: Mapping[str, str | None], unsure: Sequence[str]) -> InputError:
+    """Name the classes, and offer each way to say what they are."""
+    known = {each: [name for name, how in taken.items() if how == each] for each in ("positive", "negative")}
+    error = _of_classes(
+        raw,
+        found=f"{_named(unsure)}: nothing says which of these classes are known cases"
+        if unsure
+        else f"{_named(taken)}: no class says that its keys are no known cases",
+        expected="classes that say it, such as 0 and 1, or fraud and legit",
+        remedy=f"name the classes that are no known cases with {setting('groups.negative')}, or those that are with "
+        f"{setting('groups.positive')}",
+    )
+    ways: list[dict[str, object]] = [
+        {f"groups.{each}": [*names, name]} for name in unsure[:_NAMED] for each, names in known.items()
+    ]
+    if not ways and known["positive"]:
+        ways.append({"groups.positive": known["positive"]})
+    error.settings = tuple(ways)
+    return error
+
+
+def _of_classes(raw: RawEdges, found: str, expected: str, remedy: str) -> InputError:
+    return raw.refusal(None, "class" if "class" in raw.names else "key", found=found, expected=expected, remedy=remedy)
+
+
+def _is_number(name: str) -> bool:
+    return name.strip().lstrip("-").replace(".", "", 1).isdecimal()
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = list(map(shortened, names))
+    return ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else "")
+
+
+def _texts(raw: RawEdges, role: str) -> pa.Array:
+    """A column as text without nulls; whole numbers as they are written, booleans as ``true`` and ``false``."""
+
+    def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
+        del expected, remedy
+        return raw.refusal(row, role, found=found, expected="text or whole numbers", remedy="correct the table")
+
+    column = raw.table[role]
+    if pa.types.is_boolean(column.type):
+        values = as_plain(column).cast(pa.large_string())
+    else:
+        values = as_keys(column, "string", refuse)
+        as_utf8(values.drop_null(), refuse)
+    empty = first_true(pc.is_null(values))
+    if empty is not None:
+        remedy = "complete the row, or leave it out" if role != "class" else "leave rows out whose class nobody knows"
+        raise raw.refusal(empty, role, found="nothing", expected=f"a {role} in every row", remedy=remedy)
+    return values
+
+
+def _sides(raw: RawEdges) -> pa.Array:
+    sides = _texts(raw, "side")
+    odd = first_true(pc.invert(pc.is_in(sides, pa.array(_SIDES, pa.large_string()))))
+    if odd is not None:
+        found = shortened(sides[odd].as_py())
+        remedy = "correct it; without the column every key is of the left side"
+        raise raw.refusal(odd, "side", found=found, expected="left or right", remedy=remedy)
+    return sides
+
+
+def _constant(value: str, n: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.large_string()), n)
+
+
+def _distinct(raw: RawEdges, table: pa.Table) -> pa.Table:
+    """Every key of a side once; `table` is ordered by them.
+
+    Raises
+    ------
+    InputError
+        One has two classes.
+    """
+    if table.num_rows < 2:
+        return table.drop_columns("row")
+    one, next_one = table.slice(0, table.num_rows - 1), table.slice(1)
+    repeats = pc.and_(*(pc.equal(next_one[name], one[name]) for name in ("side", "key"))).combine_chunks()
+    differs = pc.not_equal(next_one["class"], one["class"])
+    contrary = first_true(pc.and_(repeats, pc.fill_null(differs, False)).combine_chunks())
+    if contrary is not None:
+        first, second = (part["class"][contrary].as_py() for part in (one, next_one))
+        raise raw.refusal(
+            next_one["row"][contrary].as_py(),
+            "class",
+            found=f"{shortened(second)} for the {one['side'][contrary].as_py()} key "
+            f"{shortened(one['key'][contrary].as_py())}, which is {shortened(first)} in a row before",
+            expected="one class for each key",
+            remedy="leave one of the rows out",
+        )
+    is_first = pa.concat_arrays([pa.array([True]), pc.invert(repeats)])
+    return table.filter(is_first).drop_columns("row")

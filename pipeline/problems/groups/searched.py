@@ -1,0 +1,159 @@
+"""A graph and the candidates among its bicliques: that of the run, and that of buckets that begin half a bucket later.
+
+With `input.time_bucket` what lies close together may fall into two buckets. So groups are searched in two graphs of the
+same rows: the second is enumerated for the groups alone, on the same tier, once the run's own bicliques are written.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mbe_stage.bicliques.enumerate import Progress, enumerate_into
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.groups.candidates import Candidates
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.pipeline.config.setting_names import setting
+from mbe_stage.pipeline.errors import ConfigError
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.query import to_query
+from mbe_stage.stream import Listener, wants_outlook
+
+__all__ = ["Searched", "refuse_half_questions", "search_half_later"]
+
+log = logging.getLogger(__name__)
+
+_MOST_IDS = 2**31
+_LATER = "buckets that begin half later"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """One graph, and what its bicliques came to.
+
+    Attributes
+    ----------
+    collecting : Collecting
+        Edges and graph in host memory.
+    model : NullModel
+    sink : CandidateSink or DeviceCandidateSink
+        After `finish`.
+    candidates : Candidates
+    n_bicliques : int or None
+        Of a graph that was enumerated for the groups alone.
+    is_truncated : bool
+        A limit ended that.
+    seconds : float
+        What that took.
+    """
+
+    collecting: Collecting
+    model: NullModel
+    sink: Any
+    candidates: Candidates
+    n_bicliques: int | None = None
+    is_truncated: bool = False
+    seconds: float = 0.0
+
+
+def refuse_half_questions(collecting: Collecting) -> None:
+    """Refuse what can be asked of one graph only, where groups are searched in two: right keys are of one offset.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if collecting.edges.half_later is None:
+        return
+    if collecting.config.section("groups").rank_by == "evidence":
+        raise ConfigError(
+            f"{setting('groups.rank_by')} is evidence, which compares groups of one graph, and "
+            f"{setting('input.time_bucket')} makes two; expected another, such as surprise"
+        )
+    if collecting.config.query.containing_right:
+        raise ConfigError(
+            f"{setting('query.containing_right')} names a bucket of time, and groups are searched with buckets that "
+            f"begin half of {setting('input.time_bucket')} later too; leave it out, or make no groups"
+        )
+
+
+def search_half_later(collecting: Collecting, place: Any) -> Searched:
+    """Enumerate the graph of the later buckets into candidates of its own, under a null model of its own.
+
+    Parameters
+    ----------
+    collecting : Collecting
+        Of the run; its edges have `half_later`.
+    place : module
+        ``mbe_stage.pipeline.problems.groups.<backend>.sink``.
+
+    Raises
+    ------
+    ConfigError
+        Both graphs together have too many right vertices for their ids.
+    EngineUnavailable, MemoryBudgetExceeded
+        As `mbe_stage.enumerate_into`.
+    """
+    begun = time.perf_counter()
+    config, edges, backend = collecting.config, collecting.edges.half_later, collecting.backend
+    n_right = len(collecting.edges.right_keys) + len(edges.right_keys)
+    if n_right >= _MOST_IDS:
+        raise ConfigError(
+            f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices of both "
+            f"offsets; expected fewer than {_MOST_IDS:,}; make it longer"
+        )
+    graph = edges.graph()
+    log.info("groups: searching the %s: %d right vertices", _LATER, graph.n_right)
+    model = place.null_model(graph)
+    sink = place.sink_of(model, graph)
+    named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
+    engine = "cuda" if backend.is_on_device else config.execution.engine
+    with backend.budget(config.execution.to_execution()) as execution:
+        facts = enumerate_into(
+            named,
+            graph,
+            to_query(config.query, edges),
+            execution,
+            "auto" if engine == "rapids" else engine,
+            _saying_which(collecting.on_progress),
+        )
+    if facts.truncated is not None:
+        log.warning("groups: the search of the %s is incomplete: it %s", _LATER, facts.truncated)
+    candidates = sink.finish()
+    return Searched(
+        collecting=place.on_host(replace(collecting, edges=edges, graph=graph)),
+        model=model,
+        sink=sink,
+        candidates=candidates,
+        n_bicliques=facts.n_bicliques,
+        is_truncated=facts.truncated is not None,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _saying_which(on_progress: Callable[[Any], object] | None) -> Listener | None:
+    """Who is told of this search: whoever is told of the run's, and which of the two it is."""
+    if on_progress is None:
+        return None
+
+    def tell(progress: Progress) -> None:
+        on_progress(replace(progress, search=_LATER))
+
+    return Listener(tell, wants_outlook(on_progress))
+
+
+class _Named:
+    """A sink of blocks that names their bicliques and hands them on."""
+
+    detail = Detail.MEMBERS
+
+    def __init__(self, sink: Any, place: Any, hashes: tuple[Any, Any], on_device: bool) -> None:
+        self._sink, self._place, self._hashes, self.on_device = sink, place, hashes, on_device
+
+    def accept(self, block: Any) -> None:
+        """Take one block in."""
+        if len(block):
+            self._sink.accept(block, self._place.biclique_keys(block, *self._hashes))

@@ -1,0 +1,108 @@
+"""What may be asked of groups: the section `groups`, and the options ``--groups-...`` of `pipeline.cli.options`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from mbe_stage.pipeline.config.section import Section
+from mbe_stage.pipeline.config.setting_names import setting
+
+__all__ = ["GroupsSection"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
+
+
+# Names of classes that are plain, as `GroupsSection.word` has them. -1 is not: some data sets mark fakes with it.
+_POSITIVE = _words(
+    "1,1.0,true,t,yes,y,positive,pos,fraud,fraudulent,fraudster,fake,bot,spam,spammer,scam,scammer,bad,malicious,malware,"
+    "abuse,abuser,abusive,illicit,criminal,sybil,mule,money mule,anomaly,anomalous,phishing,attacker"
+)
+_NEGATIVE = _words(
+    "0,0.0,false,f,no,n,negative,neg,normal,good,benign,trusted,trustworthy,honest,legit,legitimate,licit,genuine,clean,"
+    "human,real,authentic,safe,valid,innocent,ham"
+)
+
+
+class GroupsSection(Section):
+    """Which groups are published; where the section is there, they are made."""
+
+    POSITIVE_WORDS: ClassVar = _POSITIVE
+    NEGATIVE_WORDS: ClassVar = _NEGATIVE | {
+        f"{no}{word}" for no in ("no ", "not ", "non ", "non") for word in _POSITIVE
+    }
+    UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
+
+    limit: int = Field(100, ge=1, le=1_000_000, description="Most groups.")
+    kind: Literal["short_list", "grown_cover"] = Field(
+        "short_list", description="The best bicliques, or the larger groups that they grow to."
+    )
+    rank_by: Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"] = Field(
+        "surprise", description="What ranks them; per vertex or edge suits communities, evidence puts large ones first."
+    )
+    max_overlap: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Left out from this Jaccard with a better one on, by left members.",
+    )
+    labels: str | None = Field(
+        None,
+        description="A table of known cases: key, and possibly side and class.",
+        json_schema_extra={"metavar": "FILE"},
+    )
+    negative: tuple[int | str, ...] = Field(
+        ("0", "false", "no", "negative", "normal", "good", "benign"),
+        description="A class of labels that are no known cases; given alone, all other classes are.",
+        json_schema_extra={"metavar": "CLASS"},
+    )
+    positive: tuple[int | str, ...] = Field(
+        (),
+        description="A class of labels that are known cases; given alone, no other class is.",
+        json_schema_extra={"metavar": "CLASS"},
+    )
+    allow: str | None = Field(
+        None,
+        description="A table of keys that are known good: groups of them alone are muted.",
+        json_schema_extra={"metavar": "FILE"},
+    )
+
+    @model_validator(mode="after")
+    def _a_cover_ranks_by_itself(self) -> GroupsSection:
+        for key in ("rank_by", "max_overlap"):
+            if self.kind == "grown_cover" and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{setting(f'groups.{key}')} is for the short list, and {setting('groups.kind')} is grown_cover: "
+                    "leave one of them out"
+                )
+        return self
+
+    @property
+    def names_classes(self) -> dict[str, tuple[int | str, ...]]:
+        """The classes that the user has named, by ``positive`` and ``negative``."""
+        is_default = self.negative == type(self).model_fields["negative"].default
+        return {"positive": self.positive, "negative": () if is_default else self.negative}
+
+    @model_serializer(mode="wrap")
+    def _as_before_there_was_positive(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Runs without it are called what they were called before there was one.
+        return {key: value for key, value in dump(self).items() if key != "positive" or value}
+
+    @model_validator(mode="after")
+    def _no_class_is_both(self) -> GroupsSection:
+        both = set.intersection(*({self.word(name) for name in given} for given in self.names_classes.values()))
+        if both:
+            raise ValueError(
+                f"{setting('groups.negative')} and {setting('groups.positive')} both name {min(both)!r}: "
+                "leave it out of one of them"
+            )
+        return self
+
+    @staticmethod
+    def word(name: object) -> str:
+        """A class as classes are compared: in lower case, with spaces for ``_`` and ``-`` between words."""
+        return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", str(name).strip().casefold())

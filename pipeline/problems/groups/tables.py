@@ -1,0 +1,240 @@
+"""The groups that were chosen, and the scores of all vertices, as tables; see `pipeline.problems.groups.schemas`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.vertex_scores import degree_percentiles
+from mbe_stage.pipeline.problems.both_sides import sides
+from mbe_stage.pipeline.problems.groups.association import labels_of
+from mbe_stage.pipeline.problems.groups.chosen import Chosen, GroupEdges
+from mbe_stage.pipeline.problems.groups.known import Known
+from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
+from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
+from mbe_stage.pipeline.wording import percent_text, plural
+
+__all__ = ["DEFAULT_SCORE", "edges_table", "explanation", "groups_table", "members_table", "scores_table"]
+
+# Of the events: a smaller share is no reason.
+_WORTH_TELLING = 0.5
+
+
+def explanation(
+    n_left: int,
+    n_right: int,
+    n_edges: int,
+    expected_edges: float,
+    left_edge_share: float,
+    within: tuple[float, str] | None = None,
+) -> str:
+    """The sentence of a group.
+
+    Parameters
+    ----------
+    n_left, n_right, n_edges : int
+    expected_edges : float
+        By the members' degrees.
+    left_edge_share : float
+        The group's edges, by all that its left members have.
+    within : (float, str), optional
+        The largest share of its events within a window, and the window's width; left out below one half.
+
+    Examples
+    --------
+    >>> print(explanation(109, 23, 825, 14.3, 0.94, (0.8, "3 days")))
+    109 left x 23 right members, 825 of 2,507 possible edges; by their degrees 14 would be expected; 94 % of the left \
+members' edges are among them; 80 % within 3 days
+    >>> print(explanation(1, 3, 3, 0.02, 1.0))
+    1 left x 3 right members, all of 3 possible edges; by their degrees fewer than 0.1 would be expected; 100 % of the \
+left members' edges are among them
+    """
+    possible = n_left * n_right
+    edges = "all" if n_edges == possible else f"{n_edges:,}"
+    return (
+        f"{n_left:,} left x {n_right:,} right members, {edges} of {plural(possible, 'possible edge')}; "
+        f"by their degrees {_number(expected_edges)} would be expected; "
+        f"{percent_text(left_edge_share)} of the left members' edges are among them"
+        + ("" if within is None or within[0] < _WORTH_TELLING else f"; {percent_text(within[0])} within {within[1]}")
+    )
+
+
+def _number(value: float) -> str:
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 0.1 else "fewer than 0.1"
+
+
+DEFAULT_SCORE = "edge_share"
+"""What stands first: on labelled graphs no other is better on all."""
+
+_OF_EVENTS = (
+    "weight_total",
+    "weight_median",
+    "first_time",
+    "last_time",
+    "busiest_share",
+    "busiest_window",
+    "busiest_start",
+)
+
+
+def groups_table(
+    chosen: Chosen,
+    edges: GroupEdges,
+    graph: BipartiteCSR,
+    events: list[GroupEvents],
+    further: Mapping[str, ArrayLike | pa.Array],
+) -> pa.Table:
+    """`groups`, one row a group, by rank.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    edges : GroupEdges
+    graph : BipartiteCSR
+    events : list of GroupEvents
+    further : mapping
+        The columns that are not made here, by name; one that is missing is null throughout.
+    """
+    members, n = chosen.members, len(chosen.members)
+    left_degrees, right_degrees = (
+        [degrees[part] for part in parts]
+        for degrees, parts in (
+            (graph.left_degrees, [left for left, _ in members]),
+            (graph.right_degrees, [right for _, right in members]),
+        )
+    )
+    # Exact integers, divided once: the same on every machine.
+    left_sums, right_sums = ([int(part.sum()) for part in of] for of in (left_degrees, right_degrees))
+    n_edges, n_left, n_right = edges.n_edges.tolist(), members.left_sizes.tolist(), members.right_sizes.tolist()
+    expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
+    shares = [found / degrees for found, degrees in zip(n_edges, left_sums, strict=True)]
+    within = [within_words(group) for group in events]
+    columns = {
+        "group_key": chosen.keys,
+        "rank": np.arange(1, n + 1, dtype=np.int32),
+        "kind": [chosen.kind] * n,
+        "n_left": n_left,
+        "n_right": n_right,
+        "n_edges": n_edges,
+        "density": [found / (a * b) for found, a, b in zip(n_edges, n_left, n_right, strict=True)],
+        "surprise": chosen.surprise / UNIT,
+        "residual_gain": [None] * n if chosen.gains is None else chosen.gains / UNIT,
+        "expected_edges": expected,
+        "left_edge_share": shares,
+        "median_right_degree": [float(np.median(part)) for part in right_degrees],
+        "seed_biclique_key": chosen.seeds,
+        "n_bicliques": chosen.n_bicliques,
+        "significant": chosen.surprise > 0,
+        "evidence": chosen.evidence / UNIT,
+        **{name: [getattr(group, name) for group in events] for name in _OF_EVENTS},
+        "explanation": [
+            explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
+        ],
+        **further,
+    }
+    arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in GROUPS]
+    return pa.Table.from_arrays(arrays, schema=GROUPS)
+
+
+def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
+    """`group_edges`, of what is grown: the edges that each group has."""
+    columns = [pa.array(np.repeat(chosen.keys, edges.n_edges)), pa.array(edges.left), pa.array(edges.right)]
+    return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
+
+
+def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array, known: Known) -> pa.Table:
+    """`group_members`: of each group the left members, then the right ones.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    edges : GroupEdges
+    graph : BipartiteCSR
+    keys : pa.Array
+        As `keys_of_both_sides` gives them.
+    known : Known
+    """
+    members = chosen.members
+    sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
+    is_right = np.repeat(np.tile(np.array([False, True]), len(members)), sizes)
+    vertices = np.empty(is_right.size, np.int32)
+    vertices[~is_right], vertices[is_right] = members.left_members, members.right_members
+    n_edges = np.empty(is_right.size, np.int64)
+    n_edges[~is_right], n_edges[is_right] = edges.of_left, edges.of_right
+    degrees = np.concatenate([graph.left_degrees, graph.right_degrees])
+    places = vertices + np.where(is_right, graph.n_left, 0)
+    columns = [
+        pa.array(np.repeat(chosen.keys, members.left_sizes + members.right_sizes)),
+        sides(is_right),
+        pa.array(vertices),
+        keys.take(pa.array(places)),
+        pa.array(n_edges),
+        pa.array(n_edges / degrees[places]),
+        labels_of(vertices, is_right, known),
+    ]
+    return pa.Table.from_arrays(columns, schema=group_members(keys.type))
+
+
+def scores_table(
+    chosen: Chosen,
+    edges: GroupEdges,
+    graph: BipartiteCSR,
+    scores: Mapping[str, np.ndarray],
+    keys: pa.Array,
+    association: pa.Array | None,
+) -> pa.Table:
+    """`vertex_scores`: every vertex, the left ones first.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    edges : GroupEdges
+    graph : BipartiteCSR
+    scores : mapping
+        ``share_size``, ``edge_share`` and ``edge_sqrt``: ``(n,) float64``, the left vertices first.
+    keys : pa.Array
+        As `keys_of_both_sides` gives them.
+    association : (n_left + n_right,) float64
+        As `pipeline.problems.groups.association.associations` gives it; None without labels.
+    """
+    members = chosen.members
+    degrees = graph.left_degrees, graph.right_degrees
+    ranks, n_groups = zip(
+        _groups_of_vertices(members.left_members, members.left_sizes, graph.n_left),
+        _groups_of_vertices(members.right_members, members.right_sizes, graph.n_right),
+        strict=True,
+    )
+    rank = np.concatenate(ranks)
+    in_none = rank == len(members)
+    best = np.append(chosen.keys, 0)[rank]
+    explained = np.concatenate([edges.explained_left, edges.explained_right])
+    all_degrees = np.concatenate(degrees).astype(np.int64)
+    vertices = [np.arange(n, dtype=np.int32) for n in (graph.n_left, graph.n_right)]
+    columns = [
+        sides(np.arange(len(keys)) >= graph.n_left),
+        pa.array(np.concatenate(vertices)),
+        keys,
+        pa.array(scores[DEFAULT_SCORE]),
+        pa.array(best, mask=in_none),
+        pa.array(np.concatenate(n_groups)),
+        pa.array(explained / all_degrees),
+        pa.array(all_degrees),
+        pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
+        *(pa.array(scores[name]) for name in ("share_size", "edge_share", "edge_sqrt")),
+        pa.nulls(len(keys), pa.float64()) if association is None else association,
+    ]
+    return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
+
+
+def _groups_of_vertices(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
+    """Position of the first group that holds each vertex (their number where none does), and how many do."""
+    first = np.full(n_vertices, sizes.size, np.int64)
+    np.minimum.at(first, members, np.repeat(np.arange(sizes.size), sizes))
+    return first, np.bincount(members, minlength=n_vertices).astype(np.int64)

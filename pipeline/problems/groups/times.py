@@ -1,0 +1,220 @@
+"""Weights and times of groups: of the rows of the input behind each group's edges.
+
+Several rows may stand behind one edge. Its weight is their sum; each of them is an event of its own. Sums are rounded
+once, so that neither the order of rows nor of edges matters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.pipeline.clean.events import NO_TIME, Events
+from mbe_stage.pipeline.problems.groups.chosen import GroupEdges
+from mbe_stage.pipeline.problems.groups.schemas import GROUP_TIMES, MOMENT
+
+__all__ = ["NOTHING", "WINDOWS", "GroupEvents", "figures_of", "times_table", "within_words"]
+
+_SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
+WINDOWS = {
+    "1h": (3600 * _SECOND, "1 hour"),
+    "1d": (_DAY, "1 day"),
+    "3d": (3 * _DAY, "3 days"),
+    "7d": (7 * _DAY, "7 days"),
+}
+"""The widths of `busiest_window`, in microseconds and in words, the narrowest first."""
+
+# Of the events, as a fraction: what the narrowest window holds that is told of.
+_MOST = (4, 5)
+# From a minute to a year of 52 weeks, each at most four times the one before.
+_STEPS = tuple(
+    seconds * _SECOND
+    for seconds in (
+        60,
+        180,
+        600,
+        1800,
+        3600,
+        10_800,
+        43_200,
+        86_400,
+        172_800,
+        604_800,
+        2_419_200,
+        7_862_400,
+        31_449_600,
+    )
+)
+_MOST_STEPS = 120
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvents:
+    """What the rows behind a group's edges come to; None where nothing is known.
+
+    Attributes
+    ----------
+    weight_total, weight_median : float or None
+        Of the edges with a weight: their sum, and their median.
+    first_time, last_time : int or None
+        In microseconds since 1970.
+    busiest_share : float or None
+        Of the events with a time, those in the window.
+    busiest_window : str or None
+        Its width: the first of `WINDOWS` that holds four fifths of the events, or the widest.
+    busiest_start : int or None
+        The first of the moments at which such a window begins that holds most events; it ends before start and width.
+    step : int
+        Width of the parts of the time line, in microseconds.
+    steps, counts : (m,) int64
+        The parts that have events, as whole multiples of the width since 1970, and how many they have.
+    """
+
+    weight_total: float | None = None
+    weight_median: float | None = None
+    first_time: int | None = None
+    last_time: int | None = None
+    busiest_share: float | None = None
+    busiest_window: str | None = None
+    busiest_start: int | None = None
+    step: int = _STEPS[0]
+    steps: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+
+
+NOTHING = GroupEvents()
+
+
+def figures_of(events: Events | None, edges: GroupEdges, n_right: int) -> list[GroupEvents]:
+    """Of each group, in their order.
+
+    Memory: 50 bytes for each distinct edge of a group and each row behind one, and 100 MB.
+
+    Parameters
+    ----------
+    events : Events or None
+        None where the input has no weights and no times.
+    edges : GroupEdges
+        Between the ids that `events` has.
+    n_right : int
+        Vertices on the right.
+    """
+    if events is None:
+        return [NOTHING] * edges.n_edges.size
+    return [_figures(events, *rows) for rows in _rows_of_groups(events, edges, n_right)]
+
+
+def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
+    """`group_times`: the time line of each group, part by part.
+
+    Parameters
+    ----------
+    keys : (n,) int64
+        Of the groups.
+    found : list of GroupEvents
+    """
+    sizes = [len(group.steps) for group in found]
+    starts = [step * group.step for group in found for step in group.steps]
+    columns = [
+        pa.array(np.repeat(keys, sizes)),
+        pa.array(starts, pa.int64()).cast(MOMENT),
+        pa.array(np.repeat(np.array([group.step // _SECOND for group in found], np.int64), sizes)),
+        pa.array([count for group in found for count in group.counts], pa.int64()),
+    ]
+    return pa.Table.from_arrays(columns, schema=GROUP_TIMES)
+
+
+def within_words(group: GroupEvents) -> tuple[float, str] | None:
+    """The share in the busiest window, and the window's width in words, where times are known."""
+    if group.busiest_share is None or group.busiest_window is None:
+        return None
+    return group.busiest_share, WINDOWS[group.busiest_window][1]
+
+
+def _rows_of_groups(events: Events, edges: GroupEdges, n_right: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of each group the rows behind its edges, and which edge of it each is behind."""
+    codes = edges.left.astype(np.int64) * n_right + edges.right
+    wanted, of_code = np.unique(codes, return_inverse=True)
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    for start in range(0, events.left.size if wanted.size else 0, _CHUNK):
+        found = events.left[start : start + _CHUNK].astype(np.int64) * n_right + events.right[start : start + _CHUNK]
+        at = np.minimum(np.searchsorted(wanted, found), wanted.size - 1)
+        there = np.flatnonzero(wanted[at] == found)
+        parts.append((there + start, at[there]))
+    rows, of_row = (np.concatenate([part[i] for part in parts] or [np.empty(0, np.int64)]) for i in (0, 1))
+    rows = rows[np.argsort(of_row, kind="stable")]
+    sizes = np.bincount(of_row, minlength=wanted.size)
+    starts = np.cumsum(sizes) - sizes
+    end = 0
+    for n_edges in edges.n_edges.tolist():
+        of_group = of_code[end : end + n_edges]
+        end += n_edges
+        # Positions in `rows`, edge after edge.
+        counts = sizes[of_group]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        yield rows[np.repeat(starts[of_group], counts) + within], np.repeat(np.arange(n_edges), counts)
+
+
+def _figures(events: Events, rows: np.ndarray, edge_of_row: np.ndarray) -> GroupEvents:
+    total, median = (None, None) if events.weights is None else _weight(events.weights[rows], edge_of_row)
+    times = np.empty(0, np.int64) if events.times is None else np.sort(events.times[rows])
+    times = times[np.searchsorted(times, NO_TIME, side="right") :]
+    if not times.size:
+        return GroupEvents(weight_total=total, weight_median=median)
+    window, start, n_within = _busiest(times)
+    step = _step(int(times[0]), int(times[-1]))
+    steps, counts = np.unique(times // step, return_counts=True)
+    return GroupEvents(
+        weight_total=total,
+        weight_median=median,
+        first_time=int(times[0]),
+        last_time=int(times[-1]),
+        busiest_share=n_within / times.size,
+        busiest_window=window,
+        busiest_start=start,
+        step=step,
+        steps=tuple(steps.tolist()),
+        counts=tuple(counts.tolist()),
+    )
+
+
+def _weight(weights: np.ndarray, edge_of_row: np.ndarray) -> tuple[float | None, float | None]:
+    """Sum of all, and median of the edges' sums; rows without a weight do not count."""
+    is_there = ~np.isnan(weights)
+    weights, edge_of_row = weights[is_there], edge_of_row[is_there]
+    if not weights.size:
+        return None, None
+    ends = np.flatnonzero(np.append(np.diff(edge_of_row) != 0, True)) + 1
+    of_edges = [
+        weights[start] if end - start == 1 else math.fsum(weights[start:end])
+        for start, end in zip((0, *ends[:-1].tolist()), ends.tolist(), strict=True)
+    ]
+    return math.fsum(weights), float(np.median(of_edges))
+
+
+def _busiest(times: np.ndarray) -> tuple[str, int, int]:
+    """Width, start and number of events of the window, of times in ascending order."""
+    for window, (width, _) in WINDOWS.items():
+        name = window
+        within = np.searchsorted(times, times + width) - np.arange(times.size)
+        first = int(np.argmax(within))
+        if within[first] * _MOST[1] >= times.size * _MOST[0]:
+            break
+    return name, int(times[first]), int(within[first])
+
+
+def _step(first: int, last: int) -> int:
+    """The narrowest step of the time line that needs not too many parts; centuries are cut into as many as fit."""
+    for step in _STEPS:
+        if last // step - first // step < _MOST_STEPS:
+            return step
+    step = _STEPS[-1]
+    while last // step - first // step >= _MOST_STEPS:
+        step *= 10
+    return step

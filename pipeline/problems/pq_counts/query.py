@@ -1,0 +1,33 @@
+"""What is asked in the user's own keys, translated to dense ids."""
+
+from __future__ import annotations
+
+from mbe_stage.pipeline.problems.pq_counts.section import PqCountsSection
+from mbe_stage.pipeline.problems.query import KeyedEdges, dense_ids
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail
+
+__all__ = ["detail_of", "to_query"]
+
+
+def to_query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
+    """The query as engines take it.
+
+    Raises
+    ------
+    InputError
+        A key of `containing_left` or `containing_right` is not in the graph.
+    """
+    return PqQuery(
+        min_p=1 if asked.table else asked.p,
+        max_p=asked.p,
+        min_q=1 if asked.table else asked.q,
+        max_q=asked.q,
+        containing_left=dense_ids(asked.containing_left, edges, "left", "pq_counts"),
+        containing_right=dense_ids(asked.containing_right, edges, "right", "pq_counts"),
+    )
+
+
+def detail_of(asked: PqCountsSection) -> Detail:
+    """How much the engine has to say."""
+    return {"none": Detail.COUNTS, "vertices": Detail.VERTICES, "edges": Detail.EDGES}[asked.local]

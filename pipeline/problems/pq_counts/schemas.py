@@ -1,0 +1,44 @@
+"""The tables of (p, q)-counts, column by column.
+
+`count` is null where a count has more than 38 digits; `count_text` has all digits of every one.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from mbe_stage.pipeline.problems.both_sides import SIDE
+
+__all__ = ["COUNT", "PQ_COUNTS", "pq_edges", "pq_vertices"]
+
+COUNT = pa.decimal128(38, 0)
+"""The type of counts: whole numbers of at most 38 digits."""
+
+_CELL = [pa.field("p", pa.int64(), nullable=False), pa.field("q", pa.int64(), nullable=False)]
+_NUMBER = [pa.field("count", COUNT, nullable=True), pa.field("count_text", pa.string(), nullable=False)]
+
+# By p, then q.
+PQ_COUNTS = pa.schema([*_CELL, *_NUMBER])
+
+
+def pq_vertices(keys: pa.DataType) -> pa.Schema:
+    """Schema of `pq_vertices`: by p, q, the left vertices before the right ones, ascending by `vertex`; all of them."""
+    return pa.schema(
+        [
+            pa.field("side", SIDE, nullable=False),
+            # The rank of the key among those of its side.
+            pa.field("vertex", pa.int32(), nullable=False),
+            pa.field("key", keys, nullable=False),
+            *_CELL,
+            *_NUMBER,
+        ]
+    )
+
+
+def pq_edges(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
+    """Schema of `pq_edges`: by p, q, then ascending by the left and the right key; all edges."""
+    keys = [
+        pa.field("left_key", left_keys, nullable=False),
+        pa.field("right_key", right_keys, nullable=False),
+    ]
+    return pa.schema([*keys, *_CELL, *_NUMBER])

@@ -1,0 +1,179 @@
+"""What counting will take: the paths that a search walks over, and a short trial of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pipeline.execution.forecast import Prospect, Trying
+from mbe_stage.pipeline.problems.pq_counts.memory import lack_of_room, local_bytes
+from mbe_stage.pipeline.problems.pq_counts.query import detail_of
+from mbe_stage.pipeline.problems.pq_counts.result_text import told
+from mbe_stage.pipeline.wording import percent_text, rough_number, seconds_text
+from mbe_stage.pq_counts.count import count_pq_into
+from mbe_stage.pq_counts.results import Detail, PqSink
+from mbe_stage.stream import Progress, StreamFacts
+
+__all__ = ["CountTrial", "expected_seconds", "outlook"]
+
+# With less of the work done in half of the trial there is no pace.
+_LEAST_DONE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class CountTrial:
+    """What a short run of the engine found.
+
+    Attributes
+    ----------
+    engine, device : str
+    seconds : float
+        How long it ran, after compilation.
+    work_done : float
+        Share of the work, as the engine guesses it.
+    complete : bool
+    counts : sequence of dict
+        As ``mbe count-pq --json`` has them; lower bounds unless `complete`.
+    left_paths, right_paths : int
+        Paths of two steps from the left vertices, and from the right ones: what a search from that side walks over.
+    expected_seconds : float or None
+        At the pace of the trial's second half; None where too little of the work was done for one.
+    local_bytes : int
+        Memory that the local counts take which are asked for.
+    local_left_out : bool
+        Whether local counts are asked for, and the trial left them out: they do not fit the memory budget. Then
+        `complete` and the seconds are about the counts alone.
+    """
+
+    engine: str
+    device: str
+    seconds: float
+    work_done: float
+    complete: bool
+    counts: Sequence[dict[str, Any]]
+    left_paths: int
+    right_paths: int
+    expected_seconds: float | None
+    local_bytes: int
+    local_left_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A search of the trial's length: the sink after it, and (seconds, work done) as they were told."""
+
+    sink: PqSink
+    facts: StreamFacts
+    told: Sequence[tuple[float, float]]
+
+
+def outlook(trying: Trying) -> Prospect:
+    """What counting comes to, as `mbe inspect` shows it; local counts are tried, too, where there is room for them."""
+    detail, degrees = detail_of(trying.config.asked), (trying.graph.left_degrees, trying.graph.right_degrees)
+    counted, left_out = _tried_with_room(trying, detail)
+    found = told(counted.sink, trying.config, trying.graph, counted.facts.truncated)
+    left_paths, right_paths = (int(np.square(of_side, dtype=np.float64).sum()) for of_side in reversed(degrees))
+    is_complete = counted.facts.truncated is None
+    trial = CountTrial(
+        engine=counted.facts.engine,
+        device=counted.facts.device,
+        seconds=counted.facts.seconds,
+        work_done=1.0 if is_complete else counted.told[-1][1],
+        complete=is_complete,
+        counts=found.values["counts"],
+        left_paths=left_paths,
+        right_paths=right_paths,
+        expected_seconds=counted.facts.seconds
+        if is_complete
+        else expected_seconds(counted.told, _share_of_counts(counted.sink)),
+        local_bytes=local_bytes(trying.query, detail, *degrees),
+        local_left_out=left_out is not None,
+    )
+    lines = [_paths(trial), _tried(trial, found.headline), *found.lines]
+    # What a run is refused for is said anyway (`room`).
+    if left_out:
+        lines.append(("local", f"the trial left them out: {left_out}"))
+    return Prospect(trial, None, lines, _suggestions(trial, detail))
+
+
+def _tried_with_room(trying: Trying, detail: Detail) -> tuple[_Counted, str | None]:
+    """A trial, and why it left local counts out: what the engine says, or nothing where a run is refused before."""
+    degrees = trying.graph.left_degrees, trying.graph.right_degrees
+    if lack_of_room(trying.query, detail, degrees, trying.config.execution.memory_budget) is not None:
+        return _count(trying, Detail.COUNTS), ""
+    try:
+        return _count(trying, detail), None
+    except MemoryBudgetExceeded as error:
+        if detail == Detail.COUNTS:
+            raise
+        return _count(trying, Detail.COUNTS), str(error)
+
+
+def _count(trying: Trying, detail: Detail) -> _Counted:
+    sink, told_of = PqSink(trying.query, detail), [(0.0, 0.0)]
+    limited = replace(trying.execution, time_limit_seconds=trying.seconds, max_bicliques=None)
+
+    def note(progress: Progress) -> None:
+        told_of.append((progress.seconds, progress.work_done))
+
+    facts = count_pq_into(sink, trying.graph, limited, trying.engine, note)
+    return _Counted(sink, facts, told_of)
+
+
+def _paths(trial: CountTrial) -> tuple[str, str]:
+    return "paths", (
+        f"{rough_number(trial.left_paths)} of two steps from the left, {rough_number(trial.right_paths)} from the right"
+    )
+
+
+def _tried(trial: CountTrial, headline: str) -> tuple[str, str]:
+    kind = " without local counts" if trial.local_left_out else ""
+    engine = f"{trial.engine}: {trial.device}"
+    text = f"a trial of {seconds_text(trial.seconds)}{kind} ({engine}) found {headline.rstrip(',')}"
+    if trial.complete:
+        return "trial", f"{text}: all there are"
+    done = f"{percent_text(trial.work_done, 1)} of the work by a guess"
+    if trial.expected_seconds is None:
+        return "trial", f"{text}, and did not finish: {done}, too little to say how long the rest takes"
+    return "trial", f"{text}, and did not finish: {done}; at this pace {seconds_text(trial.expected_seconds)} in all"
+
+
+def _suggestions(trial: CountTrial, detail: Detail) -> list[str]:
+    if not trial.complete:
+        return ["a lower bound comes in any time: mbe count-pq INPUT -p P -q Q --time-limit 60"]
+    if trial.local_left_out:
+        return ["the counts alone come at once: mbe count-pq INPUT -p P -q Q"]
+    beside = "" if detail == Detail.COUNTS else ", and local counts"
+    return [f"a full run is quick: the trial counted all there are{beside}"]
+
+
+def _share_of_counts(sink: PqSink) -> float:
+    """What of the work is done when the counts are known, and local counts begin; 0 without these."""
+    if sink.detail == Detail.COUNTS:
+        return 0.0
+    held = len(set(sink.query.containing_left)), len(set(sink.query.containing_right))
+    # As the engines have it: each cell that is searched takes about as long as the counts of all.
+    return 1.0 / (1 + sum(min(p - held[0], q - held[1]) >= 2 for p, q in sink.query.cells))
+
+
+def expected_seconds(told_of: Sequence[tuple[float, float]], begins: float = 0.0) -> float | None:
+    """How long a search takes in all, at the pace of the second half of a trial; None where too little was done then.
+
+    The heaviest pieces of the work come first, and take longer than the share that they are guessed to be.
+
+    Parameters
+    ----------
+    told_of : sequence of (float, float)
+        Seconds, and the share of the work that was done by then.
+    begins : float
+        Share of the work that is of another kind and comes first: its pace says nothing of the rest.
+    """
+    seconds, done = told_of[-1]
+    since = next(((then, share) for then, share in told_of if then >= seconds / 2 and share >= begins), None)
+    if since is None or done - since[1] < _LEAST_DONE:
+        return None
+    return seconds + (1.0 - done) * (seconds - since[0]) / (done - since[1])

@@ -1,0 +1,59 @@
+"""What a run of any problem found, in words and as values: how many results, or the numbers that these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.problems.base import Told
+from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.wording import plural
+from mbe_stage.problem import problem_named
+
+__all__ = ["found", "listed", "passing", "searched_graph", "told_of_run", "values"]
+
+
+def told_of_run(run_dir: Path, manifest: Manifest) -> Told | None:
+    """What is told of a published run whose results are numbers; None of any other."""
+    numbers = publication_of(manifest.problem).numbers
+    return None if numbers is None else numbers.told_of_run(run_dir, manifest)
+
+
+def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGraph:
+    """The graph that a problem searches.
+
+    Parameters
+    ----------
+    config : Config
+    facts : InputFacts
+    graph
+        As `Publication.graph` gave it.
+    """
+    made = publication_of(config.problem).made_of_input(config)
+    return graph_of_input(facts) if made is None else SearchedGraph(graph.n, graph.n_edges, made)
+
+
+def found(problem: str, n_found: int, told: Told | None) -> str:
+    """What was found, in words."""
+    return plural(n_found, *publication_of(problem).unit) if told is None else told.headline
+
+
+def values(problem: str, n_found: int, told: Told | None) -> Mapping[str, Any]:
+    """What was found, as plain values by name."""
+    return {publication_of(problem).counted: n_found} if told is None else told.values
+
+
+def listed(manifest: Manifest) -> str:
+    """What a list of runs shows of one."""
+    numbers = publication_of(manifest.problem).numbers
+    return f"{manifest.n_found:,}" if numbers is None else numbers.listed(manifest)
+
+
+def passing(problem: str) -> str:
+    """What the blocks of a search hold."""
+    return problem_named(problem).passing or publication_of(problem).counted

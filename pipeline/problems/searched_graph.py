@@ -1,0 +1,52 @@
+"""The graph that a run has searched: that of its input, or what its problem makes of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.wording import plural
+
+__all__ = ["SearchedGraph", "graph_of_input", "sizes_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedGraph:
+    """How large the graph is whose results a run has.
+
+    Attributes
+    ----------
+    n_vertices : int
+        Of a bipartite graph those of both sides.
+    n_edges : int
+    made_of_input : str or None
+        What it is of the input's graph: ``left projection``; None where it is that graph.
+    """
+
+    n_vertices: int
+    n_edges: int
+    made_of_input: str | None = None
+
+
+def graph_of_input(facts: InputFacts) -> SearchedGraph:
+    """The graph that the input itself is."""
+    n_vertices = facts.n_left if facts.undirected is not None else facts.n_left + facts.n_right
+    return SearchedGraph(n_vertices, facts.n_edges)
+
+
+def sizes_text(graph: SearchedGraph, facts: InputFacts) -> str:
+    """Its sizes in words, and those of the input where these are others.
+
+    Examples
+    --------
+    >>> facts = InputFacts("visits.csv", "csv", 6, 0, 0, 0, 0, 3, 3, 6, "0-0")
+    >>> sizes_text(graph_of_input(facts), facts)
+    '3 left x 3 right, 6 edges'
+    >>> sizes_text(SearchedGraph(3, 1, "left projection"), facts)
+    '3 vertices, 1 edge, the left projection of 3 left x 3 right, 6 edges'
+    """
+    of_input = f"{facts.vertices_text}, {plural(facts.n_edges, 'edge')}"
+    if graph.made_of_input is None:
+        return of_input
+    sizes = f"{plural(graph.n_vertices, 'vertex', 'vertices')}, {plural(graph.n_edges, 'edge')}"
+    return f"{sizes}, the {graph.made_of_input} of {of_input}"

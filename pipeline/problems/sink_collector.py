@@ -1,0 +1,100 @@
+"""What collectors of problems have in common whose blocks go to a sink of the backend: all but the tables of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Self
+
+from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.runners.parts import Part
+from mbe_stage.tasks import Task
+
+__all__ = ["SinkCollector"]
+
+
+class SinkCollector:
+    """A `Collector` up to `finish`: hands blocks to the sink that the problem has for the backend.
+
+    Parameters
+    ----------
+    collecting : Collecting
+    package : str
+        Where the problem's folders of backends stand: ``mbe_stage.pipeline.problems.bicliques``. Each has the
+        modules `sink`, with `sink_of`, and `tables`.
+    """
+
+    def __init__(self, collecting: Collecting, package: str) -> None:
+        self._collecting, self._package = collecting, package
+        self._backend = collecting.backend
+        self.on_device: bool = self._backend.is_on_device
+        self._context = ExitStack()
+        self._sink: Any = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Those of the sink: ``plan`` and ``name`` where that is on a device, ``write``."""
+        return {} if self._sink is None else self._sink.seconds
+
+    @property
+    def shares(self) -> Any:
+        """What the sink takes of the memory, for the backend's `budget`."""
+        return self._sink.shares
+
+    def accept(self, block: Any) -> None:
+        """Take one block in; its arrays are kept until they are written.
+
+        Raises
+        ------
+        PublishError
+            An earlier block could not be written.
+        """
+        self._sink.accept(block)
+
+    @property
+    def parts(self) -> Any:
+        """As `mbe_stage.stream.Sink` says; None where workers send what they find."""
+        return getattr(self._sink, "parts", None)
+
+    def take_part(self, part: Part) -> None:
+        """Take over what a worker has written.
+
+        Raises
+        ------
+        PublishError
+            Not all of it has arrived.
+        """
+        self._sink.take_part(part)
+
+    @property
+    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
+        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal, or what passes cannot be kept."""
+        return self._book if self._collecting.journal is not None and self._is_kept() else None
+
+    def _is_kept(self) -> bool:
+        """Whether all that passes can be taken back from a journal."""
+        return True
+
+    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
+        self._sink.checkpoint(remaining, work_done)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as context:
+            self._begin(context)
+            self._sink = context.enter_context(self._of_backend("sink").sink_of(self._collecting))
+            self._context = context.pop_all()
+        return self
+
+    def _begin(self, context: ExitStack) -> None:
+        """Begin what is at work before the sink is there, and ends behind it."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._context.__exit__(kind, error, trace)
+
+    def _of_backend(self, module: str) -> Any:
+        """What the backend has of its own; the names are the same for all."""
+        return import_module(f"{self._package}.{self._backend.name}.{module}")

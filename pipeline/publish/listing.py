@@ -1,0 +1,89 @@
+"""The runs of an output directory: when, what, how many, how long, complete or not; damaged ones among them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
+from mbe_stage.pipeline.stores.local_copies import address_of
+from mbe_stage.pipeline.stores.open_store import store_at
+from mbe_stage.pipeline.stores.protocol import Store
+
+__all__ = ["ListedRun", "asked", "list_runs"]
+
+# What of a configuration says of which edges results are wanted, and how many; the columns are part of the input's
+# facts. What else is asked stands in the sections of the problem and of derived outputs.
+_ASKED = {
+    "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset"),
+    "execution": ("max_bicliques", "max_cliques", "max_output_bytes", "time_limit_seconds"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """One directory among the published runs.
+
+    Attributes
+    ----------
+    run_dir : Path
+        Of a store at an address only its name counts: what was copied of it is here no more.
+    address : str
+        What the user calls it.
+    manifest : Manifest or None
+        None where it cannot be read.
+    damage : str or None
+        What is wrong with it, as far as names and sizes of files tell; None where nothing is.
+    is_latest : bool
+    """
+
+    run_dir: Path
+    address: str
+    manifest: Manifest | None
+    damage: str | None
+    is_latest: bool
+
+
+def list_runs(directory: str | Path) -> list[ListedRun]:
+    """Every run of an output directory, in the order of publication: the newest is the last.
+
+    Raises
+    ------
+    PublishError
+        There is no such directory, or it is a run itself.
+    """
+    with closing(store_at(directory)) as store:
+        store.check_listed()
+        latest = store.latest()
+        found = [_listed(store, run, run == latest) for run in store.directories()]
+    return [run for run in found if run is not None]
+
+
+def asked(config: Config) -> dict[str, Any]:
+    """What a configuration asks for beyond every result of all edges: the settings that are no defaults.
+
+    A derived output that is asked for stands there by its name, with the settings that are no defaults.
+    """
+    given = config.model_dump(mode="json", exclude_defaults=True)
+    of_input, of_execution = (
+        {key: value for key, value in given.get(section, {}).items() if key in keys} for section, keys in _ASKED.items()
+    )
+    own = publication_of(config.problem).section_name if is_here(config.problem) else config.problem
+    derived = {name: given.get(name, {}) for name in config.model_extra or {} if name != own}
+    return {**of_input, **given.get(own, {}), **of_execution, **derived}
+
+
+def _listed(store: Store, run_dir: Path, is_latest: bool) -> ListedRun | None:
+    try:
+        manifest = read_manifest(run_dir)
+        damage = lost_file(run_dir, manifest, store)
+    except (PublishError, OSError) as error:
+        manifest, damage = None, str(error).removeprefix(f"{run_dir}/")
+    # Another writer may have removed it by now.
+    return ListedRun(run_dir, address_of(run_dir), manifest, damage, is_latest) if run_dir.exists() else None

@@ -1,0 +1,341 @@
+"""`manifest.json`: what a run was asked, what it read, found and wrote, with a checksum per file."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import platform
+import resource
+import sys
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow.parquet as pq
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StrictInt,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from mbe_stage.pipeline.config.model import Config, PublishedConfig
+from mbe_stage.pipeline.config.plugin_sections import OURS, is_here
+from mbe_stage.pipeline.config.section import message_of
+from mbe_stage.pipeline.edges import InputFacts
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.worker_stats import Ranks
+from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
+from mbe_stage.pipeline.publish.changes import Comparison
+from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME, RunStore
+from mbe_stage.pipeline.publish.schemas import SCHEMA_VERSION
+from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
+from mbe_stage.pipeline.version import version_of
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.stores.protocol import Store
+
+__all__ = [
+    "Counts",  # noqa: F822 - given by `__getattr__`
+    "FileEntry",
+    "Manifest",
+    "PathWithin",
+    "config_fingerprint",
+    "file_entries",
+    "file_entry",
+    "lost_file",
+    "peak_memory_bytes",
+    "question",
+    "read_manifest",
+    "sha256_of",
+    "software_versions",
+    "write_manifest",
+]
+
+_PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
+_PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])
+
+
+def __getattr__(name: str) -> Any:
+    # This module knows no problem; the counts of bicliques were here before there were others.
+    if name == "Counts":
+        return publication_of(OURS).counts
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _within(name: str) -> str:
+    if not is_path_within(name):
+        raise ValueError(f"is {name[:80]!r}; expected a relative path that stays within its directory")
+    return name
+
+
+def _within_beside(name: str | None) -> str | None:
+    if name is not None and "/" in _within(name):
+        raise ValueError(f"is {name[:80]!r}; expected the name of a run")
+    return name
+
+
+PathWithin = Annotated[str, AfterValidator(_within)]
+"""A field of a model that is read from a file which others may have written."""
+
+
+class FileEntry(_Frozen):
+    """One published file; `path` is relative to the run directory, `rows` is None for what is no table."""
+
+    path: PathWithin
+    bytes: int
+    sha256: str
+    rows: int | None = None
+
+
+class Manifest(_Frozen):
+    """The contents of `manifest.json`.
+
+    Attributes
+    ----------
+    seconds : dict
+        Wall time of each step, and ``total``, their sum. ``write`` and ``two_hop`` are the times that were
+        waited for the files and the two-hop degrees; the rest of either ran beside the enumeration.
+    peak_memory_bytes : int
+        Largest resident set of the process up to the manifest.
+    peak_device_memory_bytes : int or None
+        Most device memory that was allocated at once; None where no device was used, or its memory not followed.
+    ranks : Ranks or None
+        What each worker or device did of the search; None where this process did all of it.
+    counts : Publication.counts, or dict
+        How many of what; whole numbers by name where the problem has no model of its own, or is not installed here.
+    derived : dict of dict
+        How many of what each derived output holds, by its name.
+    derived_inputs : dict of dict
+        The files that derived outputs were given beside the edges, by output and key of its section.
+    derived_comparison : dict of Comparison
+        What of derived outputs differs from the run before, by output.
+    truncated : str or None
+        Why the result is incomplete; None when it is complete.
+    made_of : str or None
+        The run whose published bicliques these are, where they were read back instead of enumerated (`mbe groups RUN`).
+    comparison : Comparison or None
+        What differs from the last complete run that was asked the same; None where `output.compare` is 0.
+    warnings : tuple of str
+        What the run had to do otherwise than asked, or could not check: the input's (`InputFacts.warnings`) and those
+        of the enumeration.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    created_at: str
+    config: PublishedConfig
+    config_fingerprint: str
+    input: InputFacts
+    content_fingerprint: str
+    versions: dict[str, str]
+    engine: str
+    device: str
+    counts: Any
+    derived: dict[str, dict[str, StrictInt]] = {}
+    derived_inputs: dict[str, dict[str, DerivedInput]] = {}
+    derived_comparison: dict[str, Comparison] = {}
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    peak_device_memory_bytes: int | None
+    ranks: Ranks | None = None
+    truncated: str | None
+    made_of: Annotated[str | None, AfterValidator(_within_beside)] = None
+    comparison: Comparison | None = None
+    warnings: tuple[str, ...] = ()
+    files: tuple[FileEntry, ...]
+
+    @property
+    def problem(self) -> str:
+        """Whose results these are."""
+        return self.config.problem
+
+    @property
+    def n_found(self) -> int:
+        """How many results there are.
+
+        Raises
+        ------
+        InvalidArgument
+            The problem is not installed here.
+        """
+        return self._count(publication_of(self.problem).counted)
+
+    @property
+    def graph(self) -> SearchedGraph:
+        """The graph that was searched; where the problem is not installed here, that of the input."""
+        made = publication_of(self.problem).made_of_input(self.config) if is_here(self.problem) else None
+        if made is None:
+            return graph_of_input(self.input)
+        return SearchedGraph(self._count("vertices"), self._count("edges"), made)
+
+    def _count(self, name: str) -> int:
+        return self.counts[name] if isinstance(self.counts, Mapping) else getattr(self.counts, name)
+
+    @field_validator("counts", mode="plain")
+    @classmethod
+    def _as_the_problem_counts(cls, value: Any, info: ValidationInfo) -> Any:
+        config = info.data.get("config")
+        problem = None if config is None or not is_here(config.problem) else config.problem
+        publication = None if problem is None else publication_of(problem)
+        model = None if publication is None else publication.counts
+        try:
+            counts = _PLAIN_COUNTS.validate_python(value) if model is None else model.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{where}: {message_of(first)}" if where else message_of(first)) from None
+        if publication is not None and isinstance(counts, dict) and publication.counted not in counts:
+            raise ValueError(f"holds {', '.join(counts) or 'nothing'}; expected {publication.counted} among them")
+        return counts
+
+
+def config_fingerprint(config: Config) -> str:
+    """Names what a configuration asks for (`question`)."""
+    return hashlib.sha256(json.dumps(question(config), sort_keys=True).encode()).hexdigest()
+
+
+def question(config: Config) -> dict[str, Any]:
+    """What a configuration asks for: equal for two configurations that publish the same from the same edges.
+
+    In it: the whole section of the problem and those of derived outputs, limits of results, time and bytes, the type of
+    the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
+    report's tables are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and
+    how they are filtered (the input fingerprint names the very edges), the files that derived outputs are given
+    (`derived_inputs` names what they say), the output directory, `keep_runs`, compression, engine, threads and memory:
+    none of them changes what a reader finds.
+    """
+    asked: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "key_type": config.input.key_type,
+        publication_of(config.problem).section_name: config.asked.model_dump(mode="json"),
+        "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
+        "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
+    }
+    if config.execution.max_cliques is not None:
+        # Runs without it are called what they were called before there was one.
+        asked["execution"]["max_cliques"] = config.execution.max_cliques
+    if config.execution.max_output_bytes is not None:
+        asked["execution"]["max_output_bytes"] = config.execution.max_output_bytes
+    if not config.output.bicliques:
+        # Runs that have the table are called what they were called before it could be left out.
+        asked["output"]["bicliques"] = False
+    if derived := derived_of(config):
+        asked["derived"] = {
+            each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
+            for each in derived
+        }
+    return asked
+
+
+def software_versions() -> dict[str, str]:
+    """What made the run: Python, this package and those that the result or its bytes could depend on."""
+    return {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}}
+
+
+def peak_memory_bytes() -> int:
+    """Largest resident set of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS counts in bytes, everyone else in KiB.
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, as manifests have it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_entry(run_path: Path, path: Path) -> FileEntry:
+    """Size, checksum and rows of one file of a run."""
+    digest = sha256_of(path)
+    rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else None
+    return FileEntry(path=path.relative_to(run_path).as_posix(), bytes=path.stat().st_size, sha256=digest, rows=rows)
+
+
+def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileEntry, ...]:
+    """Entries of every file of a run but its manifest, by path.
+
+    Parameters
+    ----------
+    run_path : Path
+    known : iterable of FileEntry
+        Of some of them, made when these were complete: nothing is read again.
+    """
+    paths = sorted(path for path in run_path.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
+    entries = {run_path / entry.path: entry for entry in known}
+    # Hashing releases the GIL and runs at memory speed: a few threads are enough to wait for the disk only.
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return tuple(pool.map(lambda path: entries.get(path) or file_entry(run_path, path), paths))
+
+
+def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> str | None:
+    """The first file of a run that is missing, a link, or of another size than its manifest says; nothing is read.
+
+    Parameters
+    ----------
+    run_dir : Path
+    manifest : Manifest
+    store : Store, optional
+        Of which it is a run, where not all of it may be on this machine.
+    """
+    # Of a run at an address only what was fetched is here, and nothing of it is odd.
+    if run_dir.exists() and (odd := odd_entry(run_dir)) is not None:
+        return odd
+    size_of = (store or RunStore(run_dir)).sizes(run_dir)
+    for entry in manifest.files:
+        size = size_of(entry.path)
+        if size is None:
+            return f"{entry.path} is missing"
+        if size != entry.bytes:
+            return f"{entry.path} has {size} bytes, not {entry.bytes}"
+    return None
+
+
+def write_manifest(run_path: Path, manifest: Manifest) -> None:
+    """Write `manifest.json`, the last file of a run."""
+    (run_path / MANIFEST_NAME).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def read_manifest(run_dir: str | Path) -> Manifest:
+    """Read the manifest of a run directory.
+
+    Raises
+    ------
+    PublishError
+        There is none, or it is of another schema version, or damaged.
+    """
+    path = Path(run_dir) / MANIFEST_NAME
+    try:
+        if path.exists() and not path.is_file():
+            # A pipe would have the reader wait for ever.
+            raise OSError(errno.EINVAL, "no regular file")
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PublishError(f"{path}: cannot be read ({error.strerror}); expected a published run directory") from None
+    except (ValueError, RecursionError):
+        raise PublishError(f"{path}: is not JSON; expected a manifest; the run is damaged: publish it again") from None
+    found = values.get("schema_version") if isinstance(values, dict) else None
+    if found != SCHEMA_VERSION:
+        raise PublishError(
+            f"{path}: schema version {found!r}; expected {SCHEMA_VERSION}; "
+            "read it with the version of mbe-stage that wrote it, or publish the run again"
+        )
+    try:
+        return Manifest.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PublishError(f"{path}: {where}: {message_of(first)}; the run is damaged: publish it again") from None

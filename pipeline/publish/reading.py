@@ -1,0 +1,227 @@
+"""Tables of a published run, which may be damaged: what cannot be read is one line that names the run, and no crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
+from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME
+from mbe_stage.pipeline.publish.schemas import BICLIQUES
+from mbe_stage.pipeline.safe_paths import is_directory
+
+__all__ = [
+    "bicliques_batches",
+    "bicliques_parts",
+    "check_members",
+    "check_problem",
+    "has_bicliques",
+    "key_type",
+    "open_part",
+    "reading",
+    "run_with_bicliques",
+    "vertex_keys",
+]
+
+_REMEDY = "mbe verify says more, or publish it again"
+
+
+@contextmanager
+def reading(run_path: str | Path) -> Iterator[None]:
+    """What Arrow cannot read is a damaged run; Arrow calls it by one of three names."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowIndexError, OSError) as error:
+        lack_of_memory.pass_on(error)
+        what = " ".join(str(error).split())
+        raise PublishError(f"{run_path}: cannot be read ({what}); expected a published run; {_REMEDY}") from error
+
+
+def bicliques_parts(run_path: str | Path) -> list[Path]:
+    """The files of a run's table `bicliques`, in the order in which everything reads them.
+
+    Of a run that was made of another's bicliques and has none itself, those of the other (`run_with_bicliques`).
+
+    Raises
+    ------
+    PublishError
+        There are none, or one of them has other columns.
+    """
+    source = run_with_bicliques(run_path)
+    parts = [] if source is None else sorted((source / "bicliques").glob("*.parquet"))
+    if not parts:
+        check_problem(run_path)
+        _check_written(run_path)
+        raise PublishError(
+            f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
+        )
+    for part in parts:
+        with reading(run_path):
+            schema = pq.read_schema(part)
+        for field in BICLIQUES:
+            at = schema.get_field_index(field.name)
+            found = "no column" if at < 0 else str(schema.field(at).type)
+            if at < 0 or _plain(schema.field(at).type) != _plain(field.type):
+                raise PublishError(f"{part}: {field.name}: {found}; expected {field.type}; {_REMEDY}")
+    return parts
+
+
+def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+    """Rows of the table in its order, and the share of the table that is done with them.
+
+    Parameters
+    ----------
+    run_path : path
+    members : int
+        Of a side, that a batch holds where its rows are like the average of their row group; this bounds memory.
+
+    Raises
+    ------
+    PublishError
+        As `bicliques_parts`, or the table cannot be read.
+    """
+    with reading(run_path):
+        files = [open_part(part) for part in bicliques_parts(run_path)]
+        n_rows = sum(file.metadata.num_rows for file in files)
+        n_done = 0
+        for file in files:
+            for group in range(file.metadata.num_row_groups):
+                rows = _rows_at_once(file.metadata.row_group(group), members)
+                for batch in file.iter_batches(rows, row_groups=[group]):
+                    n_done += batch.num_rows
+                    yield batch, n_done / n_rows
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, members: int) -> int:
+    most = max(group.column(i).num_values for i in range(group.num_columns))
+    return max(1, members * group.num_rows // max(1, most))
+
+
+def has_bicliques(run_path: str | Path) -> bool:
+    """Whether a run, published or about to be, has the table `bicliques`: `output.bicliques` may leave it out."""
+    return (Path(run_path) / "bicliques").is_dir()
+
+
+def run_with_bicliques(run_path: str | Path) -> Path | None:
+    """The run whose table has a run's bicliques: itself, or the one that it was made of; None where neither is there.
+
+    The other is taken where it lies beside this one, is whole, and has the same bicliques.
+    """
+    run_path = Path(run_path)
+    if has_bicliques(run_path):
+        return run_path
+    if not (run_path / MANIFEST_NAME).is_file():
+        return None
+    manifest = read_manifest(run_path)
+    if manifest.made_of is None:
+        return None
+    source = run_path.resolve().parent / manifest.made_of
+    if not is_directory(source) or not (source / MANIFEST_NAME).is_file():
+        return None
+    found = read_manifest(source)
+    is_same = found.content_fingerprint == manifest.content_fingerprint and has_bicliques(source)
+    return source if is_same and lost_file(source, found) is None else None
+
+
+def _check_written(run_path: str | Path) -> None:
+    """Refuse a run that was not to have the table."""
+    if not (Path(run_path) / MANIFEST_NAME).is_file():
+        return
+    manifest = read_manifest(run_path)
+    if not manifest.config.output.bicliques:
+        remedy = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
+        if manifest.made_of is not None:
+            remedy += f"; run {manifest.made_of}, of which it was made, is not beside it"
+        raise PublishError(
+            f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "
+            f"{remedy}"
+        )
+
+
+def check_problem(run_path: str | Path) -> None:
+    """Refuse a run of another problem, where there is a manifest that says so.
+
+    Raises
+    ------
+    PublishError
+        It is one.
+    """
+    if not (Path(run_path) / MANIFEST_NAME).is_file():
+        return
+    problem = read_manifest(run_path).problem
+    if problem != BICLIQUE_PROBLEM.name:
+        raise PublishError(
+            f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, "
+            "whose members this command reads; its tables are Parquet files to read with anything"
+        )
+
+
+def open_part(part: Path) -> pq.ParquetFile:
+    """A part to read in batches; without `pre_buffer`, which keeps all that was read until the file is closed."""
+    return pq.ParquetFile(part, pre_buffer=False)
+
+
+def key_type(run_path: str | Path, side: str) -> pa.DataType:
+    """The type of one side's keys.
+
+    Raises
+    ------
+    PublishError
+        There is no such table, it cannot be read, or its keys are neither integers nor text.
+    """
+    path = Path(run_path) / f"{side}_vertices.parquet"
+    if not path.is_file():
+        check_problem(run_path)
+        raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
+    with reading(run_path):
+        schema = pq.read_schema(path)
+    at = schema.get_field_index("key")
+    found = "no column" if at < 0 else str(schema.field(at).type)
+    if found not in ("int64", "string", "large_string"):
+        raise PublishError(f"{path}: key: {found}; expected int64 or string; {_REMEDY}")
+    return schema.field(at).type
+
+
+def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
+    """The user's own keys of one side; position is the dense id.
+
+    Raises
+    ------
+    PublishError
+        As `key_type`.
+    """
+    key_type(run_path, side)
+    with reading(run_path):
+        return pq.read_table(Path(run_path) / f"{side}_vertices.parquet", columns=["key"])["key"]
+
+
+def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_vertices: int) -> None:
+    """Refuse members that are no vertices, and sizes that are not those of the lists, before anything relies on them.
+
+    Compiled code would look such a vertex up beyond the end of an array.
+
+    Raises
+    ------
+    PublishError
+    """
+    lists = rows.column(side)
+    if not np.array_equal(np.diff(lists.offsets.to_numpy()), rows.column(f"n_{side}").to_numpy()):
+        raise PublishError(f"{run_path}: n_{side} is not how many members {side} holds; {_REMEDY}")
+    members = lists.flatten().to_numpy()
+    if members.size and not (members.min() >= 0 and members.max() < n_vertices):
+        raise PublishError(
+            f"{run_path}: {side} holds a vertex that {side}_vertices does not have; expected ids below "
+            f"{n_vertices:,}; {_REMEDY}"
+        )
+
+
+def _plain(of_type: pa.DataType) -> pa.DataType:
+    return pa.list_(of_type.value_type) if pa.types.is_list(of_type) else of_type

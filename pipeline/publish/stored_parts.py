@@ -1,0 +1,93 @@
+"""Parts of a run that is being written which are in its object store already, and not on this machine.
+
+Workers of a cluster upload them, and the run has them by name, size and checksum. They are kept in the memory of the
+process that publishes, of which all steps of a run are, and not beside its files: whatever reads the run's directory
+meets no file that only stands for another, and what has to know of them asks here. These are: the manifest, which takes
+the workers' checksums over; the limit of bytes; the journal, whose records keep them for whoever goes on with the run;
+and the publication, which has the store copy them to their places. Whoever needs their rows has them fetched first
+(`pipeline.stores.part_objects.fetch_missing`): then they are files of the run like all others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mbe_stage.pipeline.publish.manifest import FileEntry, PathWithin
+
+__all__ = ["StoredEntry", "add_stored", "as_file", "forget_stored", "stored_bytes", "stored_entries", "with_stored"]
+
+
+class StoredEntry(FileEntry):
+    """A part in a store; `path` is where it belongs, relative to the room of its run.
+
+    Attributes
+    ----------
+    store : str
+        The address of the output directory.
+    name : str
+        Of the object, relative to that.
+    """
+
+    store: str
+    name: PathWithin
+
+
+@dataclass(slots=True)
+class _Stored:
+    """Of one run, by their paths; with the sum of their bytes, which is asked for several times a second."""
+
+    entries: dict[str, StoredEntry] = field(default_factory=dict)
+    n_bytes: int = 0
+
+
+# A checkpoint asks in a thread of its own while others are added.
+_lock = threading.Lock()
+_of_runs: dict[Path, _Stored] = {}
+
+
+def as_file(entry: FileEntry, above: str = "") -> FileEntry:
+    """What a manifest says of a part, wherever it is; with its path relative to a directory of the room."""
+    path = entry.path.removeprefix(f"{above}/") if above else entry.path
+    return FileEntry(path=path, bytes=entry.bytes, sha256=entry.sha256, rows=entry.rows)
+
+
+def add_stored(run_path: Path, entry: StoredEntry) -> None:
+    """Have a run have a part, which is at its path, relative to the room, from now on."""
+    with _lock:
+        stored = _of_runs.setdefault(run_path.resolve(), _Stored())
+        before = stored.entries.get(entry.path)
+        stored.entries[entry.path] = entry
+        stored.n_bytes += entry.bytes - (0 if before is None else before.bytes)
+
+
+def forget_stored(run_path: Path) -> None:
+    """Have a run have none: an attempt at it begins, which has fetched what it goes on with, or all of it has ended."""
+    with _lock:
+        _of_runs.pop(run_path.resolve(), None)
+
+
+def stored_entries(run_path: Path) -> dict[str, StoredEntry]:
+    """The parts of a run that were added, by their paths relative to the room; none of most runs."""
+    with _lock:
+        stored = _of_runs.get(run_path.resolve())
+        return {} if stored is None else dict(stored.entries)
+
+
+def stored_bytes(run_path: Path) -> int:
+    """What they have of bytes."""
+    with _lock:
+        stored = _of_runs.get(run_path.resolve())
+        return 0 if stored is None else stored.n_bytes
+
+
+def with_stored(run_path: Path, files: Iterable[FileEntry]) -> tuple[FileEntry, ...]:
+    """The entries of a run's files and of its parts in a store, by path.
+
+    A part that was fetched is both, and stays what its worker has said: the publication copies it within the store.
+    """
+    stored = (as_file(entry, run_path.name) for entry in stored_entries(run_path).values())
+    by_path = {entry.path: entry for entry in (*files, *stored)}
+    return tuple(by_path[path] for path in sorted(by_path))

@@ -1,0 +1,99 @@
+"""What was asked of a run, in words: filters of the input, conditions on the bicliques, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.edges import InputFacts
+from mbe_stage.pipeline.key_parts import has_parts
+from mbe_stage.pipeline.problems.searched_graph import graph_of_input, sizes_text
+from mbe_stage.pipeline.report.wording import count, key, tuple_key
+from mbe_stage.pipeline.wording import bytes_text, plural, seconds_text
+
+__all__ = ["conditions", "input_facts", "right_key", "side_name"]
+
+
+def conditions(config: Config) -> list[str]:
+    """One HTML sentence a condition; empty when everything was asked for."""
+    return [*_query(config), *_filters(config), *_limits(config)]
+
+
+def _query(config: Config) -> Iterator[str]:
+    query = config.query
+    for side, fewest, most, wanted in (
+        ("left", query.min_left, query.max_left, query.containing_left),
+        ("right", query.min_right, query.max_right, query.containing_right),
+    ):
+        if fewest > 1:
+            yield f"at least {plural(fewest, f'{side} vertex', f'{side} vertices')}"
+        if most is not None:
+            yield f"at most {plural(most, f'{side} vertex', f'{side} vertices')}"
+        if wanted:
+            yield f"containing on the {side}: {', '.join(key(vertex) for vertex in wanted)}"
+    if query.min_edges > 1:
+        yield f"at least {plural(query.min_edges, 'edge')}"
+
+
+def _filters(config: Config) -> Iterator[str]:
+    asked = config.input
+    if asked.min_weight is not None:
+        yield f"edges of weight {asked.min_weight:g} or more"
+    if asked.time_bucket is not None:
+        begin = f", which begin {key(asked.time_offset)} after 1970-01-01 00:00 UTC" if asked.offset_seconds else ""
+        yield f"a right vertex for each right key and {key(asked.time_bucket)} of time{begin}"
+    if asked.time_from is not None:
+        yield f"edges from {key(asked.time_from)} on"
+    if asked.time_until is not None:
+        yield f"edges until {key(asked.time_until)}"
+
+
+def _limits(config: Config) -> Iterator[str]:
+    limits = config.execution
+    if limits.max_bicliques is not None:
+        yield f"stop after {plural(limits.max_bicliques, 'biclique')}"
+    if limits.max_cliques is not None:
+        yield f"stop after {plural(limits.max_cliques, 'clique')}"
+    if limits.max_output_bytes is not None:
+        yield f"stop after {bytes_text(limits.max_output_bytes)} of rows"
+    if limits.time_limit_seconds is not None:
+        yield f"stop after {seconds_text(limits.time_limit_seconds)}"
+
+
+def side_name(config: Config, side: str) -> str:
+    """The side, with the name of its column where it has one: ``left (user)``."""
+    columns = (config.input.left,) if side == "left" else config.input.right_columns
+    named = all(isinstance(column, str) for column in columns) and columns != (side,)
+    return f"{side} ({', '.join(map(key, columns))})" if named else side
+
+
+def right_key(config: Config) -> Callable[[object], str]:
+    """How right keys are written: part by part where several columns, or a bucket of time, make one."""
+    return tuple_key if has_parts(config) else key
+
+
+def input_facts(facts: InputFacts) -> list[tuple[str, str]]:
+    """What was read and what became of it; dropped rows are named only where there are some."""
+    items = [
+        ("source", key(facts.source)),
+        ("read as", key(facts.taken)),
+        ("rows read", count(facts.rows_read)),
+        ("duplicates merged", count(facts.duplicate_edges)),
+        ("graph", sizes_text(graph_of_input(facts), facts)),
+    ]
+    if facts.undirected is not None:
+        items += [
+            ("loops", count(facts.undirected.loops)),
+            ("merged with their reverse", count(facts.undirected.reversed_edges)),
+            ("vertices without an edge", count(facts.undirected.lone_vertices)),
+        ]
+    for label, dropped in (
+        ("rows dropped: null", facts.rows_dropped_null),
+        ("rows dropped: weight", facts.rows_dropped_weight),
+        ("rows dropped: time", facts.rows_dropped_time),
+    ):
+        if dropped:
+            items.append((label, count(dropped)))
+    if not (facts.rows_dropped_null or facts.rows_dropped_weight or facts.rows_dropped_time):
+        items.append(("rows dropped", "0"))
+    return items

@@ -1,0 +1,158 @@
+"""The store of an output directory, and a published run to read: by a path or by an address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbe_stage.errors import StageError
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish import run_store
+from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.publish.manifest import Manifest
+    from mbe_stage.pipeline.stores.protocol import Store
+
+__all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at", "whole_run"]
+
+_LATEST = "latest"
+
+
+def store_at(directory: str | Path) -> Store:
+    """The store of an output directory: of this machine, or at an address.
+
+    Raises
+    ------
+    ConfigError
+        It is an address that cannot be used, or what reads those is not installed.
+    """
+    place = place_of(directory)
+    if not is_address(place):
+        return run_store.RunStore(place)
+    from mbe_stage.pipeline.stores.remote_store import RemoteStore
+
+    return RemoteStore(str(place))
+
+
+@contextmanager
+def opened_run(place: str | Path, *, may_be_odd: bool = False) -> Iterator[Path]:
+    """A published run to read while the context lasts; one at an address is copied to this machine, whole.
+
+    What is refused within it says the address.
+
+    Parameters
+    ----------
+    place : path or str
+        A run, or an output directory, whose latest run is meant; or an address of either.
+    may_be_odd : bool
+        As of `pipeline.publish.run_store.resolve_run`.
+
+    Raises
+    ------
+    PublishError
+        There is no run, or it cannot be copied.
+    """
+    place = place_of(place)
+    if not is_address(place):
+        yield run_store.resolve_run(place, may_be_odd=may_be_odd)
+        return
+    from mbe_stage.pipeline.stores.remote_store import RemoteStore, found_run
+
+    address, name = found_run(str(place))
+    store = RemoteStore(address)
+    try:
+        yield store.with_source(store.whole(store.run_called(name)))
+    except StageError as error:
+        store.mirror.naming(error)
+        raise
+    finally:
+        store.mirror.close()
+
+
+@contextmanager
+def kept_if_done(store: Store) -> Iterator[None]:
+    """Close a store where the work within fails; where it is done, its result keeps the store."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
+
+
+@contextmanager
+def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, str | Path]]:
+    """As `opened_run`, of two; ``latest`` is the latest run beside the other, where no file is called so.
+
+    Yields
+    ------
+    path
+        Of either; where ``latest`` is meant beside a run of this machine, that word, for
+        `pipeline.views.diff.resolve_both`.
+    """
+    old, new = place_of(old), place_of(new)
+    both = [_beside(old, new), _beside(new, old)]
+    with ExitStack() as ends:
+        yield tuple(ends.enter_context(opened_run(each)) if is_address(each) else each for each in both)  # type: ignore[misc]
+
+
+def whole_run(store: Store | None, run: Path, manifest: Manifest) -> Path:
+    """A run with all files of its manifest; a store is asked only where one is not here.
+
+    Raises
+    ------
+    PublishError
+        They cannot be read.
+    """
+    is_whole = all((run / entry.path).exists() for entry in manifest.files)
+    return run if store is None or is_whole else store.whole(run)
+
+
+def holds_runs(place: str) -> bool:
+    """Whether a place is a published run, or an output directory with one; a directory of Parquet files is neither.
+
+    Raises
+    ------
+    ConfigError
+        It is an address that cannot be used.
+    """
+    place = place_of(place)
+    if is_address(place):
+        from mbe_stage.pipeline.stores.remote_store import RemoteStore, without_latest
+
+        # Each look would be a request to a server that may have never heard of runs.
+        if parse_address(place).is_http:
+            return False
+        is_pointer = without_latest(place) != place.rstrip("/")
+        store = RemoteStore(without_latest(place))
+        try:
+            with store.mirror:
+                if is_pointer:
+                    return store.latest() is not None
+                return store.is_run() or store.latest() is not None or bool(store.runs())
+        except PublishError:
+            # Whoever reads it as an input says in better words what is wrong with it.
+            return False
+    path = Path(place)
+    if not path.is_dir():
+        return False
+    store_here = run_store.RunStore(path)
+    try:
+        return (path / run_store.MANIFEST_NAME).is_file() or store_here.latest() is not None or bool(store_here.runs())
+    except PublishError:
+        # Links of these names in a directory of anything else.
+        return False
+
+
+def _beside(name: str | Path, other: str | Path) -> str | Path:
+    """What ``latest`` means beside an address."""
+    if str(name) != _LATEST or Path(name).exists() or not is_address(other):
+        return name
+    from mbe_stage.pipeline.stores.remote_store import found_run
+
+    try:
+        return found_run(str(other))[0]
+    except PublishError:
+        return name

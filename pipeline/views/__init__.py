@@ -1,0 +1,1 @@
+"""Views of published runs and of inputs: top, export, comparison, diff, inspect."""

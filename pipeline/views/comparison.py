@@ -1,0 +1,162 @@
+"""A run that is about to be published beside the last complete one that was asked the same.
+
+It costs some seconds at most: above `MOST_BICLIQUES` in the two runs together only their totals are compared, above
+`output.compare` that differ only counts are given, and the search for partners is bounded by `SEARCH_LIMIT`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.changes import ComparedGroup, Comparison
+from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
+from mbe_stage.pipeline.stores.local_copies import addresses_in
+from mbe_stage.pipeline.stores.protocol import Store
+from mbe_stage.pipeline.views.top import Biclique
+
+__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete", "not_sought"]
+
+log = logging.getLogger(__name__)
+
+MOST_BICLIQUES = 5_000_000
+"""Of the two runs together: reading them takes some seconds."""
+
+SEARCH_LIMIT = 1_000_000_000
+"""Shared members that are counted in search of partners: a few seconds."""
+
+_SHOWN = 5
+_SHOWN_KEYS = 12
+_KEY_CHARACTERS = 200
+
+
+def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest] | None:
+    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file.
+
+    Raises
+    ------
+    PublishError
+        The store cannot be listed.
+    """
+    for run in reversed(store.runs()):
+        try:
+            manifest = read_manifest(store.opened(run))
+        except PublishError as error:
+            log.info("no run to compare with: %s", error)
+            continue
+        asked_the_same = manifest.config_fingerprint == config_fingerprint
+        if asked_the_same and manifest.truncated is None and lost_file(run, manifest, store) is None:
+            return run, manifest
+    return None
+
+
+def not_sought(error: PublishError) -> Comparison:
+    """Say that runs could not be listed, in place of a comparison."""
+    reason = f"no run to compare with could be sought: {addresses_in(error)}"
+    log.warning("%s", reason)
+    return Comparison(run_id=None, remarks=(reason,))
+
+
+def compare_with_last(
+    store: Store, run_path: Path, manifest: Manifest, on_compile: Callable[[], object] = lambda: None
+) -> Comparison:
+    """Compare a run, published or about to be, with the last complete one that was asked the same.
+
+    Parameters
+    ----------
+    store : Store
+    run_path : Path
+        Where the run's tables are.
+    manifest : Manifest
+        Of that run.
+    on_compile : callable
+        Called where the sets of keys are known to differ, before anything compiled is needed.
+    """
+    try:
+        last = last_complete(store, manifest.config_fingerprint)
+    except PublishError as error:
+        # Whether the run can be published, the publication finds out.
+        return not_sought(error)
+    if last is None:
+        return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
+    before, of_before = last
+    if of_before.counts.bicliques + manifest.counts.bicliques > MOST_BICLIQUES:
+        too_many = "too many to compare one by one in a report; mbe diff does"
+        return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, too_many),))
+    if not manifest.config.output.bicliques:
+        # Nor has the other run the table: it was asked the same.
+        unknown = "which of them differ is not known, as they were not written (output.bicliques: false)"
+        return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, unknown),))
+    differ = of_before.content_fingerprint != manifest.content_fingerprint
+    if differ:
+        on_compile()
+    try:
+        _bring_here(store, before, run_path, has_rows=differ)
+        return _compared(before, of_before, run_path, manifest)
+    except (PublishError, OSError, MemoryError) as error:
+        # The run itself is whole, in a store or here: what went wrong stands in its report.
+        reason = addresses_in(error) or "out of memory"
+        log.warning("run %s could not be compared with: %s", before.name, reason)
+        return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
+
+
+def _bring_here(store: Store, before: Path, run_path: Path, *, has_rows: bool) -> None:
+    """Have of both runs here what is read of them: of two that hold the same only the types of their keys."""
+    from mbe_stage.pipeline.stores.part_objects import fetch_missing
+
+    if has_rows:
+        fetch_missing(run_path)
+        store.whole(before)
+    else:
+        store.with_files(before, [f"{side}_vertices.parquet" for side in ("left", "right")])
+
+
+def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manifest) -> Comparison:
+    from mbe_stage.pipeline.views.diff import largest_differences, searched_words
+    from mbe_stage.pipeline.views.diff.job import diff_between
+
+    diff = diff_between(
+        (before, of_before),
+        (run_path, manifest),
+        search_limit=SEARCH_LIMIT,
+        most_differing=manifest.config.output.compare,
+        threads=manifest.config.execution.threads,
+    )
+    searched = searched_words(diff)
+    comparable = diff.comparability.knows_gone and diff.comparability.knows_new
+    shown = [] if comparable and diff.pairs is None else largest_differences(diff, _SHOWN)
+    return Comparison(
+        run_id=before.name,
+        remarks=(*diff.comparability.remarks, *([] if searched is None else [searched])),
+        counts={status: count for status, count in diff.counts.items() if count},
+        n_same=diff.n_same,
+        largest=tuple(_group(one.status, one.biclique, one.partner, one.jaccard) for one in shown),
+    )
+
+
+def _group(status: str, biclique: Biclique, partner: Biclique | None, jaccard: float | None) -> ComparedGroup:
+    came, went = ((), ()) if partner is None else (biclique.without(partner), partner.without(biclique))
+    return ComparedGroup(
+        status=status,
+        biclique_key=biclique.key,
+        n_left=len(biclique.left),
+        n_right=len(biclique.right),
+        left=_texts(biclique.left),
+        right=_texts(biclique.right),
+        came=_texts(came),
+        went=_texts(went),
+        jaccard=jaccard,
+    )
+
+
+def _texts(keys: tuple[int | str, ...]) -> tuple[str, ...]:
+    return tuple(shortened(key, _KEY_CHARACTERS) for key in keys[:_SHOWN_KEYS])
+
+
+def _totals(before: Manifest, after: Manifest, why: str) -> str:
+    if before.content_fingerprint == after.content_fingerprint:
+        return "both hold the same bicliques: their content fingerprints agree"
+    return f"{after.counts.bicliques:,} bicliques after {before.counts.bicliques:,}: {why}"

@@ -1,0 +1,200 @@
+"""What the compiled loops of a comparison take, by whose it is: new rows, gone rows with their index, the best so far.
+
+`new` rows are those that only the new run has, `gone` rows those that only the old one has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import float64, int8, int64, types
+
+from mbe_stage.runtime.jit import BYTES, FLAGS, INTS, LONGS, WORDS
+
+__all__ = [
+    "BEST",
+    "BEST_OF_BLOCK",
+    "COMPARED",
+    "INDEXED",
+    "KNOWN",
+    "OTHERS",
+    "PARTNERS",
+    "PREFIXES",
+    "SUM_TABLE",
+    "Best",
+    "BestOfBlock",
+    "Compared",
+    "Indexed",
+    "Known",
+    "Others",
+    "Partners",
+    "Prefixes",
+    "SumTable",
+]
+
+_FLOATS = float64[::1]
+
+
+class Compared(NamedTuple):
+    """Some consecutive rows of the run that looks for partners.
+
+    Attributes
+    ----------
+    first : int
+        Position of the first of them among all rows that look.
+    offsets, members : (n + 1,) int64 and int32
+        Shared vertices; by rank, the rarest first, where prefixes are compared.
+    keys : (n,) int64
+    n_left, n_right : (n,) int32
+        Members, those that are not shared included.
+    """
+
+    first: int
+    offsets: np.ndarray
+    members: np.ndarray
+    keys: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
+
+
+class Indexed(NamedTuple):
+    """Some consecutive gone rows and their index: few enough that a counter for each stays in a core's cache.
+
+    Attributes
+    ----------
+    first : int
+        Position of the first of them among all gone rows that look.
+    starts, postings : (n_vertices + 1,) int64 and int32
+        For each shared vertex the rows that hold it, counted from `first`.
+    keys : (n,) int64
+    n_left, n_right : (n,) int32
+    offsets, members : (n + 1,) int64 and int32
+    signatures : (n,) uint64
+        Empty where members are counted.
+    """
+
+    first: int
+    starts: np.ndarray
+    postings: np.ndarray
+    keys: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
+    offsets: np.ndarray
+    members: np.ndarray
+    signatures: np.ndarray
+
+
+class Known(NamedTuple):
+    """The keys of all rows that look, of one run: row `i` has ``keys[which[i]]``."""
+
+    keys: np.ndarray
+    which: np.ndarray
+
+
+class Prefixes(NamedTuple):
+    """What pairs are told apart by before their members are compared.
+
+    Attributes
+    ----------
+    limits : (n,) int32
+        How many of each row's first members any partner shares one of.
+    signatures : (n,) uint64
+    is_left : (n_vertices,) bool
+        Of each rank, whether it is that of a left vertex.
+    least : float
+        The lowest Jaccard that counts.
+    """
+
+    limits: np.ndarray
+    signatures: np.ndarray
+    is_left: np.ndarray
+    least: float
+
+
+class Best(NamedTuple):
+    """The best partner of each row so far; `*_partner` is its position in the other `Rows`, -1 where there is none."""
+
+    new_jaccard: np.ndarray
+    new_partner: np.ndarray
+    new_kind: np.ndarray
+    gone_jaccard: np.ndarray
+    gone_partner: np.ndarray
+
+    @classmethod
+    def none_yet(cls, n_new: int, n_gone: int) -> Best:
+        """Nothing found."""
+        return cls(
+            np.zeros(n_new),
+            np.full(n_new, -1, np.int32),
+            np.zeros(n_new, np.int8),
+            np.zeros(n_gone),
+            np.full(n_gone, -1, np.int32),
+        )
+
+
+class BestOfBlock(NamedTuple):
+    """The best new partner of each row of an `Indexed` that one thread has found, with that partner's key."""
+
+    jaccard: np.ndarray
+    partner: np.ndarray
+    partner_key: np.ndarray
+
+    @classmethod
+    def none_yet(cls, n: int) -> BestOfBlock:
+        """Nothing found."""
+        return cls(np.zeros(n), np.full(n, -1, np.int32), np.zeros(n, np.int64))
+
+
+class Partners(NamedTuple):
+    """The half of `Best` that belongs to the rows of one run."""
+
+    jaccard: np.ndarray
+    partner: np.ndarray
+
+
+class SumTable(NamedTuple):
+    """A hash table from sums of hashes to rows, and a bit for each sum that is in it: `one_apart.fill_table`.
+
+    Attributes
+    ----------
+    slots : (2 ** bits,) int32
+        Rows; -1 where nothing is.
+    flags : uint8
+        Bits, eight a byte.
+    bits : int
+    """
+
+    slots: np.ndarray
+    flags: np.ndarray
+    bits: int
+
+
+class Others(NamedTuple):
+    """The rows that are in a `SumTable`.
+
+    Attributes
+    ----------
+    sums : (n,) uint64
+        Of the hashes of each row's members.
+    which : (n,) int32
+        Positions in the next two.
+    n_left, n_right : int32
+    """
+
+    sums: np.ndarray
+    which: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
+
+
+# Their types in compiled code.
+COMPARED = types.NamedTuple((int64, LONGS, INTS, LONGS, INTS, INTS), Compared)
+INDEXED = types.NamedTuple((int64, LONGS, INTS, LONGS, INTS, INTS, LONGS, INTS, WORDS), Indexed)
+KNOWN = types.NamedTuple((LONGS, INTS), Known)
+PREFIXES = types.NamedTuple((INTS, WORDS, FLAGS, float64), Prefixes)
+BEST = types.NamedTuple((_FLOATS, INTS, int8[::1], _FLOATS, INTS), Best)
+BEST_OF_BLOCK = types.NamedTuple((_FLOATS, INTS, LONGS), BestOfBlock)
+PARTNERS = types.NamedTuple((_FLOATS, INTS), Partners)
+SUM_TABLE = types.NamedTuple((INTS, BYTES, int64), SumTable)
+OTHERS = types.NamedTuple((WORDS, INTS, INTS, INTS), Others)

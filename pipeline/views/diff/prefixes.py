@@ -1,0 +1,114 @@
+"""Compiled loops of the prefix filter: the rarest members of each row, and a word that tells most rows apart.
+
+Rows with a Jaccard of some value share one of so many of their rarest members; of those that do, nearly all are told
+apart by their signatures.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, int64
+
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
+
+__all__ = [
+    "SPREAD",
+    "bits_set",
+    "compile_steps",
+    "count_members",
+    "count_prefixes",
+    "member_signatures",
+    "prefix_lengths",
+    "rarest_first",
+]
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+# Rows of so many members are sorted by insertion.
+_INSERTED = 32
+
+FLOATS = float64[::1]
+
+
+@compiled()
+def bits_set(word):
+    """How many bits of a word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@compiled()
+def _prefix_length(n_shared, size, least):
+    """How many of a row's rarest shared members every partner with a Jaccard of `least` has one of.
+
+    A partner has at least ``least * size`` members in common, and those that are not shared are the rarest of all.
+    """
+    # Rounded down a little: a member too many costs time, one too few would lose a pair.
+    needed = max(np.int64(np.ceil(least * size - 1e-9)), 1)
+    return max(0, n_shared - needed + 1)
+
+
+@compiled(INTS, INTS, float64)
+def prefix_lengths(n_shared, sizes, least):
+    """The prefix length of each row."""
+    lengths = np.empty(sizes.size, np.int32)
+    for row in range(sizes.size):
+        lengths[row] = _prefix_length(n_shared[row], sizes[row], least)
+    return lengths
+
+
+@compiled(LONGS, INTS, INTS, FLOATS, int64[:, ::1])
+def count_prefixes(offsets, ranked, sizes, levels, counts):
+    """Add to ``counts[level, rank]`` the rows that have the member in their prefix at that level."""
+    for row in range(sizes.size):
+        n_shared = offsets[row + 1] - offsets[row]
+        for level in range(levels.size):
+            for k in range(_prefix_length(n_shared, sizes[row], levels[level])):
+                counts[level, ranked[offsets[row] + k]] += 1
+
+
+@compiled(INTS, LONGS)
+def count_members(members, counts):
+    """Add up how often each vertex is a member."""
+    for k in range(members.size):
+        counts[members[k]] += 1
+
+
+@compiled(LONGS, INTS)
+def member_signatures(offsets, members):
+    """For each row a word in which every member sets a bit, the same member always the same."""
+    words = np.zeros(offsets.size - 1, np.uint64)
+    for row in range(words.size):
+        word = np.uint64(0)
+        for k in range(offsets[row], offsets[row + 1]):
+            word |= np.uint64(1) << ((np.uint64(members[k]) * SPREAD) >> np.uint64(58))
+        words[row] = word
+    return words
+
+
+@compiled(LONGS, INTS, INTS, seconds=1.0)
+def rarest_first(offsets, members, ranks):
+    """Members as ranks, the lowest of each row first."""
+    ranked = np.empty_like(members)
+    for row in range(offsets.size - 1):
+        start, end = offsets[row], offsets[row + 1]
+        if end - start > _INSERTED:
+            for k in range(start, end):
+                ranked[k] = ranks[members[k]]
+            ranked[start:end].sort()
+            continue
+        for k in range(start, end):
+            rank, at = ranks[members[k]], k
+            while at > start and ranked[at - 1] > rank:
+                ranked[at] = ranked[at - 1]
+                at -= 1
+            ranked[at] = rank
+    return ranked
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(rarest_first, prefix_lengths, member_signatures, count_prefixes, count_members)

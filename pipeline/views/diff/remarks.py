@@ -1,0 +1,189 @@
+"""What two runs were asked, and whether they can be compared like with like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mbe_stage.pipeline.clean.facts import InputColumn, InputFacts
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.reading import key_type
+
+__all__ = ["Asked", "Comparability", "comparability", "unlike_questions"]
+
+# Which columns were read, and what makes a row an edge; the window of time moves from run to run by its nature.
+_COLUMNS = ("left", "right", "weight", "timestamp")
+_FILTERS = ("min_weight", "time_bucket", "time_offset")
+
+
+class Asked(Protocol):
+    """What a run was asked: a manifest, or what will be one."""
+
+    @property
+    def config(self) -> Config:
+        """Its configuration."""
+
+    @property
+    def input(self) -> InputFacts:
+        """What it read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparability:
+    """What the difference of two runs can say.
+
+    Attributes
+    ----------
+    remarks : tuple of str
+        What stands in the way of a comparison like with like, and what else should be known first; a sentence each.
+    knows_gone : bool
+        Whether what only the old run has is called gone: both runs are complete and were asked the same.
+    knows_new : bool
+        Whether what only the new run has is new.
+    """
+
+    remarks: tuple[str, ...]
+    knows_gone: bool
+    knows_new: bool
+
+
+def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Comparability:
+    """Compare what two runs were asked, what they read, and whether they are complete.
+
+    Raises
+    ------
+    PublishError
+        A vertex table is missing.
+    """
+    unlike = [*unlike_questions(old_manifest, new_manifest), *_key_types(old, new)]
+    truncated = [
+        f"the {name} run is incomplete: it {manifest.truncated}; what only the {other} run has may {verb}"
+        for name, manifest, other, verb in (
+            ("OLD", old_manifest, "NEW", "have been there before"),
+            ("NEW", new_manifest, "OLD", "still be there"),
+        )
+        if manifest.truncated is not None
+    ]
+    return Comparability(
+        remarks=(
+            *unlike,
+            *truncated,
+            *_named_otherwise(old_manifest, new_manifest),
+            *_windows(old_manifest, new_manifest),
+        ),
+        # Of an incomplete run nobody knows what it would have held: nothing is called gone.
+        knows_gone=not unlike and not truncated,
+        knows_new=not unlike and old_manifest.truncated is None,
+    )
+
+
+def unlike_questions(old: Asked, new: Asked) -> list[str]:
+    """What two runs were asked otherwise, so that they cannot be compared like with like; a sentence each."""
+    found = []
+    for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _FILTERS)):
+        for name in names:
+            before, after = (getattr(getattr(run.config, section), name) for run in (old, new))
+            if before != after:
+                found.append(f"the questions differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
+    return [*found, *_other_columns(old, new)]
+
+
+def _other_columns(old: Asked, new: Asked) -> Iterator[str]:
+    """Settings that do not mean one column."""
+    for name in _COLUMNS:
+        before, after = _setting(old, name), _setting(new, name)
+        if before != after and not _is_one_column(old, new, name) and not _may_be_one_column(old, new, name):
+            was, now = (f"{_shown(setting)}{_meant(run, name)}" for run, setting in ((old, before), (new, after)))
+            yield f"the columns differ: input.{name} was {was} and is {now}"
+
+
+def _named_otherwise(old: Manifest, new: Manifest) -> Iterator[str]:
+    """Columns of which a manifest does not say which they were, or whose name changed in the input."""
+    for name in _COLUMNS:
+        before, after = _setting(old, name), _setting(new, name)
+        if before != after and _may_be_one_column(old, new, name):
+            is_one = "which may be one column: compared as the same"
+            yield f"input.{name} was {_shown(before)} and is {_shown(after)}, {is_one}"
+        was, now = ([column.name for column in _columns(run, name)] for run in (old, new))
+        if before == after and was != now and was and now and None not in was + now:
+            yield f"input.{name} is {_shown(before)} in both runs, and that was {_listed(was)} and is {_listed(now)}"
+
+
+def _is_one_column(old: Asked, new: Asked, name: str) -> bool | None:
+    """Whether the setting meant the same column of both inputs, or columns; None where a manifest does not say."""
+    before, after = _columns(old, name), _columns(new, name)
+    if not before or not after:
+        return None
+    return len(before) == len(after) and all(map(_is_same, before, after))
+
+
+def _is_same(before: InputColumn, after: InputColumn) -> bool:
+    """By name where both inputs have names."""
+    if before.name is None or after.name is None:
+        return before.position == after.position
+    return before.name == after.name
+
+
+def _may_be_one_column(old: Asked, new: Asked, name: str) -> bool:
+    """Whether a manifest does not say which column a setting meant, and the two settings may mean the same."""
+    return _is_one_column(old, new, name) is None and _may_mean_the_same(_setting(old, name), _setting(new, name))
+
+
+def _columns(run: Asked, name: str) -> list[InputColumn]:
+    return [column for column in run.input.columns if column.setting == name]
+
+
+def _setting(run: Asked, name: str) -> object:
+    return getattr(run.config.input, name)
+
+
+def _may_mean_the_same(before: object, after: object) -> bool:
+    """Whether two settings of a column may mean the same; of several columns, one by one."""
+    if isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        return len(before) == len(after) and all(map(_may_mean_the_same, before, after))
+    if not (isinstance(before, int | str) and isinstance(after, int | str)):
+        return False
+    return str(before) == str(after) or str(before).isdecimal() != str(after).isdecimal()
+
+
+def _key_types(old: Path, new: Path) -> list[str]:
+    found = []
+    for side in ("left", "right"):
+        before, after = (key_type(run, side) for run in (old, new))
+        if before != after:
+            found.append(f"the types of the {side} keys differ: {before} in OLD, {after} in NEW")
+    return found
+
+
+def _windows(old: Manifest, new: Manifest) -> list[str]:
+    """A window of time that moved makes no other question, but whoever reads on should know."""
+    before, after = ((run.config.input.time_from, run.config.input.time_until) for run in (old, new))
+    if before == after:
+        return []
+    return [f"the windows of time differ: OLD read {_window(*before)}, NEW {_window(*after)}"]
+
+
+def _window(start: object, end: object) -> str:
+    return f"{'everything' if start is None else f'from {start}'}{'' if end is None else f' until {end}'}"
+
+
+def _meant(run: Asked, name: str) -> str:
+    """Which columns a setting meant, in brackets, where the manifest says it."""
+    columns = [
+        f"column {column.position}" if column.name is None else f"column {column.position}, {column.name!r}"
+        for column in _columns(run, name)
+    ]
+    return f" ({'; '.join(columns)})" if columns else ""
+
+
+def _listed(names: list[str | None]) -> str:
+    return " and ".join(f"column {name!r}" for name in names)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(repr, value)) + "]"
+    return "null" if value is None else repr(value)

@@ -1,0 +1,217 @@
+"""The difference of two runs as Parquet, all of it or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.reading import key_type
+from mbe_stage.pipeline.publish.run_store import as_publish_errors, refuse_among_published, synced_beside
+from mbe_stage.pipeline.views.diff.job import PAIRED, RunDiff
+from mbe_stage.pipeline.views.diff.members import rows_with_members
+from mbe_stage.pipeline.views.diff.rows import Side
+
+__all__ = ["check_free", "difference_batches", "difference_schema", "partner_batches", "partner_schema", "write_diff"]
+
+_NOTHING = "nothing was written"
+
+
+def difference_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
+    """Columns of `differences`, one row a biclique that is in one run only; a pair has one row, that of the new one."""
+    return pa.schema(
+        [
+            pa.field("status", pa.string(), nullable=False),
+            pa.field("biclique_key", pa.int64(), nullable=False),
+            pa.field("partner_key", pa.int64(), nullable=True),
+            pa.field("jaccard", pa.float64(), nullable=True),
+            *_member_fields(left_keys, right_keys),
+        ]
+    )
+
+
+def partner_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
+    """Columns of `partners`, one row a biclique of the old run that is the partner of one of the new run."""
+    return pa.schema([pa.field("biclique_key", pa.int64(), nullable=False), *_member_fields(left_keys, right_keys)])
+
+
+def difference_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
+    """Rows of `differences`, some thousands at a time: first those of the new run, then what only the old one has."""
+    types = key_types(diff)
+    schema = difference_schema(*types)
+    without = "new" if diff.comparability.knows_new else "only_in_new"
+    names = np.array([without, *PAIRED], object)
+    for at, left, right in rows_with_members(diff.only_new, np.ones(len(diff.only_new), np.bool_)):
+        kinds = np.zeros(at.size, np.int8) if diff.pairs is None else diff.pairs.kind[at]
+        partners = np.zeros(at.size, np.int64) if diff.pairs is None else diff.pairs.partner_of_new[at]
+        jaccards = np.zeros(at.size) if diff.pairs is None else diff.pairs.jaccard[at]
+        partner_keys = np.zeros(at.size, np.int64)
+        partner_keys[kinds > 0] = diff.only_old.keys[partners[kinds > 0]]
+        first = [
+            pa.array(names[kinds], pa.string()),
+            pa.array(diff.only_new.keys[at]),
+            pa.array(partner_keys, mask=kinds == 0),
+            pa.array(jaccards, mask=kinds == 0),
+        ]
+        yield _batch(schema, first, diff.only_new, at, left, right)
+    status = "gone" if diff.comparability.knows_gone else "only_in_old"
+    for at, left, right in rows_with_members(diff.only_old, ~_has_partner(diff)):
+        nothing = [pa.nulls(at.size, pa.int64()), pa.nulls(at.size, pa.float64())]
+        first = [pa.array([status] * at.size, pa.string()), pa.array(diff.only_old.keys[at]), *nothing]
+        yield _batch(schema, first, diff.only_old, at, left, right)
+
+
+def partner_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
+    """Rows of `partners`."""
+    schema = partner_schema(*key_types(diff))
+    for at, left, right in rows_with_members(diff.only_old, _has_partner(diff)):
+        yield _batch(schema, [pa.array(diff.only_old.keys[at])], diff.only_old, at, left, right)
+
+
+def check_free(directory: Path) -> None:
+    """Refuse, before any work, a directory that `write_diff` would refuse.
+
+    Raises
+    ------
+    PublishError
+        It is not empty, is a file, is among published runs, or its parent cannot be written.
+    """
+    refuse_among_published(directory)
+    with as_publish_errors(directory, _NOTHING):
+        if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+            raise PublishError(f"{directory}: is no directory; expected none or an empty one; name another with --out")
+        if directory.is_dir() and any(directory.iterdir()):
+            raise PublishError(f"{directory}: is not empty; expected none or an empty one; name another with --out")
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory.absolute().parent, os.W_OK | os.X_OK):
+            raise PublishError(f"{directory.absolute().parent}: may not be written by this user; {_NOTHING}")
+
+
+def write_diff(
+    diff: RunDiff,
+    directory: str | Path,
+    summary: dict[str, Any] | None = None,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> Path:
+    """Write ``differences/``, ``partners/`` and, where given, ``summary.json`` into a directory that appears at once.
+
+    Parameters
+    ----------
+    diff : RunDiff
+    directory : path
+        Must not exist, or be empty.
+    summary : dict, optional
+    on_progress : callable
+        Called with the share of the rows that have been written.
+
+    Returns
+    -------
+    Path
+        The directory.
+
+    Raises
+    ------
+    PublishError
+        It holds something, or cannot be written; then nothing of it is there.
+    """
+    directory = Path(directory)
+    check_free(directory)
+    growing = directory.absolute().parent / f".{directory.absolute().name}.{secrets.token_hex(4)}"
+    n_rows = len(diff.only_new) + len(diff.only_old)
+    with as_publish_errors(directory, _NOTHING):
+        try:
+            growing.mkdir()
+            types = key_types(diff)
+            written = _write(difference_batches(diff), difference_schema(*types), growing / "differences")
+            partners = _write(partner_batches(diff), partner_schema(*types), growing / "partners")
+            done = 0
+            for rows in (written, partners):
+                for n in rows:
+                    done += n
+                    on_progress(done / n_rows)
+            if summary is not None:
+                text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+                (growing / "summary.json").write_text(text, encoding="utf-8")
+            with synced_beside(growing):
+                pass
+            os.rename(growing, directory)
+        finally:
+            if growing.exists():
+                shutil.rmtree(growing)
+    return directory
+
+
+def key_types(diff: RunDiff) -> tuple[pa.DataType, pa.DataType]:
+    """Types of the left and right keys; text where the two runs do not agree."""
+    types = [{key_type(run, side) for run in (diff.old, diff.new)} for side in ("left", "right")]
+    left, right = (found.pop() if len(found) == 1 else pa.string() for found in types)
+    return left, right
+
+
+def _write(batches: Iterator[pa.RecordBatch], schema: pa.Schema, directory: Path) -> Iterator[int]:
+    names = PartNames(directory)
+    writer = PartWriter(names, schema, "zstd")
+    try:
+        for batch in batches:
+            writer.write(batch)
+            yield batch.num_rows
+        writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    if names.n_taken == 0:
+        write_table(schema.empty_table(), names.take(), "zstd")
+
+
+def _batch(
+    schema: pa.Schema, first: list[pa.Array], side: Side, at: np.ndarray, left: pa.ListArray, right: pa.ListArray
+) -> pa.RecordBatch:
+    """Some rows of a table of what differs.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+    first : list of pa.Array
+        The columns that come before those of the members.
+    side : Side
+    at : (n,) integers
+        Positions in `side`.
+    left, right : pa.ListArray
+        Their members' keys.
+    """
+    n_left, n_right = side.n_left[at], side.n_right[at]
+    columns = [
+        *first,
+        pa.array(n_left),
+        pa.array(n_right),
+        pa.array(n_left.astype(np.int64) * n_right),
+        left.cast(schema.field("left_keys").type),
+        right.cast(schema.field("right_keys").type),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _member_fields(left_keys: pa.DataType, right_keys: pa.DataType) -> list[pa.Field]:
+    def keys(of_type: pa.DataType) -> pa.DataType:
+        return pa.list_(pa.field("element", of_type, nullable=True))
+
+    return [
+        pa.field("n_left", pa.int32(), nullable=False),
+        pa.field("n_right", pa.int32(), nullable=False),
+        pa.field("n_edges", pa.int64(), nullable=False),
+        pa.field("left_keys", keys(left_keys), nullable=False),
+        pa.field("right_keys", keys(right_keys), nullable=False),
+    ]
+
+
+def _has_partner(diff: RunDiff) -> np.ndarray:
+    return np.zeros(len(diff.only_old), np.bool_) if diff.pairs is None else diff.pairs.partner_of_gone >= 0

@@ -1,0 +1,230 @@
+"""Bicliques as CSV for spreadsheets and databases: one row per member, with the key as the user wrote it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from mbe_stage.pipeline.cli.terminal import visible
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.reading import bicliques_batches, bicliques_parts, check_members, reading, vertex_keys
+from mbe_stage.pipeline.publish.run_store import as_publish_errors, refuse_among_published
+from mbe_stage.pipeline.views.top import Biclique
+
+__all__ = ["COLUMNS", "csv_output", "export_bicliques", "export_run", "harmless"]
+
+COLUMNS = pa.schema(
+    [
+        ("biclique", pa.int64()),
+        ("biclique_key", pa.int64()),
+        ("side", pa.string()),
+        ("key", pa.string()),
+        ("n_left", pa.int32()),
+        ("n_right", pa.int32()),
+        ("n_edges", pa.int64()),
+    ]
+)
+# Spreadsheets take a cell that begins so for a formula, or drop the character and then do.
+_FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+# Members that are read at once, counting the average row of a row group, and bytes of keys that are written at once.
+_MEMBERS = 1 << 18
+_KEY_BYTES = 1 << 24
+
+
+def export_run(
+    run_dir: str | Path,
+    output: BinaryIO,
+    *,
+    min_left: int = 1,
+    min_right: int = 1,
+    limit: int | None = None,
+    on_progress: Callable[[float], None] | None = None,
+) -> int:
+    """Write the members of a run's bicliques as CSV, streaming: memory depends on the vertices, not on the bicliques.
+
+    Parameters
+    ----------
+    run_dir : path
+    output : binary file
+    min_left, min_right : int
+        Only bicliques with at least that many vertices on a side.
+    limit : int, optional
+        Only the first so many of them, in the order of the table.
+    on_progress : callable, optional
+        Called with the share of the rows that are done.
+
+    Returns
+    -------
+    int
+        Bicliques written.
+
+    Raises
+    ------
+    PublishError
+        It is no run, or a damaged one.
+    """
+    run_dir = Path(run_dir)
+    with reading(run_dir):
+        keys = _Keys(vertex_keys(run_dir, "left"), vertex_keys(run_dir, "right"))
+    n_written = 0
+    # What is no run with bicliques is refused before there is a header.
+    bicliques_parts(run_dir)
+    with _writer(output) as write:
+        for batch, share in bicliques_batches(run_dir, _MEMBERS):
+            check_members(run_dir, batch, "left", keys.n_left)
+            check_members(run_dir, batch, "right", len(keys.text) - keys.n_left)
+            wanted = (batch["n_left"].to_numpy() >= min_left) & (batch["n_right"].to_numpy() >= min_right)
+            rows = np.flatnonzero(wanted)[: None if limit is None else limit - n_written]
+            for members in _long_form(batch.take(pa.array(rows)), n_written + 1, keys):
+                write(members)
+            n_written += rows.size
+            if on_progress is not None:
+                on_progress(share)
+            if n_written == limit:
+                break
+    return n_written
+
+
+def export_bicliques(bicliques: Iterable[Biclique], output: BinaryIO) -> None:
+    """Write some bicliques as `export_run` writes those of a run."""
+    with _writer(output) as write:
+        for number, biclique in enumerate(bicliques, start=1):
+            n_left, n_right = len(biclique.left), len(biclique.right)
+            is_right = np.arange(n_left + n_right) >= n_left
+            keys = pa.concat_arrays([harmless(pa.array(side)) for side in (biclique.left, biclique.right)])
+            numbers = [pa.repeat(n, is_right.size) for n in (number, biclique.key, n_left, n_right, biclique.n_edges)]
+            write(_rows(*numbers, is_right=is_right, keys=keys))
+
+
+def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
+    r"""Keys as text that no spreadsheet takes for a formula: what would begin one gets an apostrophe in front.
+
+    Integer keys stay numbers: ``-5`` is one, and no formula.
+
+    Examples
+    --------
+    >>> harmless(pa.array(["=1+1", "a=1", "-5"])).to_pylist(), harmless(pa.array([-5])).to_pylist()
+    (["'=1+1", 'a=1', "'-5"], ['-5'])
+    """
+    keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    if not pa.types.is_string(keys.type) and not pa.types.is_large_string(keys.type):
+        return keys.cast(pa.large_string())
+    text = keys.cast(pa.large_string())
+    begins = pc.match_substring_regex(text, f"^{_FORMULA}")
+    prefix = pc.if_else(begins, pa.scalar("'", pa.large_string()), pa.scalar("", pa.large_string()))
+    return pc.binary_join_element_wise(prefix, text, pa.scalar("", pa.large_string()))
+
+
+@contextmanager
+def csv_output(path: Path | None) -> Iterator[BinaryIO]:
+    """Where CSV goes: stdout, or a file that is there whole or not at all.
+
+    Raises
+    ------
+    PublishError
+        The file cannot be written; what was there before stays.
+    """
+    if path is None:
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader has what it wanted.
+            raise
+        except OSError:
+            with as_publish_errors(Path("stdout"), "the output is incomplete"):
+                raise
+        return
+    refuse_among_published(path)
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise PublishError(f"{path}: is no regular file; expected one to write; without --out it goes to stdout")
+    growing = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+    with as_publish_errors(path, "no file was written"):
+        try:
+            with open(growing, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(growing, target)
+        finally:
+            growing.unlink(missing_ok=True)
+
+
+class _Keys:
+    """Keys of both sides in one array, the right ones behind the left ones, and the bytes of each."""
+
+    def __init__(self, left: pa.ChunkedArray, right: pa.ChunkedArray) -> None:
+        self.n_left = len(left)
+        self.text = pa.concat_arrays([harmless(left), harmless(right)])
+        self.n_bytes = pc.binary_length(self.text).to_numpy()
+
+
+@contextmanager
+def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    options = pa.csv.WriteOptions(quoting_style="needed")
+    # A key may hold what a terminal obeys; where nobody but a person reads, that is shown and not done.
+    shown = output.isatty()
+    with pa.csv.CSVWriter(output, COLUMNS, write_options=options) as writer:
+
+        def write(rows: pa.RecordBatch) -> None:
+            if shown:
+                keys = pa.array([visible(key) for key in rows["key"].to_pylist()], pa.string())
+                rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
+            writer.write_batch(rows)
+
+        yield write
+
+
+def _long_form(bicliques: pa.RecordBatch, first: int, keys: _Keys) -> Iterator[pa.RecordBatch]:
+    """One row per member: each biclique's left members, then its right ones; in pieces with a bounded size of keys."""
+    sizes = [bicliques[f"n_{side}"].to_numpy().astype(np.int64) for side in ("left", "right")]
+    both = sizes[0] + sizes[1]
+    begins = np.cumsum(both) - both
+    vertices = np.empty(int(both.sum()), np.int64)
+    is_right = np.zeros(vertices.size, np.bool_)
+    for number, side in enumerate(("left", "right")):
+        own = sizes[number]
+        within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+        places = np.repeat(begins + number * sizes[0], own) + within
+        vertices[places] = bicliques[side].flatten().to_numpy().astype(np.int64) + number * keys.n_left
+        is_right[places] = number == 1
+    row = np.repeat(np.arange(bicliques.num_rows), both)
+    ends = np.cumsum(keys.n_bytes[vertices] + 1)
+    start = 0
+    while start < vertices.size:
+        budget = (ends[start - 1] if start else 0) + _KEY_BYTES
+        stop = max(start + 1, int(np.searchsorted(ends, budget, side="right")))
+        here, of = slice(start, stop), pa.array(row[start:stop])
+        numbers = pa.array(row[here] + first)
+        repeated = [bicliques[name].take(of) for name in ("biclique_key", "n_left", "n_right", "n_edges")]
+        text = keys.text.take(pa.array(vertices[here]))
+        yield _rows(numbers, *repeated, is_right=is_right[here], keys=text)
+        start = stop
+
+
+def _rows(
+    number: pa.Array,
+    biclique_key: pa.Array,
+    n_left: pa.Array,
+    n_right: pa.Array,
+    n_edges: pa.Array,
+    *,
+    is_right: np.ndarray,
+    keys: pa.Array,
+) -> pa.RecordBatch:
+    sides = pa.array(["left", "right"]).take(pa.array(is_right.astype(np.int8)))
+    columns = [number, biclique_key, sides, keys, n_left, n_right, n_edges]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
+    )

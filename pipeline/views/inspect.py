@@ -1,0 +1,238 @@
+"""A first look at a graph: what it is, and what a search of it will take, as far as that can be known beforehand.
+
+How many results there are cannot be read off sizes and degrees. What can: the graph's own memory, the two-hop pairs
+that any search starts from, and how much of the graph is left when small groups do not matter. For the rest there is a
+trial (`pipeline.execution.forecast`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.engines import AUTO, choose_engine
+from mbe_stage.graphs import two_hop
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.edges import EdgeData, InputFacts
+from mbe_stage.pipeline.execution.forecast import Trying, look_ahead
+from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
+from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.problems.result_text import searched_graph
+from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
+from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
+from mbe_stage.pipeline.views.core_sizes import CoreSize, core_size
+from mbe_stage.problem import problem_named
+from mbe_stage.runtime.compile_ahead import CompileStep
+from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
+
+__all__ = ["Inspection", "SideFacts", "TwoHopFacts", "compile_steps", "inspect_edges"]
+
+_CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
+_SHORT_TRIAL = ("a short trial says how long an enumeration takes here: --trial 2",)
+
+
+@dataclass(frozen=True, slots=True)
+class SideFacts:
+    """Degrees of one side; `two_hop` is the sum of squared degrees of the *other* side.
+
+    `two_hop` counts, with multiplicity, the pairs of this side's vertices that share a neighbour (each vertex with
+    itself included): what a search that starts from this side has to walk over. `two_hop_degrees` counts each pair
+    once, where that takes no more than `output.two_hop_steps`.
+    """
+
+    n: int
+    mean: float
+    median: float
+    p90: float
+    p99: float
+    max: int
+    n_degree_one: int
+    two_hop: int
+    two_hop_degrees: TwoHopFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TwoHopFacts:
+    """How many other vertices of their side the vertices of a side share a neighbour with."""
+
+    mean: float
+    median: float
+    p90: float
+    p99: float
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A graph and what to expect of it.
+
+    Attributes
+    ----------
+    problem : str
+    graph : SearchedGraph
+    left, right : SideFacts
+        Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
+    graph_bytes : int
+        The graph in CSR form, both directions.
+    read_memory_bytes : int
+        Peak of this process, measured, once the graph was there.
+    expected_memory_bytes : int
+        That, the whole of the engine's budget, `tables_bytes`, and on the CPU what sampling takes beside it: a run
+        stays about there or below.
+    tables_bytes : int
+        Of tables that are kept in memory until the search has ended.
+    cores : tuple of CoreSize
+        What is left of the graph for some minimum sizes.
+    trial
+        What a short run of the engine found: `pipeline.problems.bicliques.trial.Trial`, or
+        `pipeline.execution.forecast.Tried`; None without one.
+    suggestions : tuple of str
+        What to try first.
+    estimate
+        Of a full run: `pipeline.problems.bicliques.trial.Expectation`; None without a trial, and of problems that
+        estimate none.
+    lines : tuple of (str, str)
+        What trial and estimate say: label and text.
+    """
+
+    problem: str
+    input: InputFacts
+    graph: SearchedGraph
+    density: float
+    left: SideFacts
+    right: SideFacts | None
+    graph_bytes: int
+    read_memory_bytes: int
+    expected_memory_bytes: int
+    tables_bytes: int
+    cores: tuple[CoreSize, ...]
+    trial: Any
+    suggestions: tuple[str, ...]
+    estimate: Any = None
+    lines: tuple[tuple[str, str], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Its figures as plain values."""
+        values = {**asdict(self), "input": self.input.as_json()}
+        del values["lines"]
+        return values
+
+
+def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]:
+    """What `inspect_edges` needs compiled, with a trial or without.
+
+    Raises
+    ------
+    EngineUnavailable
+        The engine cannot run here.
+    """
+    _, module = choose_engine(config.problem, _engine(config))
+    publication = publication_of(config.problem)
+    trying = (*module.compile_steps(), *publication.outlook_steps()) if tries else ()
+    return tuple({step.what: step for step in (*two_hop.compile_steps(), *trying)}.values())
+
+
+def inspect_edges(
+    edges: EdgeData, config: Config | None = None, trial_seconds: float = 2.0, seed: int = 0
+) -> Inspection:
+    """Look at a graph, and at what a configuration asks of it.
+
+    Parameters
+    ----------
+    edges : EdgeData
+    config : Config, optional
+        Its problem and what is asked, engine, threads and budget; of the output `two_hop_steps`, and what counts among
+        the bytes.
+    trial_seconds : float
+        How long the engine may try; 0 for no trial.
+    seed : int
+        Of the estimate.
+    """
+    config = config or Config()
+    execution, publication = config.execution.to_execution(), publication_of(config.problem)
+    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    read_memory = peak_memory_bytes()
+    has_sides = isinstance(graph, BipartiteCSR)
+    cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
+    outlook = None
+    if trial_seconds > 0:
+        key_types = (edges.left_keys.type, edges.right_keys.type)
+        outlook = look_ahead(
+            Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
+        )
+    unknown = f"unknown: it depends on the number of {publication.counted}, which no figure above gives away"
+    room = publication.room(config, query, graph)
+    lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
+    beside_engine = room.n_bytes + _sampling_memory(config, graph)
+    density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
+    return Inspection(
+        problem=config.problem,
+        input=edges.facts,
+        graph=searched_graph(config, edges.facts, graph),
+        density=density,
+        left=left,
+        right=right,
+        graph_bytes=graph.nbytes,
+        read_memory_bytes=read_memory,
+        expected_memory_bytes=read_memory + execution.memory_budget_bytes + beside_engine,
+        tables_bytes=room.n_bytes,
+        cores=cores,
+        trial=None if outlook is None else outlook.trial,
+        suggestions=_SHORT_TRIAL if outlook is None else tuple(outlook.suggestions),
+        estimate=None if outlook is None else outlook.estimate,
+        lines=(*lines, *room.lines),
+    )
+
+
+def _sampling_memory(config: Config, graph: Any) -> int:
+    """What telling how far a run is takes beside its engine, where that may be the one beside which it is sampled."""
+    sampler = sampler_of(problem_named(config.problem)) if _engine(config) in (AUTO, SAMPLED_ENGINE) else None
+    return 0 if sampler is None else sampler.memory_bytes(graph, config.execution.to_execution())
+
+
+def _engine(config: Config) -> str:
+    """Tables on a device make no difference to a trial; what enumerates does."""
+    engine = config.execution.engine
+    return tier_named(RAPIDS, config.problem).engine if engine == RAPIDS else engine
+
+
+def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
+    """Density and the degrees of both sides."""
+    with two_hop_beside(graph, config.output.two_hop_steps, config.execution.to_execution()) as two_hop:
+        left_two_hop, right_two_hop = two_hop()
+    return (
+        graph.n_edges / max(1, graph.n_left * graph.n_right),
+        _side(graph.left_degrees, graph.right_degrees, left_two_hop),
+        _side(graph.right_degrees, graph.left_degrees, right_two_hop),
+    )
+
+
+def _one_set(graph: UndirectedCSR) -> tuple[float, SideFacts, None]:
+    """Density and the degrees of a graph without sides."""
+    return 2 * graph.n_edges / max(1, graph.n * (graph.n - 1)), _side(graph.degrees, graph.degrees, None), None
+
+
+def _side(degrees: np.ndarray, other_degrees: np.ndarray, two_hop_degrees: np.ndarray | None) -> SideFacts:
+    median, p90, p99 = np.quantile(degrees, [0.5, 0.9, 0.99]) if degrees.size else (0.0, 0.0, 0.0)
+    return SideFacts(
+        n=int(degrees.size),
+        mean=float(degrees.mean()) if degrees.size else 0.0,
+        median=float(median),
+        p90=float(p90),
+        p99=float(p99),
+        max=int(degrees.max(initial=0)),
+        n_degree_one=int(np.count_nonzero(degrees == 1)),
+        two_hop=int(np.square(other_degrees.astype(np.float64)).sum()),
+        two_hop_degrees=None if two_hop_degrees is None else _two_hop(two_hop_degrees),
+    )
+
+
+def _two_hop(degrees: np.ndarray) -> TwoHopFacts:
+    median, p90, p99 = np.quantile(degrees, [0.5, 0.9, 0.99]) if degrees.size else (0.0, 0.0, 0.0)
+    mean = float(degrees.mean()) if degrees.size else 0.0
+    return TwoHopFacts(mean, float(median), float(p90), float(p99), int(degrees.max(initial=0)))

@@ -1,0 +1,150 @@
+"""The largest bicliques without near copies: large ones come in families that differ in a member or two."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
+
+__all__ = ["LOOKED_THROUGH", "MOST", "Distinct", "affordable", "distinct_of", "largest_distinct"]
+
+LOOKED_THROUGH = 2
+"""So many of the largest are looked through at first for each one that is wanted: few are found in few parts of the
+table, and often they are enough."""
+# Then so many times as many.
+_MORE = 8
+# In the table of a result of so many members the largest are found at once.
+_FEW_MEMBERS = 10_000_000
+# Left members of a wide one.
+_WIDE = 4_096
+MOST = 20_000
+"""Never more than this, or than are wanted: a family may be all of a graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Some of the largest bicliques.
+
+    Attributes
+    ----------
+    bicliques : list of Biclique
+        Largest first.
+    n_copies : int
+        Near copies of these that were left out, as far as was looked.
+    """
+
+    bicliques: list[Biclique]
+    n_copies: int
+
+
+def largest_distinct(
+    run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL, *, most: int = MOST
+) -> Distinct:
+    """The largest bicliques of a run, but those that nearly repeat a larger one.
+
+    A near copy has at least as many left members in common with a larger one that is listed as the two have apart (a
+    Jaccard of at least 0.5).
+
+    Parameters
+    ----------
+    run_path, limit, by, conditions
+        As for `pipeline.views.top.largest_bicliques`, and so are the errors.
+    most : int
+        So many of the largest are looked through: where there are fewer distinct ones among them, fewer are given.
+    """
+    most = max(most, limit)
+    n = min(most, LOOKED_THROUGH * limit)
+    while True:
+        # By ids: most of them are not shown, and their keys would take a hundred bytes each.
+        candidates = largest_ids(run_path, n, by, conditions)
+        chosen, n_copies = _distinct(candidates, limit)
+        if len(chosen) == limit or len(candidates) < n or n == most:
+            return Distinct(with_keys(run_path, chosen), n_copies)
+        n = min(most, n * _MORE)
+
+
+def distinct_of(
+    run_path: str | Path, candidates: Sequence[BicliqueIds], limit: int, *, are_all: bool
+) -> Distinct | None:
+    """As `largest_distinct`, of the largest that are known already; None where these are not enough to tell.
+
+    Parameters
+    ----------
+    run_path, limit
+        As for `largest_distinct`.
+    candidates : sequence of BicliqueIds
+        The largest first, without a gap.
+    are_all : bool
+        Whether there are no others.
+    """
+    chosen, n_copies = _distinct(candidates, limit)
+    return Distinct(with_keys(run_path, chosen), n_copies) if are_all or len(chosen) == limit else None
+
+
+def affordable(n_members: int, limit: int) -> int:
+    """How many of the largest a page looks through that is made with every run: of a large result those of one pass.
+
+    Parameters
+    ----------
+    n_members : int
+        Of all bicliques of the run.
+    limit : int
+        How many are shown.
+    """
+    return MOST if n_members <= _FEW_MEMBERS else LOOKED_THROUGH * limit
+
+
+def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[BicliqueIds], int]:
+    """The first of some bicliques, the best first, each unless it nearly repeats one before it; and how many do."""
+    chosen: list[BicliqueIds] = []
+    listed, n_copies = _LeftSides(), 0
+    for candidate in candidates:
+        if len(chosen) == limit:
+            break
+        if listed.nearly_have(candidate.left):
+            n_copies += 1
+            continue
+        listed.add(candidate.left)
+        chosen.append(candidate)
+    return chosen, n_copies
+
+
+class _LeftSides:
+    """Those of the bicliques that are listed: which of them has half of the members in common with another one.
+
+    Two of which one is more than twice as large have less. So narrow ones are found by their members, of which each
+    says which ones hold it, and wide ones are looked at one by one, in arrays: an index of their members would take
+    seconds.
+    """
+
+    def __init__(self) -> None:
+        self._wide: list[np.ndarray] = []
+        self._sizes: list[int] = []
+        # Of each member the narrow ones that hold it.
+        self._holders: dict[int, list[int]] = defaultdict(list)
+
+    def nearly_have(self, left: np.ndarray) -> bool:
+        """Whether one of them nearly is this one: ``(n,)`` ids, ascending."""
+        if left.size >= _WIDE:
+            near = (each for each in self._wide if left.size <= 2 * each.size <= 4 * left.size)
+            return any(_is_near(np.isin(each, left, assume_unique=True).sum(), left.size, each.size) for each in near)
+        shared = Counter(place for member in left.tolist() for place in self._holders.get(member, ()))
+        return any(_is_near(common, left.size, self._sizes[place]) for place, common in shared.items())
+
+    def add(self, left: np.ndarray) -> None:
+        """List one more."""
+        if 2 * left.size >= _WIDE:
+            self._wide.append(left)
+        if left.size < 2 * _WIDE:
+            for member in left.tolist():
+                self._holders[member].append(len(self._sizes))
+            self._sizes.append(left.size)
+
+
+def _is_near(common: int, n: int, n_other: int) -> bool:
+    return 2 * common >= n + n_other - common

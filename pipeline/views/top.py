@@ -1,0 +1,320 @@
+"""The most interesting rows of a published run, read with bounded memory: the largest bicliques, by size or vertex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.publish.reading import bicliques_parts, open_part, reading, vertex_keys
+
+__all__ = ["ALL", "Biclique", "BicliqueIds", "Conditions", "Measure", "SideName", "find_vertex", "largest_bicliques"]
+__all__ += ["largest_ids", "with_keys"]
+
+SideName = Literal["left", "right"]
+Measure = Literal["edges", "left", "right"]
+"""What makes a biclique large."""
+
+_MEASURES = {"edges": "n_edges", "left": "n_left", "right": "n_right"}
+# Rows of the three narrow columns that are held at once: 2 MB.
+_ROWS = 1 << 16
+# Rows with member lists that are held at once.
+_MEMBER_ROWS = 1 << 13
+# Row groups whose chosen rows are read side by side: Arrow decodes without the interpreter's lock.
+_GROUPS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Biclique:
+    """One published biclique, with its vertices as the user wrote them.
+
+    Attributes
+    ----------
+    key : int
+        `biclique_key`.
+    left, right : tuple of int or str
+        The members' own keys, in the order of the side's keys.
+    n_edges : int
+    """
+
+    key: int
+    left: tuple[int | str, ...]
+    right: tuple[int | str, ...]
+    n_edges: int
+
+    def without(self, other: Biclique) -> tuple[int | str, ...]:
+        """Members that the other one has not, left ones first."""
+        left, right = set(other.left), set(other.right)
+        return (*(key for key in self.left if key not in left), *(key for key in self.right if key not in right))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BicliqueIds:
+    """One published biclique by dense ids: its key, ascending members (int32), and edges."""
+
+    key: int
+    left: np.ndarray
+    right: np.ndarray
+    n_edges: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a row lies: part, row group, and row within the row group."""
+
+    part: Path
+    group: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Which bicliques are looked at.
+
+    Attributes
+    ----------
+    side, vertex : optional
+        Only those with this dense id among that side's members; `find_vertex` turns a key into an id.
+    min_left, min_right : int
+        Only those with at least that many vertices on a side: the largest of all are often stars.
+    """
+
+    side: SideName | None = None
+    vertex: int | None = None
+    min_left: int = 1
+    min_right: int = 1
+
+    def rows(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Positions in a batch, which has the members of `side`, of the rows that are looked at; ascending."""
+        rows = _rows_with(batch, self.side, self.vertex)
+        n_left, n_right = (batch.column(name).to_numpy()[rows] for name in ("n_left", "n_right"))
+        return rows[(n_left >= self.min_left) & (n_right >= self.min_right)]
+
+
+ALL = Conditions()
+"""Every biclique is looked at."""
+
+
+def largest_bicliques(
+    run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL
+) -> list[Biclique]:
+    """The largest bicliques of a run, or the largest of those that some conditions hold for.
+
+    Streams over the Parquet files: memory depends on `limit` and on the size of a row group, not on the run.
+
+    Parameters
+    ----------
+    run_path : path
+        A run directory.
+    limit : int
+        How many at most.
+    by : {"edges", "left", "right"}
+        What makes a biclique large; of equals, the smaller key comes first.
+    conditions : Conditions
+
+    Returns
+    -------
+    list of Biclique
+        Largest first.
+
+    Raises
+    ------
+    PublishError
+        The directory holds no table of bicliques, or a damaged one.
+    """
+    return with_keys(run_path, largest_ids(run_path, limit, by, conditions))
+
+
+def largest_ids(
+    run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL
+) -> list[BicliqueIds]:
+    """As `largest_bicliques`, by dense ids: 4 bytes a member."""
+    run_path = Path(run_path)
+    if limit < 1:
+        return []
+    best = _Best(limit)
+    with reading(run_path):
+        for largest, part, group in _groups_by_largest(run_path, _MEASURES[by]):
+            if largest is not None and best.is_above(largest):
+                continue
+            start = 0
+            for batch in _batches(open_part(part), group, _MEASURES[by], conditions.side):
+                best.add(batch, conditions.rows(batch), _MEASURES[by], part, group, start)
+                start += batch.num_rows
+        return _chosen_rows(best)
+
+
+def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Biclique]:
+    """The same bicliques with their vertices as the user wrote them.
+
+    Raises
+    ------
+    PublishError
+        The run has no tables of vertices, or a damaged one.
+    """
+    with reading(run_path):
+        left, right = (vertex_keys(run_path, side) for side in ("left", "right"))
+        return [
+            Biclique(
+                key=one.key,
+                left=tuple(left.take(pa.array(one.left)).to_pylist()),
+                right=tuple(right.take(pa.array(one.right)).to_pylist()),
+                n_edges=one.n_edges,
+            )
+            for one in bicliques
+        ]
+
+
+def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
+    """The side and dense id of a vertex, given its key as text.
+
+    Raises
+    ------
+    InputError
+        No such vertex, or one on each side and `side` is not given.
+    """
+    run_path = Path(run_path)
+    sides: tuple[SideName, ...] = (side,) if side else ("left", "right")
+    found = [(name, row) for name in sides if (row := _row_of(vertex_keys(run_path, name), key)) is not None]
+    if not found:
+        raise InputError.at(
+            run_path,
+            found=f"no vertex {key!r} on {'the ' + side if side else 'either'} side",
+            expected="a key as the input writes it",
+            remedy=f"see the column 'key' of {' and '.join(f'{name}_vertices.parquet' for name in sides)}",
+        )
+    if len(found) > 1:
+        raise InputError.at(
+            run_path,
+            found=f"vertex {key!r} on both sides",
+            expected="one side",
+            remedy="say which: --side left or --side right",
+        )
+    return found[0]
+
+
+class _Best:
+    """The `limit` best rows so far; ties go to the smaller key."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._measures = np.empty(0, np.int64)
+        self._keys = np.empty(0, np.int64)
+        self._places: list[_Place] = []
+
+    def add(self, batch: pa.RecordBatch, rows: np.ndarray, measure: str, part: Path, group: int, start: int) -> None:
+        """Take in those rows of a batch.
+
+        Parameters
+        ----------
+        batch : pa.RecordBatch
+            Of the table of bicliques.
+        rows : (n,) int64
+            Positions in the batch.
+        measure : str
+            The column that says how large a row is.
+        part : Path
+            The file the batch is of.
+        group, start : int
+            Its row group, and the number of the batch's first row in it.
+        """
+        measures = batch.column(measure).to_numpy().astype(np.int64)[rows]
+        if len(self._places) == self._limit:
+            # Rows below the worst that is kept cannot get in: most batches end here.
+            rows, measures = rows[kept := measures >= self._measures[-1]], measures[kept]
+        if rows.size == 0:
+            return
+        keys = batch.column("biclique_key").to_numpy()[rows]
+        chosen = np.lexsort((keys, -measures))[: self._limit]
+        places = self._places + [_Place(part, group, start + int(row)) for row in rows[chosen]]
+        measures = np.concatenate([self._measures, measures[chosen]])
+        keys = np.concatenate([self._keys, keys[chosen]])
+        order = np.lexsort((keys, -measures))[: self._limit]
+        self._measures, self._keys = measures[order], keys[order]
+        self._places = [places[i] for i in order]
+
+    def is_above(self, measure: int) -> bool:
+        """Whether no row of at most this measure can get in."""
+        return len(self._places) == self._limit and bool(measure < self._measures[-1])
+
+    def places(self) -> list[_Place]:
+        """Where the best rows lie, best first."""
+        return self._places
+
+
+def _groups_by_largest(run_path: Path, measure: str) -> list[tuple[int | None, Path, int]]:
+    """Every row group with its largest measure, as its statistics say: largest first, so that most are skipped."""
+    groups: list[tuple[int | None, Path, int]] = []
+    for part in bicliques_parts(run_path):
+        metadata = pq.read_metadata(part)
+        column = metadata.schema.names.index(measure)
+        for group in range(metadata.num_row_groups):
+            statistics = metadata.row_group(group).column(column).statistics
+            largest = statistics.max if statistics is not None and statistics.has_min_max else None
+            groups.append((largest, part, group))
+    return sorted(groups, key=lambda group: (group[0] is not None, -(group[0] or 0)))
+
+
+def _batches(file: pq.ParquetFile, group: int, measure: str, side: SideName | None) -> Iterator[pa.RecordBatch]:
+    columns = list(dict.fromkeys(["biclique_key", measure, "n_left", "n_right"])) + ([side] if side else [])
+    return file.iter_batches(_MEMBER_ROWS if side else _ROWS, row_groups=[group], columns=columns)
+
+
+def _rows_with(batch: pa.RecordBatch, side: SideName | None, vertex: int | None) -> np.ndarray:
+    if side is None or vertex is None:
+        return np.arange(batch.num_rows)
+    members = batch.column(side)
+    hits = np.flatnonzero(members.flatten().to_numpy() == vertex)
+    offsets = members.offsets.to_numpy() - members.offsets[0].as_py()
+    return np.unique(np.searchsorted(offsets, hits, side="right") - 1)
+
+
+def _chosen_rows(best: _Best) -> list[BicliqueIds]:
+    """Read the chosen rows, several row groups at a time."""
+    places = best.places()
+
+    def rows_of(group: tuple[Path, int]) -> list[tuple[int, BicliqueIds]]:
+        wanted = sorted(place.row for place in places if (place.part, place.group) == group)
+        return list(_read_rows(open_part(group[0]), group[1], wanted))
+
+    groups = sorted({(place.part, place.group) for place in places})
+    rows: dict[_Place, BicliqueIds] = {}
+    with ThreadPoolExecutor(_GROUPS_AT_ONCE) as pool:
+        for (part, group), found in zip(groups, pool.map(rows_of, groups), strict=True):
+            for row, biclique in found:
+                rows[_Place(part, group, row)] = biclique
+    return [rows[place] for place in places]
+
+
+def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[tuple[int, BicliqueIds]]:
+    columns = ["biclique_key", "left", "right", "n_edges"]
+    start = 0
+    for batch in file.iter_batches(_MEMBER_ROWS, row_groups=[group], columns=columns):
+        if start > wanted[-1]:
+            return
+        here = [row for row in wanted if start <= row < start + batch.num_rows]
+        chosen = batch.take(pa.array([row - start for row in here], pa.int64()))
+        keys, n_edges = (chosen.column(name).to_pylist() for name in ("biclique_key", "n_edges"))
+        sides = [[chosen.column(side)[i].values.to_numpy() for i in range(len(here))] for side in ("left", "right")]
+        yield from zip(here, map(BicliqueIds, keys, *sides, n_edges), strict=True)
+        start += batch.num_rows
+
+
+def _row_of(keys: pa.ChunkedArray, key: str) -> int | None:
+    if pa.types.is_integer(keys.type):
+        try:
+            value = pa.scalar(int(key), keys.type)
+        except (ValueError, OverflowError, pa.ArrowInvalid):
+            return None
+    else:
+        value = pa.scalar(key, keys.type)
+    row = pc.index(keys, value).as_py()
+    return None if row < 0 else row
