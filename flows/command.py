@@ -75,7 +75,7 @@ class Runnable:
 
 
 def main(module: Module) -> None:
-    """Run the command of a flow: `python -m flows.<module>`."""
+    """Run the command of a flow: `python -m mbe_stage.flows.<module>`."""
     _date_log_lines()
     app_of(module)()
 
@@ -85,7 +85,7 @@ def app_of(module: Module) -> typer.Typer:
     runnable = _RUNNABLE[module]()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     settings = {"obj": runnable, "help_option_names": ["--help", "-h"]}
-    example = f"Example: python -m flows.{module} --input edges.csv --out out"
+    example = f"Example: python -m mbe_stage.flows.{module} --input edges.csv --out out"
     app.command(help=runnable.about, context_settings=settings, epilog=example)(flow_command)
     return app
 

@@ -132,7 +132,7 @@ def _none_goes_on() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _loggers_as_before() -> Iterator[None]:
     """A command that ran in this process decided what is logged, and where to."""
-    loggers = [logging.getLogger(name) for name in ("mbe_stage", "pipeline")]
+    loggers = [logging.getLogger(name) for name in ("mbe_stage", "mbe_stage.pipeline")]
     before = [(logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
     yield
     for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):

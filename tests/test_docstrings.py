@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for package in ("mbe_stage", "pipeline", "flows")
+    for package in ("mbe_stage", "mbe_stage/pipeline", "mbe_stage/flows")
     for path in (ROOT / package).rglob("*.py")
     if any(">>> " in line and "+SKIP" not in line for line in path.read_text(encoding="utf-8").splitlines())
 )

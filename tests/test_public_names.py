@@ -11,7 +11,7 @@ import pytest
 from tests.patience import completed
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ["mbe_stage", "mbe_stage.groups", "pipeline"]
+PACKAGES = ["mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline"]
 
 
 def in_a_new_process(code: str) -> str:

@@ -29,7 +29,7 @@ __all__ = ["cache_directories", "can_keep", "drop", "is_kept", "keep", "keep_or_
 
 log = logging.getLogger(__name__)
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDER = "mbe-stage"
 # Directories of other sources that stay: those that were used last.
 _OTHERS = 3

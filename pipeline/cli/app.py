@@ -154,12 +154,11 @@ def _log_safely() -> None:
     """
     from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter
 
-    for name in ("pipeline", "mbe_stage"):
-        logger = logging.getLogger(name)
-        if not logger.hasHandlers():
-            handler = logging.StreamHandler()
-            handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
-            logger.addHandler(handler)
+    logger = logging.getLogger("mbe_stage")
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
+        logger.addHandler(handler)
 
 
 def _end(interrupt: KeyboardInterrupt, publishes: bool) -> int:

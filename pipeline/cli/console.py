@@ -65,10 +65,9 @@ def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
-    for name in ("pipeline", "mbe_stage"):
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    logger = logging.getLogger("mbe_stage")
+    logger.handlers = [handler]
+    logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     return console
 
 

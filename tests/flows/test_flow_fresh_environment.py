@@ -19,7 +19,9 @@ def test_flow_runs_in_a_fresh_environment(edges_file, tmp_path):
     # Building writes into the source tree: build from a copy.
     source = tmp_path / "source"
     for package in ("mbe_stage", "pipeline", "flows"):
-        shutil.copytree(CHECKOUT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            CHECKOUT / package, source / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, source)
     venv.create(tmp_path / "venv", with_pip=True)

@@ -429,4 +429,4 @@ def test_help_of_a_flow_has_an_example(module: command.Module) -> None:
     asked, whole = (CliRunner().invoke(app_of(module), [option]) for option in ("-h", "--help"))
     assert asked.exit_code == whole.exit_code == 0
     assert asked.stdout == whole.stdout
-    assert f"Example: python -m flows.{module} --input edges.csv --out out" in " ".join(asked.stdout.split())
+    assert f"Example: python -m mbe_stage.flows.{module} --input edges.csv --out out" in " ".join(asked.stdout.split())

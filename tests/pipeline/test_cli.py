@@ -429,7 +429,7 @@ def command(*arguments: object, **options: object) -> subprocess.CompletedProces
 
 def test_help_is_quick_and_lists_the_exit_codes() -> None:
     imported = (
-        "import sys; from pipeline import cli\n"
+        "import sys; from mbe_stage.pipeline.cli import app\n"
         "try: app.app(['--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted({'prefect', 'cudf', 'cupy', 'networkx', 'pandas'} & set(sys.modules)))"

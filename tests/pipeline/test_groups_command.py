@@ -346,7 +346,7 @@ def test_where_no_bicliques_were_kept_the_input_is_enumerated_again(
     tmp_path: Path, edges_file: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--min-left", 2, "--limit", 1)
-    caplog.set_level("INFO", "pipeline")
+    caplog.set_level("INFO", "mbe_stage.pipeline")
     heard: list[Any] = []
     result = regroup(tmp_path / "a", {"groups": {"kind": kind}}, on_progress=heard.append)
     assert heard[-1].work_done == 1.0

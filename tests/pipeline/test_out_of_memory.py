@@ -23,13 +23,14 @@ MOST_ABORTED = 3
 LIMITED = """
 import resource
 from pathlib import Path
-from pipeline import cli, console, job, show
+from mbe_stage.pipeline.cli import app, console, show
+from mbe_stage.pipeline.execution import job
 from mbe_stage.pipeline.execution.preload import load_host_modules
 load_host_modules()
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 limit = pages * resource.getpagesize() + (64 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-cli.main()
+app.main()
 """
 
 

@@ -50,7 +50,7 @@ def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplo
     assert not begun.is_running
     assert 0 < begun.work_done < 1
     told = []
-    with caplog.at_level(logging.INFO, "pipeline"):
+    with caplog.at_level(logging.INFO, "mbe_stage.pipeline"):
         result = run(config, on_progress=told.append, resume=True)
     assert told[0].n_found >= begun.n_found
     assert told[-1].n_found == result.manifest.counts.bicliques

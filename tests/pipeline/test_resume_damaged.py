@@ -114,7 +114,7 @@ def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Ra
 
 @IN_ROUNDS
 def test_what_is_damaged_is_found_again(tmp_path, edges, undisturbed, caplog, rounds) -> None:
-    with caplog.at_level(logging.WARNING, "pipeline"):
+    with caplog.at_level(logging.WARNING, "mbe_stage.pipeline"):
         in_rounds(rounds, tmp_path, lambda out, dice: damage_and_resume(out, edges, undisturbed, dice, caplog))
 
 

@@ -193,7 +193,7 @@ def test_sums_that_are_damaged_are_summed_up_again(tmp_path, inputs, caplog, har
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    with caplog.at_level(logging.WARNING, "pipeline"):
+    with caplog.at_level(logging.WARNING, "mbe_stage.pipeline"):
         result = run(config, resume=True)
     assert any("are searched again" in text for text in caplog.messages)
     undisturbed = run(config_for(tmp_path / "other", inputs, asked, output={"checkpoint_seconds": None}))

@@ -25,7 +25,8 @@ LIGHT = {
 # The names of the packages of which a step has imported something.
 _NEW_IN_READING = """
 import sys
-from pipeline import Config, count, steps
+from mbe_stage.pipeline import Config, count
+from mbe_stage.pipeline.execution import steps
 
 def ingest(*given):
     before = set(sys.modules)

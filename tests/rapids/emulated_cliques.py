@@ -164,7 +164,7 @@ def main(directory: Path) -> None:
     engine_cuda.compile_steps = lambda *_: ()
     engine_cuda.device = lambda _: "the emulator"
     engine_cuda.device_blocks = device_blocks
-    said = Said.of("pipeline")
+    said = Said.of("mbe_stage.pipeline")
     for name, ends, asked, output, limit in cases():
         of_run = config(asked, output)
         edges = ingest(reading_of(of_run), ends)

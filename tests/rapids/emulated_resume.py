@@ -195,7 +195,7 @@ def main(directory: Path, part: str) -> None:
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 12
     run_limits._TIMES_ITS_COST = 0.0
     use_the_specification()
-    said = Said.of("pipeline")
+    said = Said.of("mbe_stage.pipeline")
     places = Places()
     for case in CASES[part]:
         print(json.dumps(ended_and_resumed(places, directory, said, case)), flush=True)

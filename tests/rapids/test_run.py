@@ -160,7 +160,7 @@ def test_files_are_encoded_on_the_host_where_no_encoder_fits(random_edges, tmp_p
         config(random_edges, tmp_path / e, execution={"engine": e}, output={"sort": True, "members": True})
         for e in ("rapids", "cpu")
     ]
-    with caplog.at_level("INFO", logger="pipeline"):
+    with caplog.at_level("INFO", logger="mbe_stage.pipeline"):
         published = [run(each) for each in asked]
     assert "encoding on the host" in caplog.text
     assert differences(*published) == []

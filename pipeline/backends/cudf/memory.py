@@ -191,7 +191,7 @@ def _place(error: BaseException) -> str:
     place = "this process"
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] in ("pipeline", "mbe_stage") and module != __name__:
+        if module.partition(".")[0] == "mbe_stage" and module != __name__:
             place = f"{module}.{frame.f_code.co_name}"
     return place
 
