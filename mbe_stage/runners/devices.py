@@ -1,9 +1,9 @@
-"""Several GPUs of this machine do a search: one thread each, the graph on each, and work handed on where one runs dry.
+"""Search on several GPUs of this machine: a thread and a copy of the graph for each, with work sharing.
 
-How they share work, and what becomes of a device that is lost, is in `device_exchange`. What is found comes through the
-memory of the host; to a sink in device memory it comes from device to device, to that which was current when the search
-began. Until then it is held back where it was found. So every device has a part of its budget for blocks, and the one
-that they come to is left to the sink while that is at work (`device_turns`).
+`device_exchange` shares the work, and handles lost devices. Results come through host memory. For a sink in device
+memory they are copied from device to device, to the device that was current when the search began; until then they are
+held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
+device to the sink while it is at work (`device_turns`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
-# Of the budget of a device, in twelfths, what is for blocks in device memory: those that are held back, as many that
-# wait for the consumer, and one that it takes in. The search has the others.
+# Twelfths of a device's budget for blocks in device memory: those held back, as many that wait for the consumer, and
+# the one that it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
 _REMEDY_ON_DEVICE = "begin again, or go on from the last checkpoint (--resume); more device memory holds more back"
@@ -45,12 +45,12 @@ _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 class DeviceFacts(RankFacts):
     """Facts of a device's share of a search: those of all ranks, and what it handed over.
 
-    A lease is what it was dealt, or took in at once.
+    A lease is work that it was dealt, or took in, at once.
 
     Attributes
     ----------
     n_given, n_received : int
-        Roots, nodes and tasks that it handed over, or got from others.
+        Roots, nodes and tasks handed over to others, or received.
     """
 
     n_given: int = 0
@@ -88,9 +88,9 @@ class _Budgets:
     of_device : mapping of int to int
         Bytes, by the device's number.
     n_sharing : mapping of int to int
-        How many threads share a device.
+        Threads that share a device.
     keeps_blocks : bool
-        Whether what is found is held back there.
+        True if results are held back on the device.
     """
 
     of_device: Mapping[int, int]
@@ -99,7 +99,7 @@ class _Budgets:
 
     @classmethod
     def of(cls, execution: Execution, numbers: Sequence[int], free: Mapping[int, int], here: int | None) -> _Budgets:
-        """As `execution` says; blocks come to the device `here`, of which alone its budget was planned."""
+        """Budgets by `execution`. Blocks come to the device `here`, the only one its budget was planned for."""
         of_device = {}
         for number in free:
             most = int(_MEMORY_SHARE * free[number])
@@ -116,7 +116,7 @@ class _Budgets:
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
-        """The budget of which a thread's search has so much."""
+        """The budget that gives a thread's search so many bytes."""
         return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
 
     @property
@@ -126,25 +126,25 @@ class _Budgets:
 
 
 class DeviceRunner:
-    """Has several GPUs of this machine do a search: `mbe_stage.options.Runner`.
+    """Runs a search on several GPUs of this machine: `mbe_stage.options.Runner`.
 
     Parameters
     ----------
     devices : "all" or sequence of int
-        Which ones; one that is named twice gets two threads, and half of its memory for each.
+        The GPUs. One that is named twice gets two threads, each with half of its memory.
     epoch_seconds : float
-        How long what is found is held back at least, where it may have to be found again (`device_exchange`).
+        Shortest epoch: results are held back so long, if they may have to be found again (`device_exchange`).
     options : mapping, optional
-        What the engine's `device_search` takes beside the rest. For tests.
+        Further arguments of the engine's `device_search`. For tests.
 
     Attributes
     ----------
     ranks : list of DeviceFacts
-        What each device did in the last search.
+        Statistics of each device in the last search.
     seconds : float
-        How long that search took, from when all devices were ready.
+        Duration of that search, from when all devices were ready.
     warnings : list of str
-        Which devices were lost, or left out.
+        Devices that were lost, or left out.
     """
 
     TAKES_BARRIER: ClassVar[bool] = True
@@ -188,28 +188,28 @@ class DeviceRunner:
         *,
         on_device: bool = False,
     ) -> Iterator[Any]:
-        """The blocks of some tasks, or of all, in any order; those of an epoch once all of it is found.
+        """Yield the blocks of some tasks, or of all, in any order; those of an epoch once it is complete.
 
         Parameters
         ----------
         graph, query, execution, detail
-            As of an engine. The budget of device memory is that of each device.
+            As for an engine. The budget of device memory applies to each device.
         tasks : iterable of Task, optional
             What the engine's `tasks_of` gave for the same graph and query.
         barrier : Barrier, optional
-            Asked, it is followed by an empty block with the tasks that remain.
+            A request is answered by an empty block with the remaining tasks.
         on_device : bool
-            Whether blocks come in the memory of the device that is current. While one is worked on, nothing is searched
-            there: until the next one is asked for.
+            True if blocks come in the memory of the current device. While the caller works on one, nothing is searched
+            there, until it asks for the next.
 
         Raises
         ------
         InvalidArgument
-            Another engine, a problem whose engine does not share its work, or a device that is not there.
+            Another engine, a problem whose engine does not share its work, or a device that does not exist.
         MemoryBudgetExceeded
-            A device has too little memory for the graph, of all devices each; or runs out of it as the last one.
+            Every device has too little memory for the graph, or the last one runs out of memory.
         DeviceLost
-            A device failed when part of what it was at had been handed on.
+            A device failed after part of its work was handed on.
         """
         worker: Any = get_engine(problem, engine)
         if not hasattr(worker, "device_search"):
@@ -278,7 +278,7 @@ class DeviceRunner:
                     if turns is not None:
                         block = _brought(lead, block)
                     yield block
-                    # Before another turn begins, and memory is asked for.
+                    # Released before another turn begins and allocates memory.
                     del block
         self.seconds = time.perf_counter() - begun
         last = lead.empty(1.0)
@@ -294,7 +294,7 @@ class DeviceRunner:
             yield from exchange.blocks()
 
     def _checked(self, beginning: _Beginning, numbers: Sequence[int], budgets: _Budgets) -> DeviceSearch:
-        """One of those that are ready; refuses where some are not that were named."""
+        """One of the devices that are ready. Refuses if a device that was named is not."""
         for k, error in sorted(beginning.refused.items()):
             rank = self.ranks[k]
             may_be_left_out = self._devices == "all" and beginning.ready and isinstance(error, MemoryBudgetExceeded)
@@ -320,11 +320,11 @@ class _Work:
     Attributes
     ----------
     search_on : callable
-        Makes the search of a thread, by its number, on the device that is selected.
+        Makes the search of a thread, by its number, on the selected device.
     exchange : Exchange
     beginning : _Beginning
     block_bytes : int
-        Of a block that is handed on.
+        Size of a block that is handed on.
     """
 
     search_on: Callable[[int], DeviceSearch]
@@ -339,7 +339,7 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
     Parameters
     ----------
     turns : Turns or None
-        Of a device that is not the search's alone.
+        For a device that the search shares.
     """
     from mbe_stage.device.selection import selected
 
@@ -361,20 +361,20 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
 
 
 def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: Turns | None) -> bool:
-    """Work for a while, or wait for work or for the turn; False where the round is over."""
+    """Work for a while, or wait for work or for the turn; False if the round is over."""
     exchange = work.exchange
     if search.is_done:
         parcel = exchange.wait(k, generation)
         if parcel is None:
             return False
         search.take_in(parcel)
-        # Who gave it gets its memory back now, not behind the next quantum.
+        # The giver gets its memory back now, not after the next quantum.
         del parcel
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
     with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:
         start = time.perf_counter()
-        # The first part is there once the quantum is over.
+        # The first part arrives once the quantum is over.
         parts = search.work(work.block_bytes) if is_its_turn else iter(())
         blocks = next(parts, None)
     if blocks is not None:
@@ -391,14 +391,14 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
 
 
 def _wait_for_the_graph() -> None:
-    """Other devices copy it without a look at what is enqueued on this one."""
+    """Synchronize: other devices copy it without waiting for the queue of this one."""
     from mbe_stage.device.arrays import wait_for_work
 
     wait_for_work()
 
 
 def _turn_for(block: Any, turns: Turns | None) -> AbstractContextManager[None]:
-    """The consumer's turn, where it has something to do with the block on its device."""
+    """The consumer's turn, if it works on the block on its device."""
     has_work = len(block) > 0 or getattr(block, "remaining", None) is not None
     return turns.of_consumer() if turns is not None and has_work else nullcontext()
 
