@@ -321,8 +321,8 @@ async def begin_job(job: str, search: Search) -> Any:
     if known is None or known.is_stopped.is_set():
         with _ORDERING:
             _JOBS.pop(job, None)
-            # The processes behind other jobs may be gone. A job that is still alive begins again, and its lease at work ends
-            # whole: if it were dropped, runs on one cluster would stop each other forever.
+            # The processes behind other jobs may be gone. A job that is still alive begins again, and its lease at work
+            # ends whole: if it were dropped, runs on one cluster would stop each other forever.
             while len(_JOBS) >= _MOST_JOBS:
                 _JOBS.pop(next(iter(_JOBS))).let_go()
             _JOBS[job] = _Job(search)

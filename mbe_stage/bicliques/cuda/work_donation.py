@@ -1,10 +1,12 @@
-"""Idle warps wait for work, and busy ones donate children of their bitset frames to them.
+"""Share work between warps: take children of open subgraphs, donate children of frames, end a quantum.
 
-An idle warp has its bit in `idle_mask` set; whoever clears the bit (an atomic and) owns the warp's arena until it says
-so in the mailbox. All shared words are read past the caches; fences stand between data and the word that announces it.
+Any warp takes the next child of any open subgraph. This is the load-aware splitting of GMBE (idea 3 of its slides) and
+GMBE+ IV-C 1, which enqueue the children of nodes above two thresholds.
 
-Donors and receivers are those of MCE (Almasri et al., III-C), whose list of idle blocks is a bit mask here, and whose
-donors are all busy blocks where ours are chosen at random. cuMBE 5.3 lets the idle side look for work instead.
+An idle warp sets its bit in `idle_mask`. The warp that clears the bit (an atomic and) owns the idle one's arena until
+it writes to the mailbox. One lane reads shared words for all, past the caches; fences stand between data and the word
+that announces it. Donors and receivers are those of MCE (Almasri et al., III-C). Its list of idle blocks is a bit mask
+here; its donors are all busy blocks, ours are chosen at random. In cuMBE 5.3 the idle side looks for work instead.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, lo
 
 _U = np.uint32
 _NAP_NS = 400
-# Donated children and rows after them: each such pair is a row to restrict. Fewer are not worth handing over.
+# Pairs of a donated child and a later row, each a row to restrict. Fewer are not worth a donation.
 _MIN_PAIRS = 4
-# What waiting answers.
+# Results of waiting.
 MORE, TASK, EXIT = 1, 2, 3
 _FEW_OPEN = 1024
 _LARGEST = 1 << 30
@@ -28,7 +30,7 @@ NO_NODE = -1
 
 @cuda.jit(device=True, forceinline=True)
 def read_shared(values, index):
-    """A word that other warps change, the same for all lanes: two lanes must never take different turns on it."""
+    """Read a word that other warps change, once for all lanes: lanes must never branch differently on it."""
     value = 0
     if cuda.laneid == 0:
         value = load_fresh(values, index)
@@ -37,7 +39,7 @@ def read_shared(values, index):
 
 @cuda.jit(device=True, forceinline=True)
 def ask_to_stop(control, reason):
-    """End the quantum: every warp stops before its next child."""
+    """End the quantum: all warps stop before their next child."""
     if cuda.laneid == 0:
         cuda.atomic.or_(control, at.STATUS, reason)
         cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
@@ -64,7 +66,7 @@ def stop_if_late(launch):
 
 @cuda.jit(device=True, forceinline=True)
 def wait_for_work(warp, warps, launch):
-    """Be idle: until a task is put into this warp's arena (2), a subgraph has children (1), or all is over (3)."""
+    """Wait until this warp gets a task (2), a subgraph has children (1), or all work is done (3)."""
     lane = cuda.laneid
     control = launch.control
     word = warp >> 5
@@ -97,7 +99,7 @@ def wait_for_work(warp, warps, launch):
                         cuda.atomic.add(control, at.N_BUSY, 1)
                         answer = MORE
                 else:
-                    # Somebody is just putting a task here.
+                    # A donor is writing a task here.
                     while load_fresh(warps.mailbox, warp) != 1:
                         cuda.nanosleep(_NAP_NS)
                     answer = TASK
@@ -114,7 +116,7 @@ def wait_for_work(warp, warps, launch):
 def is_donor(warp, n_visits, n_idle, warps):
     """True if this warp looks for an idle one at this visit: about four busy warps for each idle one.
 
-    If all of them looked, most would not find one, and wait for each other's atomics meanwhile.
+    If all looked, most would find none, and wait for each other's atomics.
     """
     mixed = _U(_U(_U(warp) * _U(0x9E3779B1)) + _U(_U(n_visits) * _U(0x85EBCA6B)))
     return np.int32(mixed >> _U(18)) * np.int32(warps.idle_mask.size << 5) < n_idle << 16
@@ -122,9 +124,9 @@ def is_donor(warp, n_visits, n_idle, warps):
 
 @cuda.jit(device=True, forceinline=True)
 def _claim_idle(warp, warps, control):
-    """An idle warp that is this warp's now, or -1.
+    """Claim an idle warp; -1 if none is found.
 
-    It looks at 1,024: where few warps are busy, some of those are idle, and where many are, others look at the rest.
+    It looks at 1,024 warps. If few warps are busy, some of these are idle; if many are, others look at the rest.
     """
     lane = cuda.laneid
     n_words = warps.idle_mask.size
@@ -151,9 +153,9 @@ def _claim_idle(warp, warps, control):
 
 @cuda.jit(device=True, forceinline=True)
 def donate_work(warp, depth, own, warps, launch):
-    """Give half of the children still ahead in the shallowest frame that has enough of them to an idle warp.
+    """Give an idle warp half of the remaining children of the shallowest frame that has enough.
 
-    The deepest frame's cursor must be in memory. Its owner keeps at least one child, so that it is never left idle.
+    The deepest frame's cursor must be in memory. Its owner keeps at least one child, so it is never idle.
     """
     source, donated = _frame_to_share(depth, own)
     if donated <= 0:
@@ -179,7 +181,7 @@ def donate_work(warp, depth, own, warps, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _frame_to_share(depth, own):
-    """The shallowest frame that has enough children ahead, and how many of them are to be donated, 0 for none."""
+    """The shallowest frame with enough remaining children, and the number to donate; 0 for none."""
     frames = own.frames
     donated = np.int32(0)
     source = np.int32(0)
@@ -203,7 +205,7 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
     frame : (FRAME_FIELDS,) int32, global
         The donor's.
     receiver : int32
-        A warp that is the donor's: nobody else writes its memory.
+        A warp claimed by the donor: no other warp writes its memory.
     own : Own
         The donor's.
     """
@@ -246,10 +248,10 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def take_child(node, is_own, pool, control):
-    """The next child of a subgraph, or -1; the same for all lanes.
+    """Take the next child of a subgraph, or -1; the same for all lanes.
 
-    A node of this warp's own needs neither of the two looks: its cursor goes past the end once for each warp that finds
-    it exhausted, and the warp has written what it is going to read.
+    A node of this warp's own needs no check and no fence: its cursor passes the end once for each warp that finds it
+    exhausted, and the warp has written the data itself.
     """
     child = np.int32(0)
     if cuda.laneid == 0:
@@ -271,12 +273,12 @@ def take_child(node, is_own, pool, control):
 
 @cuda.jit(device=True, forceinline=True)
 def find_open_node(pool, control, any_owner, mode):
-    """A node with children nobody has taken, or -1; without `any_owner` only one that no warp keeps.
+    """Find a node with open children, or -1; without `any_owner` only one that no warp keeps for itself.
 
-    The oldest stands high in the tree, and warps that work on the same node find it in the caches. But where few are
-    open, what takes long must not be left to the end: then it is the largest of 32 that were made one after the other,
-    any 32, the same for all who look at the time. Where bicliques are written this does not pay: those of large nodes
-    would stand side by side in the output, and whoever expands them has all the long lists.
+    The oldest node is high in the tree, and warps that work on the same node find it in the caches. But if few are
+    open, long work must not be left to the end. Then it is the largest of any 32 consecutive nodes, the same for all
+    warps at the time. This does not pay if bicliques are written: those of large nodes would be neighbours in the
+    output, and one warp would have to expand all the long lists.
     """
     lane = cuda.laneid
     n_open = read_shared(control, at.N_OPEN)
@@ -311,6 +313,6 @@ def find_open_node(pool, control, any_owner, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _anywhere(n_open, n_nodes, n):
-    """A number below `n` that is another one with every change of the other two."""
+    """A number below `n` that changes with each of the other two."""
     mixed = _U(_U(_U(n_nodes) + _U(_U(n_open) * _U(0x85EBCA6B))) * _U(0x9E3779B1))
     return np.int32(np.uint64(np.uint64(mixed) * np.uint64(_U(n))) >> np.uint64(32))
