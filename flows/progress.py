@@ -69,7 +69,6 @@ class ProgressReporter:
         The run's logger.
     counted : str
         Plural noun for the results.
-    every_seconds : float
     clock : callable
         Seconds, ascending.
     """

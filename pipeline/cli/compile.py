@@ -51,7 +51,6 @@ def compile_everything(
     ----------
     engine : str
         As `execution.engine`.
-    on_compile : callable, optional
     problem : str, optional
         Without the engines of other problems; by default those of all.
 

@@ -122,7 +122,6 @@ class Journal:
     ----------
     room : Path
         `Staging.path.parent`; the run grows below it.
-    header : Header
     records : sequence of Record
         Of earlier processes.
     """
@@ -404,7 +403,6 @@ def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
     ----------
     files : iterable of Path
         Those of all records.
-    room : Path
     *stays : str
         What else of the room stays, beside its lock and its journal.
     """

@@ -137,7 +137,6 @@ def enumerate_to(
     ----------
     edges
         Of the backend's own kind: `EdgeData` for those in host memory.
-    config : Config
     run_path : Path
         `Staging.path`: an empty directory.
     on_progress : callable, optional
@@ -293,19 +292,12 @@ def _streamed(
 
     Parameters
     ----------
-    config : Config
-    sink : Sink
-        Of the problem.
-    graph, query
-        Of the problem.
-    execution : Execution
     engine : str or None
         In the place of the configuration's.
     on_progress : callable or None
         Takes what the publication makes of a `Progress`.
     journal : Journal, optional
         What is booked there is not searched again.
-    course : Course, optional
     """
     told = publication_of(config.problem).progress
     n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
@@ -390,9 +382,6 @@ def finish(
     ----------
     run_path : Path
         Where `enumerate_to` wrote; its name is the run id until `Staging.publish` gives the final one.
-    input_facts : InputFacts
-    config : Config
-    facts : EnumerationFacts
     seconds : mapping, optional
         Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
     store : Store, optional

@@ -74,8 +74,6 @@ def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str],
 
     Parameters
     ----------
-    store : Store
-    config : Config
     begins_anew : callable, optional
         Where all unfinished runs are of other questions or other software, they are left alone, and this is told what
         has changed since the newest; by default that is refused.

@@ -124,7 +124,6 @@ def find_cliques(
 
     Parameters
     ----------
-    G : MbeGraph
     nodes : list, optional
         Only cliques that hold all of these.
     engine : str
@@ -158,7 +157,6 @@ def butterflies(
 
     Parameters
     ----------
-    G : MbeGraph
     nodes : iterable, optional
         Only these are told; those that are none of the graph are left out.
     engine : str

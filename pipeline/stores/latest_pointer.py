@@ -77,8 +77,6 @@ def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> byte
     ----------
     before : Pointer or None
         What it says now.
-    run_id : str
-    manifest : bytes
     """
     values = {
         "run_id": run_id,

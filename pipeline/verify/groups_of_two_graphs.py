@@ -82,9 +82,6 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
 
     Parameters
     ----------
-    later : Job
-    edges : EdgeData
-    rules : RowRules
     keys : pair of pa.ChunkedArray
         Of the vertices.
     directory : Path

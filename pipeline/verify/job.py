@@ -148,10 +148,6 @@ def verify_run(
     on_progress : callable, optional
         Called with the share of the work that is done, roughly: checksums, keys, rows, and the rest.
 
-    Returns
-    -------
-    VerifyReport
-
     Raises
     ------
     VerificationError
@@ -203,8 +199,6 @@ class Job:
 
     Parameters
     ----------
-    run : Path
-    manifest : Manifest
     edges : EdgeData or None
         The input, where it is given; once `check_input` has passed, it is the run's input.
     sample : int

@@ -144,7 +144,6 @@ def inspect_edges(
 
     Parameters
     ----------
-    edges : EdgeData
     config : Config, optional
         Its problem and what is asked, engine, threads and budget; of the output `two_hop_steps`, and what counts among
         the bytes.

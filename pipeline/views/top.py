@@ -118,7 +118,6 @@ def largest_bicliques(
         How many at most.
     by : {"edges", "left", "right"}
         What makes a biclique large; of equals, the smaller key comes first.
-    conditions : Conditions
 
     Returns
     -------

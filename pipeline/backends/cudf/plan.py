@@ -73,7 +73,6 @@ class MemoryShares:
             What each writer takes whatever it writes: `parquet.encoder_bytes`, 0 for one on the host.
         members : bool
             Whether the long form is written too.
-        sort : bool
 
         Raises
         ------

@@ -65,8 +65,6 @@ def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: boo
 
     Parameters
     ----------
-    pool : DevicePool
-    compression : str
     members, sort : bool
         As for `MemoryShares.of`.
     set_aside_bytes : int

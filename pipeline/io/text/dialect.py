@@ -119,8 +119,6 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
 
     Parameters
     ----------
-    path : Path
-    config : InputConfig
     fewest : int
         Columns that there have to be.
 

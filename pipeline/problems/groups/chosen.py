@@ -136,11 +136,8 @@ def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, 
 
     Parameters
     ----------
-    candidates : Candidates
     seeds : (n,) int64
         Their rows (`mbe_stage.groups.selection.seed_rows`).
-    collecting : Collecting
-    model : NullModel
     """
     config = collecting.config
     return grown_above_chance(

@@ -66,7 +66,6 @@ def of_known(members: GroupMembers, known: Known, left_hashes: np.ndarray) -> Kn
     ----------
     members : GroupMembers
         By rank.
-    known : Known
     left_hashes : (n_left,) uint64
         Of the left vertices' keys.
     """

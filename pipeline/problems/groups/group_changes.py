@@ -110,7 +110,6 @@ def since_last(
 
     Parameters
     ----------
-    old, new : GroupRows
     search_limit : int
         Bound on the search, as for `pipeline.views.diff.partners.pair_up`.
     threads : int

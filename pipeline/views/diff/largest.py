@@ -41,12 +41,6 @@ class Difference:
 def largest_differences(diff: RunDiff, limit: int, only: Iterable[Status] | None = None) -> list[Difference]:
     """The bicliques with the most edges of every status, or of `only` some, at most `limit` each.
 
-    Parameters
-    ----------
-    diff : RunDiff
-    limit : int
-    only : iterable of str, optional
-
     Returns
     -------
     list of Difference

@@ -175,12 +175,9 @@ def read_side(
 
     Parameters
     ----------
-    run_path : Path
     keys : (n,) int64
-    shared : SharedVertices
     translation : pair of int32 arrays
         `shared.old` or `shared.new`.
-    path : Path
     on_progress : callable, optional
         Called with the share of the run that has been read.
     """

@@ -26,8 +26,6 @@ def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys:
 
     Parameters
     ----------
-    largest : Largest
-    block : DeviceBlock
     n_edges, keys : (n_bicliques,) int64
         On the device.
     """
