@@ -130,7 +130,6 @@ class Listener:
 
     Attributes
     ----------
-    tell : callable
     wants_outlook : bool
         True if a forecast is worth sampling (about 2 % of the cores' time).
     """

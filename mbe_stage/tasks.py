@@ -28,8 +28,6 @@ class Roots:
 
     Attributes
     ----------
-    problem : str
-    n : int
     checksum : int
         Over the vertices in the order of the roots, and all that their subtrees depend on: edges, side, query. It has
         32 bits, and guards against mistakes, not against forgery.

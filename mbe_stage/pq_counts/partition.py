@@ -42,7 +42,6 @@ class PartSizes:
 
     Attributes
     ----------
-    n_roots, n_rows, n_columns : int
     n_root_entries, n_column_entries : int
         Of the lists of its roots, and of those of its columns.
     max_row_degree, max_column_degree : int
@@ -82,7 +81,6 @@ class Part:
     ----------
     roots : (n_roots,) int32
         Rows of the core, ascending.
-    sizes : PartSizes
     """
 
     roots: np.ndarray

@@ -40,7 +40,6 @@ class Core(NamedTuple):
         Of each column, ascending.
     paths : (n_rows,) int64
         Two-step paths from each row to later ones, by columns that have enough of these; 0 where no biclique begins.
-    fewest : Fewest
     """
 
     row_offsets: np.ndarray
@@ -57,7 +56,6 @@ class Prices(NamedTuple):
 
     Attributes
     ----------
-    budget : int
     fixed : int
         Whatever the part.
     reserve : int
@@ -70,7 +68,6 @@ class Prices(NamedTuple):
     warp, warp_row, warp_matrix_row, warp_word : int
         For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a mask
         of columns.
-    least_warps, most_warps : int
     paths : int
         How many two-step paths one warp walks in the time that a part takes whatever is in it.
     """

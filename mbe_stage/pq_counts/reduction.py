@@ -29,7 +29,6 @@ class Reduced:
 
     Attributes
     ----------
-    graph : BipartiteCSR
     left_ids, right_ids : (graph.n_left,) and (graph.n_right,) int64
         The user's vertices, ascending.
     held_left, held_right : int

@@ -43,7 +43,6 @@ class LocalCounts:
 
     Attributes
     ----------
-    p, q : int
     left : (n_left, n_digits) uint64
         Digits of 32 bits, the lowest first, for each left vertex of the user's graph (`mbe_stage.pq_counts.digits`).
     right : (n_right, n_digits) uint64

@@ -123,8 +123,6 @@ class _Member:
 
     Attributes
     ----------
-    search : DeviceSearch
-    name : str
     facts : DeviceFacts
         Its statistics, counted here.
     rows : array or None

@@ -321,8 +321,6 @@ class _Work:
     ----------
     search_on : callable
         Makes the search of a thread, by its number, on the selected device.
-    exchange : Exchange
-    beginning : _Beginning
     block_bytes : int
         Size of a block that is handed on.
     """

@@ -31,11 +31,8 @@ class Lease:
 
     Attributes
     ----------
-    number : int
     work : int
         Leases of the same work are attempts at the same roots.
-    worker : str
-    tasks : tuple of Task
     since : float
         Start, in seconds of any clock.
     """

@@ -14,7 +14,6 @@ class RankFacts:
 
     Attributes
     ----------
-    address : str
     device : str
         What the engine ran on there.
     n_found : int
@@ -23,7 +22,6 @@ class RankFacts:
         Of messages with them, or of the parts that were made of them there.
     makes_parts : bool
         Whether it has made parts, and sent no results.
-    n_leases : int
     busy_seconds : float
         At work on what was taken; work that came too late or was lost is not in it.
     """

@@ -30,7 +30,6 @@ class Compiled:
         What it was compiled for.
     n_steps, n_compiled : int
         Pieces of code in all, and those that were not there before.
-    seconds : float
     directories : tuple of Path
         Where later processes look for them.
     """

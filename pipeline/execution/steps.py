@@ -84,12 +84,9 @@ class EnumerationFacts(BaseModel):
         Equal for two runs exactly when they hold the same results.
     derived : dict of dict
         Counts of the derived outputs.
-    truncated : str or None
-    engine, device : str
     seconds : dict
         Steps ``load``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
         sums are made on a device.
-    peak_memory_bytes : int
     made_of : str or None
         As in the manifest.
     peak_device_memory_bytes : int or None

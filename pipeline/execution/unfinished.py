@@ -39,10 +39,8 @@ class Unfinished:
 
     Attributes
     ----------
-    room : Path
     header : Header or None
         None where its journal cannot be read.
-    records : tuple of Record
     is_running : bool
         Somebody is writing it.
     """

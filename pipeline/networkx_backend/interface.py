@@ -25,7 +25,6 @@ class MbeGraph:
 
     Attributes
     ----------
-    csr : UndirectedCSR
     nodes : list
         Position is the id.
     ids : dict

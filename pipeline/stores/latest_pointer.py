@@ -22,10 +22,8 @@ class Pointer:
 
     Attributes
     ----------
-    run_id : str
     sequence : int
         1 for the first run that was published there.
-    manifest_sha256 : str
     previous : tuple of str
         The names of some runs that were published before it, the newest first.
     version

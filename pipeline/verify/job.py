@@ -94,16 +94,12 @@ class VerifyReport:
 
     Attributes
     ----------
-    run : Path
-    problem : str
     n_found : int
         Results, by the tables.
     n_against_input : int
         How many of them were held against the graph one by one; 0 without the input.
-    checks : list of Check
     not_checked : list of str
         What could not be checked, or only in part, and why.
-    seconds : float
     """
 
     run: Path

@@ -73,8 +73,6 @@ class Inspection:
 
     Attributes
     ----------
-    problem : str
-    graph : SearchedGraph
     left, right : SideFacts
         Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
     graph_bytes : int

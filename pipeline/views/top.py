@@ -42,7 +42,6 @@ class Biclique:
         `biclique_key`.
     left, right : tuple of int or str
         The members' own keys, in the order of the side's keys.
-    n_edges : int
     """
 
     key: int

@@ -199,7 +199,6 @@ class Translation:
 
     Attributes
     ----------
-    groups : Groups
     multiplicities : (n_groups,) int32
         Vertices of each group.
     only : (n_groups,) int32
@@ -232,7 +231,6 @@ class Found:
     members : int32
         Vertices of the reduced graph, biclique after biclique, in any order.
     sizes : (n,) int32
-    translation : Translation
     """
 
     members: np.ndarray

@@ -35,15 +35,12 @@ class Plan:
     ----------
     graph : int32
         The whole graph in the layout of a subgraph.
-    n_rows, n_columns : int
     columns, rows : Translation
         The user's ids behind columns and rows.
     rows_are_left : bool
         Whether the rows are the user's left side.
     constraints : (6,) int64
         As in `layout.Output`, columns being the left side.
-    detail : Detail
-    block_bytes : int
     first_sizes : FirstSizes
         Entries that a worker's arenas start with.
     """

@@ -211,7 +211,6 @@ class Room:
     ----------
     ints, nodes : int
         Entries of nodes, and how many of them.
-    tasks : int
     words, ids : int
         Of the stack of each.
     """

@@ -37,7 +37,6 @@ class ReducedSizes:
     ----------
     n_vertices : int
         Of the user's graph, both sides.
-    n_rows, n_columns, n_edges, max_row_degree, max_column_degree : int
     wedges : int
         Two-step paths from row to row.
     """

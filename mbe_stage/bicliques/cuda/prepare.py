@@ -162,7 +162,6 @@ class DeviceGraph:
 
     Attributes
     ----------
-    facts : ReducedSizes
     rows_are_left : bool
         Whether the rows are the user's left side.
     """

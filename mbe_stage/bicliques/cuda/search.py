@@ -48,7 +48,6 @@ class Quantum:
 
     Attributes
     ----------
-    search : Search
     share : float
         Of the work that is done, an estimate.
     remaining : tuple of Task or None

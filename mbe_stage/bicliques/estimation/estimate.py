@@ -44,7 +44,6 @@ class Effort:
 
     Attributes
     ----------
-    seconds : float or None
     steps : int or None
         Elementary steps, for results that do not depend on the machine.
     """

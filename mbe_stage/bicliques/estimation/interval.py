@@ -28,7 +28,6 @@ class Interval:
 
     Attributes
     ----------
-    low, middle : int
     high : int or None
         None for an open interval: at least `low`, nobody knows how much more.
     """

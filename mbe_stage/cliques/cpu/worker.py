@@ -33,13 +33,10 @@ class Plan:
 
     Attributes
     ----------
-    graph : OrderedGraph
     held : tuple of int
         Vertices that all cliques hold beside those of the graph, ascending.
     min_size, max_size : int
         Of a clique, those included.
-    detail : Detail
-    block_bytes : int
     first_sizes : FirstSizes
         Entries that a worker's arenas start with.
     """

@@ -261,7 +261,6 @@ class _Pool:
     Attributes
     ----------
     keys, scores : (n,) int64
-    block : DeviceBlock
     """
 
     keys: cp.ndarray

@@ -90,8 +90,6 @@ class Worker(NamedTuple):
 
     Attributes
     ----------
-    table : LeafTable
-    frame : Frame
     control : (N_CONTROL,) int64
     shared, place : (n_rows,) int32
         Columns that a row shares with the root, zero between roots; and the row's number below it.

@@ -50,8 +50,6 @@ class Piece:
 
     Attributes
     ----------
-    first, end : int
-    part, n_parts : int
     cost : float
         Expected work, in no unit.
     """

@@ -53,7 +53,6 @@ class MemoryShares:
     ----------
     engine_bytes : int
         With the blocks that it hands over.
-    writing : WritingPlan
     """
 
     engine_bytes: int

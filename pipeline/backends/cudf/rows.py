@@ -70,7 +70,6 @@ class DeviceRows:
     ----------
     columns : dict of str to cudf.Series
         By role: those of `key_roles`; ``weight`` and ``timestamp`` where a filter needs them.
-    n_rows : int
     source, format : str
         As in `InputFacts`.
     reader : str

@@ -28,7 +28,6 @@ class EngineShare:
 
     Attributes
     ----------
-    bytes : int
     limit_for : callable
         The limit of the run of which the engine's share would be so many bytes.
     """

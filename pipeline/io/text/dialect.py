@@ -77,7 +77,6 @@ class Dialect:
         From the header, or ``column 0``, ``column 1``, ... where there is none.
     n_skipped : int
         Lines before the first data row: comments, header, blank lines.
-    has_header : bool
     rows : list of list of str
         The first data rows.
     pads_quotes : bool

@@ -51,7 +51,6 @@ class KnownColumns:
         Of `groups`, by name.
     association : pa.Array or None
         Of `vertex_scores`; None without labels.
-    counts : dict of str to int
     """
 
     columns: dict[str, pa.Array]

@@ -36,7 +36,6 @@ class GroupRows:
 
     Attributes
     ----------
-    run_path : Path
     table : pa.Table
         `groups`.
     members : pa.Table

@@ -23,7 +23,6 @@ class Difference:
 
     Attributes
     ----------
-    status : str
     biclique : Biclique
         Of the new run; of the old one where the status is ``gone`` or ``only_in_old``.
     partner : Biclique or None

@@ -53,7 +53,6 @@ class LocalWorker(NamedTuple):
 
     Attributes
     ----------
-    frame : LocalFrame
     control : (N_CONTROL + 2,) int64
     shared, place, touched : (n_rows,) int32
         As `cpu.layout.Worker` has them.

@@ -64,9 +64,6 @@ class Summary:
 
     Attributes
     ----------
-    left, right : DeviceVertexStatistics
-    sizes : DeviceSizeCounts
-    fingerprint : Fingerprint
     left_members, right_members : int
         Summed over all bicliques.
     largest : Largest or None
