@@ -529,7 +529,7 @@ def _begun(
     goes_on : callable
         Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
     may_take_over : bool
-        Whether another engine may: not where this one was asked for.
+        True if another engine may take over: not if this one was requested.
     """
     blocks = blocks_of(name, engine)
     try:

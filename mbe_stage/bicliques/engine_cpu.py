@@ -53,7 +53,7 @@ class Prepared:
     reduced : ReducedGraph
         With its rows on the right, in order.
     rows_are_left : bool
-        Whether the rows are the user's left side.
+        True if the rows are the user's left side.
     node : (n,) int32
         The same in the layout of a subgraph, from which the walk starts.
     costs : (n_rows,) float64

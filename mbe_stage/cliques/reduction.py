@@ -29,7 +29,7 @@ class CommonPart:
     held : tuple of int
         Those that must be members, ascending; empty where the query names none.
     is_possible : bool
-        Whether they are a clique.
+        True if they are a clique.
     """
 
     graph: UndirectedCSR

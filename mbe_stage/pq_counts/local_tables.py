@@ -27,7 +27,7 @@ class Places:
     part : Reduced
         An induced subgraph, beside the vertices that all bicliques hold.
     edges : bool
-        Whether they are asked for.
+        True if they are asked for.
     """
 
     def __init__(self, graph: BipartiteCSR, query: PqQuery, part: Reduced, *, edges: bool) -> None:

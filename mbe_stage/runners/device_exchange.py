@@ -46,7 +46,7 @@ class DeviceSearch(Protocol):
     rows : (n,) integers
         All roots that are wanted, the heaviest first; the same on each device.
     is_done : bool
-        Whether nothing is left on this device.
+        True if nothing is left on this device.
     room : object
         Its capacity for more work then.
     """

@@ -21,7 +21,7 @@ class RankFacts:
     n_bytes : int
         Of messages with them, or of the parts that were made of them there.
     makes_parts : bool
-        Whether it has made parts, and sent no results.
+        True if it has made parts, and sent no results.
     busy_seconds : float
         At work on what was taken; work that came too late or was lost is not in it.
     """

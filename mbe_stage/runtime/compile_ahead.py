@@ -40,9 +40,9 @@ class CompileStep:
     what : str
         Its name; one name, one step.
     is_loaded : callable
-        Whether this process has the machine code.
+        True if this process has the machine code.
     is_kept : callable
-        Whether the cache holds it for this machine, so that `compile` only loads it.
+        True if the cache holds it for this machine, so that `compile` only loads it.
     compile : callable
         Loads the machine code, or compiles it and puts it into the cache. It is pickled, and may be called in another
         process with the same environment: a function of a module, or `functools.partial` of one.

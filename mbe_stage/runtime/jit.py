@@ -57,7 +57,7 @@ def compiled(
     variants : mapping, optional
         Several signatures, each with a name.
     nrt : bool
-        Whether it may allocate arrays.
+        True if it may allocate arrays.
     seconds : float
         Roughly, what compiling one variant takes.
     """

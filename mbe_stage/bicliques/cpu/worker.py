@@ -38,7 +38,7 @@ class Plan:
     columns, rows : Translation
         The user's ids behind columns and rows.
     rows_are_left : bool
-        Whether the rows are the user's left side.
+        True if the rows are the user's left side.
     constraints : (6,) int64
         As in `layout.Output`, columns being the left side.
     first_sizes : FirstSizes

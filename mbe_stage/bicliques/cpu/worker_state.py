@@ -87,7 +87,7 @@ def split_piece(donor: WorkerState, has_members: bool, reserve: Callable[[int], 
     donor : WorkerState
         Keeps the earlier half; what it is in the middle of stays with it.
     has_members : bool
-        Whether the walk collects members; if not, bitset frames own nothing in the arena of ints.
+        True if the walk collects members; if not, bitset frames own nothing in the arena of ints.
     reserve : callable
         Takes bytes from the budget, and returns 0 where there were enough.
 

@@ -57,7 +57,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
     word : uint32
         A left side.
     counts_twins : bool, known when it is compiled where there are no size constraints
-        Whether the user's vertices are counted.
+        True if the user's vertices are counted.
     """
     lane = np.int32(cuda.laneid)
     size = np.int32(0)

@@ -53,7 +53,7 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
     Parameters
     ----------
     accepted : bool
-        Whether this lane has one.
+        True if this lane has one.
     begin : int32
         Where its members begin, behind the chunk's cursor.
     left_multiplicity : int32
@@ -160,7 +160,7 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
     place : uint64
         In the output's members.
     counts_twins : bool
-        Whether the user's vertices are counted.
+        True if the user's vertices are counted.
 
     Returns
     -------

@@ -128,7 +128,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     Returns
     -------
     is_excluded : bool
-        Whether an excluded row holds the whole left set.
+        True if an excluded row holds the whole left set.
     """
     lane = np.int32(cuda.laneid)
     words, numbers = own.words, pool.ints

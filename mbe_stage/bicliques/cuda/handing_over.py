@@ -102,7 +102,7 @@ def suspend(warps: at.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTas
     state : (n, STATE_FIELDS) int64
         That of the warps, on the host.
     with_ints : bool
-        Whether the arenas of ids are in use: something is written.
+        True if the arenas of ids are in use: something is written.
     """
     tasks, sizes = tasks_in_progress(warps, state, with_ints)
     ends = np.cumsum(sizes, axis=0)
@@ -362,7 +362,7 @@ def give_tasks(
     state : (n, STATE_FIELDS) int64
         That of the warps, on the host.
     with_ints : bool
-        Whether the arenas of ids are in use.
+        True if the arenas of ids are in use.
     """
     stacks = np.flatnonzero(state[:, at.DEPTH] >= 0)
     n = len(rooms) + 1

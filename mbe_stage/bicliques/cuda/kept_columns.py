@@ -97,7 +97,7 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
     size : int32
         For how many that stands.
     leads : bool
-        Whether the path's own column leads them.
+        True if the path's own column leads them.
     first_tag : int
         Tag of the first new column.
     """

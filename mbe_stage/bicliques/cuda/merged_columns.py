@@ -138,7 +138,7 @@ def _note_walked(has_keys, keys, node, child, own, numbers):
     Parameters
     ----------
     has_keys : bool
-        Whether which candidate it is matters.
+        True if it matters which candidate it is.
     keys : int32
         Where the keys begin in the arena of words.
     """

@@ -39,7 +39,7 @@ class LiveNodes:
     n_open : int
         How many of them have children that nobody has taken.
     are_apart : bool
-        Whether nodes that move come to places where no node stands now.
+        True if nodes that move come to places where no node stands now.
     """
 
     numbers: np.ndarray

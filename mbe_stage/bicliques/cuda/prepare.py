@@ -163,7 +163,7 @@ class DeviceGraph:
     Attributes
     ----------
     rows_are_left : bool
-        Whether the rows are the user's left side.
+        True if the rows are the user's left side.
     """
 
     facts: ReducedSizes
@@ -266,7 +266,7 @@ def prepare(
     n_blocks : int
         Blocks that are resident.
     by_degree : bool
-        Whether rows are in ascending degree; else they are in the order of the user's ids.
+        True if rows are in ascending degree; else they are in the order of the user's ids.
 
     Raises
     ------

@@ -112,9 +112,9 @@ class Search:
     list_sizes : ListSizes or None
         Of the lists that the last quantum found, where members are.
     rows_are_left : bool
-        Whether rows are the user's left side.
+        True if rows are the user's left side.
     is_done : bool
-        Whether all roots that there are to begin have been, and nothing below them is left.
+        True if all roots have begun, and nothing is left below them.
     budget_bytes : int
     """
 
@@ -271,9 +271,9 @@ class SharedSearch(Search):
     graph, query, execution, detail, tasks, sizes
         As of `Search`.
     is_asked : bool
-        Whether somebody may want to know which tasks are left.
+        True if the caller may request barriers.
     on_device : bool
-        Whether what is found stays in device memory.
+        True if results stay in device memory.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ class Seen(NamedTuple):
     Attributes
     ----------
     is_list : bool
-        Whether `counts` says how many of the left set each holds; else `bits` says which.
+        True if `counts` says how many of the left set each holds; else `bits` says which.
     n_nonzero : int32
         How many there are, as they stand in `nonzero`.
     singles : Singles
@@ -142,7 +142,7 @@ class Columns(NamedTuple):
     n_columns, n_kept : int32
         New columns, and how many of the left set they stand for.
     is_merged : bool
-        Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the
+        True if a new column may stand for several. Then the arena of words holds the places of the kept ones in the
         left set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
     sizes : int32
     """
@@ -179,9 +179,9 @@ class BitsetChild(NamedTuple):
     kind : int32
         The frame's.
     is_small : bool
-        Whether the subsets of its left set fit a closed-set bitmap: its subtree is finished at once.
+        True if the subsets of its left set fit a closed-set bitmap: its subtree is finished at once.
     is_written : bool
-        Whether it is in the output, or counted, already.
+        True if it is in the output, or counted, already.
     """
 
     cursor: Any

@@ -62,7 +62,7 @@ def _narrowed(worker, asked, size, rows, columns):
     missed : uint64
         What the pivot misses, of the other side; 0 where the node is a leaf, which is counted then.
     holds_rows : bool
-        Whether that are rows.
+        True if they are rows.
     """
     frame = worker.frame
     while True:

@@ -67,7 +67,7 @@ def narrowed(asked, size, lists):
     Returns
     -------
     is_leaf : bool
-        Whether `count_leaf` counts all of it.
+        True if `count_leaf` counts all of it.
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1

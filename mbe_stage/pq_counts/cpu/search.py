@@ -27,10 +27,10 @@ class Search:
     whole : Reduced
         What can be chosen from.
     is_possible : bool
-        Whether all vertices that must be members are adjacent, and some cell has room for them.
+        True if all vertices that must be members are adjacent, and some cell has room for them.
     known : list of Leaves
     are_left : bool
-        Whether the roots are left vertices.
+        True if the roots are left vertices.
     part : Reduced
         The core of `whole`, its sides exchanged where the roots are right vertices.
     order : (n_rows,) int64

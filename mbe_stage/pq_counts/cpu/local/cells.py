@@ -95,7 +95,7 @@ class LocalSearch:
         deadline : float
             In the time of `time.perf_counter`: from then on only what is known anyway, as the counts may fall short.
         is_first : bool
-            Whether what follows from degrees is among it.
+            True if the counts known from degrees are included.
         """
         each = (1.0 - work_done) / max(1, self.n_searched)
         for cell in self._cells:

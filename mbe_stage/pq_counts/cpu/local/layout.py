@@ -126,7 +126,7 @@ def new_local_worker(
     memory_budget : int
         Bytes for nodes.
     edges : bool
-        Whether they are asked for.
+        True if they are asked for.
     """
     n_words, n_kinds, n_lines = row_ways.shape[1], 1 + edges, n_rows + n_columns
 

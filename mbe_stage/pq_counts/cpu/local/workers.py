@@ -73,7 +73,7 @@ class LocalCounting:
     memory_budget : int
         Bytes for all threads together, and for what they share.
     edges : bool
-        Whether entries are asked for.
+        True if entries are asked for.
 
     Raises
     ------
