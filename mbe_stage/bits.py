@@ -1,4 +1,4 @@
-"""Bits of 64-bit words: counted, gathered and spread, as single machine instructions where the processor has them."""
+"""Count, gather and spread bits of 64-bit words, by single machine instructions if the processor has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine seam: which of a problem's engines runs.
+"""The interface of engines, and the choice of one for a problem.
 
 An engine is a module, named by its problem (`mbe_stage.problem`). It is imported on first use, so importing the package
 never touches a GPU library. Every engine module has

@@ -1,4 +1,4 @@
-"""`enumerate_bicliques`: arrays in, every maximal biclique into a sink."""
+"""`enumerate_bicliques`: enumerate every maximal biclique into a table or a sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`enumerate_maximal_cliques`: arrays in, every maximal clique out, at once, one by one, or into a sink."""
+"""`enumerate_maximal_cliques`: every maximal clique in a table, one by one, or into a sink."""
 
 from __future__ import annotations
 

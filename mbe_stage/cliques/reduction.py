@@ -1,4 +1,4 @@
-"""The part of a graph in which the wanted cliques are: what those vertices that must be members have in common."""
+"""The part of a graph that holds the wanted cliques: the common neighbourhood of the vertices that must be members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bipartite graph as two sorted adjacency arrays: what every engine receives."""
+"""The bipartite graph as two sorted adjacency arrays: the input of every engine."""
 
 from __future__ import annotations
 

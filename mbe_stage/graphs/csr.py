@@ -1,4 +1,4 @@
-"""Adjacency arrays turned into others: filtered, reordered, transposed. Linear, and rows stay ascending."""
+"""Filter, reorder and transpose adjacency arrays, in linear time and with ascending rows."""
 
 from __future__ import annotations
 

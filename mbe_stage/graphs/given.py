@@ -1,4 +1,4 @@
-"""Graphs as whoever calls gives them: made already, or as a pair of arrays."""
+"""Graphs from the caller: ready-made, or a pair of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dense ids of vertices as whoever calls gives them: checked, and as the arrays that graphs are made from."""
+"""Dense ids from the caller: check them, and turn them into the arrays of a graph."""
 
 from __future__ import annotations
 

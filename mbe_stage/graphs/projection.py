@@ -1,4 +1,4 @@
-"""The projection of a bipartite graph onto a side: vertices of that side, joined where they share enough neighbours.
+"""Project a bipartite graph onto a side: its vertices, joined if they share enough neighbours.
 
 Two walks over all paths of two steps, one row of the projection at a time: the first counts the edges, so that their
 memory is known before it is taken, the second writes them. Nothing is kept of the paths.

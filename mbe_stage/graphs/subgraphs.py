@@ -1,4 +1,4 @@
-"""The part of a bipartite graph on some of its vertices: common neighbours, the (p, q)-core, induced subgraphs."""
+"""Parts of a bipartite graph: common neighbours, the (p, q)-core, induced subgraphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An undirected graph as one sorted adjacency array: what every engine for cliques receives."""
+"""An undirected graph as one sorted adjacency array: the input of every engine for cliques."""
 
 from __future__ import annotations
 

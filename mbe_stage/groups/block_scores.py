@@ -1,4 +1,4 @@
-"""Compiled: the bicliques of a block scored, and taken into what is kept of each vertex.
+"""Compiled code that scores the bicliques of a block, and updates the records of each vertex.
 
 One pass looks at each member twice: its degree for the score, then, while the line is still in the cache, its record.
 What is asked of every member stands side by side in that record; what only an improvement changes stands apart.

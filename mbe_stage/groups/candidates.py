@@ -1,4 +1,4 @@
-"""The bicliques that groups are made of: the best of each vertex, and the best of all.
+"""Candidates for groups: the best biclique of each vertex, and the best of all.
 
 A sink in the stream of blocks. Each biclique is scored once, in passing. Memory depends on the vertices and the
 bicliques kept, not on the number of bicliques. The result does not depend on the order of bicliques: scores are

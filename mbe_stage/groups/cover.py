@@ -1,4 +1,4 @@
-"""The cover: groups chosen one after the other, each for the edges that no earlier one explains.
+"""The cover: choose groups one after another, each for the edges that no earlier one explains.
 
 An edge that a chosen group has is explained: in later groups it counts neither for nor against. What a group would add,
 its gain, is the sum over its other present edges of what each is worth, less what its missing edges and its description

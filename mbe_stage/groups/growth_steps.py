@@ -1,4 +1,4 @@
-"""The compiled half of `growth`: one seed's ascents, over accumulators that only what changes is added to.
+"""The compiled half of `growth`: one seed's ascents, over accumulators with incremental updates.
 
 Each vertex has the sum of `w` over its edges into the other side of the group, and their number. Whoever joins a side
 is added to the accumulators of its neighbours, whoever leaves is taken from them; sums of integers come back exactly to

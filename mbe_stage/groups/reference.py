@@ -1,4 +1,4 @@
-"""The specification of groups, in plain Python numbers and sets; what is compiled must equal it.
+"""The specification of groups, in plain Python numbers and sets; compiled code must equal it.
 
 A biclique is a pair of ascending tuples of left and right ids, as `mbe_stage.bicliques.reference` gives them.
 """

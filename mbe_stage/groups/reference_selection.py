@@ -1,4 +1,4 @@
-"""The specification of short list, cover and growth, in plain Python numbers and sets; what is compiled must equal it.
+"""The specification of short list, cover and growth, in plain Python; compiled code must equal it.
 
 A group is a pair of ascending tuples of left and right ids. Logarithms are whole numbers of units, as in `null_model`.
 """

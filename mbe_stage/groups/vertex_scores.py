@@ -1,4 +1,4 @@
-"""Scores of vertices: how much of a vertex belongs to groups, beside its degree."""
+"""Scores of vertices: how strongly a vertex belongs to groups, given its degree."""
 
 from __future__ import annotations
 

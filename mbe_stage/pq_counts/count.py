@@ -1,4 +1,4 @@
-"""`count_pq_bicliques`: arrays in, exact counts out."""
+"""`count_pq_bicliques`: exact counts of (p, q)-bicliques."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves of the search tree: equal ones put together, and the bicliques they stand for, in integers of any size."""
+"""Leaves of the search tree: merge equal ones, and count their bicliques in integers of any size."""
 
 from __future__ import annotations
 

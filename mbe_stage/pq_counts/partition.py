@@ -1,4 +1,4 @@
-"""A core in parts that are searched one by one, each within a budget: sets of roots, and all that is read for them.
+"""Partition a core into parts that are searched one by one, each within a budget: a set of roots with their data.
 
 A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques, and what is below a root are its
 columns and the later rows of these. A *part* has the columns of some roots, and of each column the rows from the first

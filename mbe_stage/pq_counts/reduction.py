@@ -1,4 +1,4 @@
-"""The graph made smaller without losing or adding a single biclique that is counted.
+"""Make the graph smaller without losing or adding a single biclique that is counted.
 
 - `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are
   other left vertices of N(B) and other right ones of N(A), p - |A| and q - |B| of them, on the induced subgraph;

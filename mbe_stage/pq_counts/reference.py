@@ -1,4 +1,4 @@
-"""The specification of counting (p, q)-bicliques: every p left vertices, and what they have in common."""
+"""The specification of counting (p, q)-bicliques: all sets of p left vertices, and their common neighbours."""
 
 from __future__ import annotations
 

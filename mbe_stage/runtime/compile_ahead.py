@@ -1,4 +1,4 @@
-"""Compiling what a run needs before it begins: in view, and several functions side by side.
+"""Compile what a run needs before it begins: with progress reports, and several functions in parallel.
 
 Numba holds one lock while it compiles, so threads gain nothing: other processes compile, and leave the machine code in
 the cache (`code_cache`), where this one finds it. What they cannot do, this one does.

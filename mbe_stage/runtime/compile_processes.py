@@ -1,4 +1,4 @@
-"""Processes that compile side by side and leave the machine code in the cache; they end with the call."""
+"""Processes that compile in parallel and leave the machine code in the cache; they end with the call."""
 
 from __future__ import annotations
 

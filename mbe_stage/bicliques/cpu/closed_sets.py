@@ -1,4 +1,4 @@
-"""Whole subtrees at once: six left vertices have only 64 subsets, and one word holds a set of subsets.
+"""Finish whole subtrees at once: six left vertices have only 64 subsets, and one word holds a set of subsets.
 
 A set of subsets is a bitmap: a uint64 whose bit ``s`` says whether the subset with index ``s`` (bit ``b`` of ``s``:
 vertex ``b``) is in it. For a node whose candidates' rows are the subsets F and whose excluded rows are the subsets Q,

@@ -1,4 +1,4 @@
-"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart as one.
+"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart merged.
 
 Columns with the same candidates are in the same left sets further down, so one stands for all: it holds an excluded row
 only if all of them do. On dense data thousands of columns become a few dozen.

@@ -1,4 +1,4 @@
-"""Rows as 64-bit words: sorting, merging equal ones, dropping dominated ones.
+"""Rows as 64-bit words: sort, merge equal ones, drop dominated ones.
 
 A row that is a subset of another is also the smaller number, so ascending order puts no row behind one it lies in:
 no child can then be dominated by an earlier sibling.

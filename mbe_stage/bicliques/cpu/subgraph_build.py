@@ -1,4 +1,4 @@
-"""Building a subgraph: the part of a graph that a left set sees, with local numbers."""
+"""Build a subgraph: the part of a graph that a left set sees, with local numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread's work: pieces of the tree into time quanta, what they find into blocks."""
+"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 

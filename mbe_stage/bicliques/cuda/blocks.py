@@ -1,4 +1,4 @@
-"""Blocks of bicliques in device memory: what `BicliqueBlock` is on the host."""
+"""Blocks of bicliques in device memory, the counterpart of `BicliqueBlock`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of the columns, ascending in rows that are numbered anew: sorted in one of three ways, by their length.
+"""Sort the lists of the columns by the new numbers of rows, in one of three ways by their length.
 
 A short list is sorted by one lane, one of up to 32 entries by the lanes of a warp, each of which counts the smaller
 ones. The rows of a longer one are marked in a bitmap in shared memory and read off.

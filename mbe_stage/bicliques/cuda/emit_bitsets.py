@@ -1,4 +1,4 @@
-"""Writing found bicliques over the columns of a word.
+"""Write found bicliques over the columns of a word.
 
 Each warp fills a chunk of its own (`emit_list`); where there is none left, nothing has been written. Bicliques over
 the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come

@@ -1,4 +1,4 @@
-"""A subgraph's child with few columns: counted as its closed sets, or made the first frame of the warp's stack.
+"""A subgraph's child with few columns: count its closed sets, or make it the first frame of the warp's stack.
 
 Its rows stand in `bits`. A bitmap child (at most 32 left vertices) is looked at here for the first time: a row that
 holds all of them is a full one. A list child is known to be maximal and has been written, its full rows stand in

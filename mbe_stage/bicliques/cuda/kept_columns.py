@@ -1,4 +1,4 @@
-"""The columns of a list child that stay: which earlier rows hold them, or the groups that they are merged into."""
+"""Columns of a list child that are kept: the earlier rows that hold them, or the groups they are merged into."""
 
 from __future__ import annotations
 

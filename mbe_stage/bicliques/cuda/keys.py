@@ -1,4 +1,4 @@
-"""Keys and fingerprints of what is in device memory: bit for bit those of `bicliques.keys`, which has the recipe."""
+"""Keys and fingerprints of bicliques in device memory, bit for bit those of `bicliques.keys`, which has the recipe."""
 
 from __future__ import annotations
 

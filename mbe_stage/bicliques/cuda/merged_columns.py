@@ -1,4 +1,4 @@
-"""The columns of a list child: only those that a candidate holds, and those that candidates cannot tell apart as one.
+"""The columns of a list child: those that a candidate holds, with columns that candidates cannot tell apart merged.
 
 Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded
 row only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns

@@ -1,4 +1,4 @@
-"""The pool without the nodes that are exhausted: which ones stay, where they are to stand, and moving them there."""
+"""Compact the pool: choose the nodes that stay, place them, and move them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of rows (one word each) in a warp's arena: dropping dominated ones, sorting, restricting excluded ones.
+"""Lists of rows (one word each) in a warp's arena: drop dominated ones, sort, restrict excluded ones.
 
 A list is named by its first entry in the arena and its length. The excluded rows of a child stand in two pieces, the
 rows before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to jump over there. Every

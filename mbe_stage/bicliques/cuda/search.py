@@ -38,7 +38,7 @@ from mbe_stage.tasks import Roots, Task, positions, ranges_of
 log = logging.getLogger(__name__)
 
 MOST_DONE = 0.999
-"""What is told of a search that has not ended."""
+"""Highest progress share reported before the end."""
 _NONE = np.empty(0, np.int32)
 
 
@@ -49,9 +49,9 @@ class Quantum:
     Attributes
     ----------
     share : float
-        Of the work that is done, an estimate.
+        Estimated share of the work that is done.
     remaining : tuple of Task or None
-        Of one that marks a barrier: nothing was found, and this is left.
+        The remaining tasks, if this marks a barrier; there are no results then.
     """
 
     search: Search
@@ -90,7 +90,7 @@ class Quantum:
 
 
 class Search:
-    """A search on the current device. It holds device memory as long as it is there.
+    """A search on the current device. It holds device memory for its lifetime.
 
     Parameters
     ----------
@@ -99,18 +99,18 @@ class Search:
     detail : Detail
         `Detail.MEMBERS` needs room for the lists, the others do not.
     tasks : iterable of Task, optional
-        All roots where it is None.
+        All roots by default.
     sizes : dict
         Fields of the memory plan that are set by hand, for tests; may be empty.
     techniques : Techniques
-        What the kernel and the order of the rows make use of.
+        Techniques of the kernel and of the order of the rows.
 
     Attributes
     ----------
     session : Session
-        There where `is_done` was false in the beginning.
+        Exists if `is_done` was false in the beginning.
     list_sizes : ListSizes or None
-        Of the lists that the last quantum found, where members are.
+        Sizes of the lists of the last quantum, if there are members.
     rows_are_left : bool
         True if rows are the user's left side.
     is_done : bool
@@ -158,13 +158,13 @@ class Search:
             yield self.quantum()
 
     def quantum(self) -> Quantum:
-        """Work for a while; what the last one found has been taken."""
+        """Work for a quantum; the results of the last one have been taken."""
         with device_work(self.budget_bytes):
             if self.session.status & at.OUTPUT_FULL:
                 self.session.enlarge_output()
             self.session.start_quantum()
             if self.detail == Detail.MEMBERS:
-                # The host's part of this is over before the walk is.
+                # The host finishes its part before the walk ends.
                 if self.list_sizes is None:
                     rows, columns = self._prepared.groups()
                     self.list_sizes = room_for_sizes(self.session.plan.descriptors, (columns, rows))
@@ -177,7 +177,7 @@ class Search:
         return MOST_DONE if self.is_done and not self._holds_back else min(MOST_DONE, self.session.work_done())
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """As `mbe_stage.device.held_roots.HoldsRoots`, as all that follows."""
+        """See `mbe_stage.device.held_roots.HoldsRoots`, as for the next methods."""
         if self.is_done:
             return None
         with device_work(self.budget_bytes):
@@ -185,7 +185,7 @@ class Search:
             return (rows, self.session.paths_of(rows)) if rows.size else None
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Have these begun in the place of those ahead; the others are held back."""
+        """Begin these instead of those ahead; the others are held back."""
         with device_work(self.budget_bytes):
             self.session.replace_roots(roots)
         self._holds_back = True
@@ -226,7 +226,7 @@ def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
-    """The roots of all of the work; rows are numbered here as they are by the CPU engine."""
+    """The roots of all the work, with the row numbers of the CPU engine."""
     rows_are_left, vertices = False, np.empty(0, np.int32)
     if prepared is not None:
         rows_are_left, vertices = prepared.rows_are_left, prepared.first_vertices()
@@ -264,7 +264,7 @@ def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock
 
 
 class SharedSearch(Search):
-    """A search on the current device, as `mbe_stage.runners.devices.DeviceSearch` says.
+    """A search on one of several devices (`mbe_stage.runners.device_exchange.DeviceSearch`).
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class SharedSearch(Search):
     Attributes
     ----------
     rows : (n,) int32
-        All roots that are wanted, the heaviest first; the same ones on each device.
+        All wanted roots, the heaviest first; the same on each device.
     """
 
     def __init__(
@@ -305,11 +305,11 @@ class SharedSearch(Search):
             self._paths = self.session.all_paths()
             self._total = max(1.0, float(self._paths[self.rows].sum()))
             if is_asked:
-                # Taken from the device while that is the current one.
+                # Read while this device is the current one.
                 assert self._roots
 
     def begin(self, rows: np.ndarray) -> None:
-        """Forget what is in progress, and begin with these roots."""
+        """Drop the work in progress, and begin with these roots."""
         with device_work(self.budget_bytes):
             self.session.restart(rows)
             self._begun_before = self.session.begun()
@@ -322,16 +322,16 @@ class SharedSearch(Search):
             yield list(quantum.host_blocks(block_bytes))
             return
         for block in quantum.device_blocks():
-            # Another device copies it without a look at what is enqueued on this one.
+            # Other devices copy it without waiting for the queue of this one.
             wait_for_work()
             yield [block]
 
     def stop_soon(self) -> None:
-        """Have the quantum that is at work end before its time; from any thread."""
+        """End the running quantum early; from any thread."""
         self.session.stop_soon()
 
     def hold(self) -> np.ndarray:
-        """The roots that have not been begun; they are not this device's any more."""
+        """Take away and return the roots that have not begun."""
         with device_work(self.budget_bytes):
             rows = self.session.roots_ahead()
             if rows.size:
@@ -344,12 +344,12 @@ class SharedSearch(Search):
         return self.session.room
 
     def split(self, rooms: Sequence[Room]) -> list[Parcel]:
-        """A share of what is left for each of some other devices."""
+        """Hand over a share of the remaining work to each of some other devices."""
         with device_work(self.budget_bytes):
             return self.session.split(rooms)
 
     def take_in(self, parcel: Parcel) -> None:
-        """Begin with what another device has handed over; all is done here."""
+        """Begin with work from another device; all is done here."""
         with device_work(self.budget_bytes):
             self.session.take_in(parcel)
         self.is_done = False
@@ -361,7 +361,7 @@ class SharedSearch(Search):
         return Standing(now.begun - self._begun_before, now.unfinished, now.ahead)
 
     def share(self, remaining: np.ndarray, standings: Sequence[Standing]) -> float:
-        """Share of all work that is done, where these rows were left when all devices began with their parts."""
+        """Share of all work that is done, if these rows remained when all devices began their parts."""
         total = self._total
         unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in standings)]))
         begun = sum(each.begun for each in standings) - float(self._paths[unfinished].sum())
@@ -376,7 +376,7 @@ class SharedSearch(Search):
         return begun_all_the_same(rows, self._paths[rows], held_roots.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
-        """A block that says how far all is, or marks a barrier with the roots that are left; of the host."""
+        """An empty block on the host that reports progress, or marks a barrier with the remaining roots."""
         tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
         return BicliqueBlock.empty(self.detail, share, tasks)
 
@@ -385,5 +385,5 @@ class SharedSearch(Search):
         return block.brought_here() if len(block) else DeviceBlock.empty(block.work_done, block.remaining)
 
     def _share(self) -> float:
-        # Of one device alone nobody is told.
+        # With one device alone, nothing is reported.
         return 0.0

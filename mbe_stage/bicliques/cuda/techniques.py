@@ -1,4 +1,4 @@
-"""The search's techniques, each of which can be left out to see what it is worth. The results are the same without."""
+"""Switches for the search's techniques, to measure what each is worth. They do not change the results."""
 
 from __future__ import annotations
 

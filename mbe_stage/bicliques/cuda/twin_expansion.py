@@ -1,4 +1,4 @@
-"""From bicliques of the reduced graph to the user's vertices, on the device: twins expanded, members sorted.
+"""Turn bicliques of the reduced graph into the user's vertices, on the device: expand twins, sort members.
 
 Two steps, and one look at the sums between them: how long every list becomes, enqueued behind the walk, so that it is
 known when the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may

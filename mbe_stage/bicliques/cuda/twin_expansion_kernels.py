@@ -1,4 +1,4 @@
-"""Kernels that put the user's vertices back into found bicliques. A warp works on 32 of them, a *tile*.
+"""Kernels that replace the rows and columns of found bicliques by the user's vertices, 32 bicliques a warp (a *tile*).
 
 Most lists have a few entries, some have thousands. So the lanes of a warp do not take a list each: they share out the
 entries of all 32, and `owner_of` says whose list an entry is in. A list is sorted in one of three ways, by its length:

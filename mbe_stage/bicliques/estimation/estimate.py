@@ -1,4 +1,4 @@
-"""The number of maximal bicliques, estimated within a budget."""
+"""Estimate the number of maximal bicliques within a budget."""
 
 from __future__ import annotations
 

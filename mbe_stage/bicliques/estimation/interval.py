@@ -1,4 +1,4 @@
-"""From independent estimates of the same number to an interval for it.
+"""Turn independent estimates of one number into an interval for it.
 
 Estimates from descents have heavy tails: most are somewhat too low, a few much too high. So the interval is taken on
 the logarithmic scale, reaches further up than down, and stays open where the estimates disagree.

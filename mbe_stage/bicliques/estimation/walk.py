@@ -1,4 +1,4 @@
-"""The engine's tree, one child at a time: walk a piece of it for a while, keep what is left as pieces.
+"""Walk the engine's tree one child at a time: walk a piece for a while, and keep the rest as pieces.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
 any order (`cpu.worker_state.split_piece` shares work between threads in the same way).

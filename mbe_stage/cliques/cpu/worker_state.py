@@ -1,4 +1,4 @@
-"""Making, growing and splitting the state of workers: the host's side of the tree walk."""
+"""Make, grow and split the state of workers: the host's side of the tree walk."""
 
 from __future__ import annotations
 

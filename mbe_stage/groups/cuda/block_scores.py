@@ -1,4 +1,4 @@
-"""Kernels: the bicliques of a block scored, and taken into what is kept of each vertex; a warp to each biclique.
+"""Kernels that score the bicliques of a block, and update the records of each vertex; a warp to each biclique.
 
 What `mbe_stage.groups.block_scores` does in one pass takes three here, because no biclique waits for another: which key
 is the lowest of a vertex's best ones is known when its highest score is, and which bicliques somebody's best are when

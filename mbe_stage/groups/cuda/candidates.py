@@ -1,4 +1,4 @@
-"""The bicliques that groups are made of, from blocks in device memory: the sink of `mbe_stage.groups.candidates`.
+"""Candidates for groups, from blocks in device memory: the counterpart of `mbe_stage.groups.candidates`.
 
 Scores, records and the pool stay on the device; what `finish` gives comes to the host. It is what `CandidateSink` gives
 for the same bicliques, to the last bit, whatever the blocks.

@@ -1,4 +1,4 @@
-"""Leaves into the table of their kinds."""
+"""Add leaves to the table of their kinds."""
 
 from __future__ import annotations
 

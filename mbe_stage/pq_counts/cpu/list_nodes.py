@@ -1,4 +1,4 @@
-"""Nodes too large for a frame, as adjacency lists: what is too small left out, a frame made of it, a child built.
+"""Nodes too large for a frame, as adjacency lists: drop small lines, fill a frame, build a child.
 
 The arrays of a node are its own; what they take is booked before it is allocated (`held`), and given back by whoever
 is done with the node.

@@ -1,4 +1,4 @@
-"""Nodes too large for a frame of which two more vertices of a side may be held: a leaf for each pair of its lines.
+"""Nodes too large for a frame with two more vertices of a side to hold: a leaf for each pair of lines.
 
 With a pivot such a node is a chain, one node for each vertex that becomes optional, and each is built anew. To list all
 pairs takes what they share and nothing else: counted along the columns between them (wedges), or as the common bits of
