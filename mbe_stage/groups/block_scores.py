@@ -1,4 +1,4 @@
-"""Compiled: the bicliques of a block scored, and taken into what is kept of each vertex.
+"""Compiled code that scores the bicliques of a block, and updates the records of each vertex.
 
 One pass looks at each member twice: its degree for the score, then, while the line is still in the cache, its record.
 What is asked of every member stands side by side in that record; what only an improvement changes stands apart.
@@ -90,11 +90,8 @@ def _take_in(side, start, end, score, key, row, share):
 
     Parameters
     ----------
-    side : Side
     start, end : int64
         Where its members stand.
-    score, key : int64
-    row : int64
     share : int64
         Its share numerator on this side.
     """
@@ -164,7 +161,6 @@ def drop_overtaken(left, right, marks):
 
     Parameters
     ----------
-    left, right : Side
     marks : (n,) uint8
         Changed in place.
     """

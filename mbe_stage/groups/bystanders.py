@@ -1,4 +1,4 @@
-"""Members for whom a group is little of what they do, taken out of it.
+"""Remove bystanders: members for whom a group is a small part of their activity.
 
 A vertex with hundreds of edges has some of them in any group that it comes near, more than its degree explains: who
 rates everybody has also rated the accounts of a ring. Growth lets it join, by evidence; in what the group does it has

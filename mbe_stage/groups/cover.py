@@ -1,4 +1,4 @@
-"""The cover: groups chosen one after the other, each for the edges that no earlier one explains.
+"""The cover: choose groups one after another, each for the edges that no earlier one explains.
 
 An edge that a chosen group has is explained: in later groups it counts neither for nor against. What a group would add,
 its gain, is the sum over its other present edges of what each is worth, less what its missing edges and its description
@@ -57,10 +57,6 @@ def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit:
         On the host.
     groups : GroupMembers
         Bicliques or quasi-bicliques of the graph, in any order; each with at least one member a side.
-    model : NullModel
-        Of the graph.
-    limit : int, optional
-        At most so many.
 
     Returns
     -------
@@ -122,7 +118,7 @@ _Parts = tuple[np.ndarray, ...]
 
 
 def _parts(graph: BipartiteCSR, groups: GroupMembers, model: NullModel) -> tuple[_Parts, _Parts, _Parts]:
-    """What the compiled functions read of each: rows of the left side; members; logarithms, and costs of all sizes."""
+    """Arrays for the compiled functions: rows of the left side; members; logarithms, and costs of all sizes."""
     return (
         (graph.left_offsets, graph.left_members),
         (groups.left_offsets, groups.left_members, groups.right_offsets, groups.right_members),
@@ -143,19 +139,12 @@ _MODEL = types.UniTuple(LONGS, 5)
 
 @compiled()
 def _positions(first, end, members, right, found):
-    """Where the ascending ids `right` stand in the ascending ``members[first:end]``.
+    """Positions of the ascending ids `right` in the ascending ``members[first:end]``.
 
     Parameters
     ----------
-    first, end : int
-    members, right : int32
     found : int64
         Receives the positions of those that are there.
-
-    Returns
-    -------
-    int
-        How many are.
     """
     n = 0
     for vertex in right:
@@ -177,11 +166,10 @@ def _positions(first, end, members, right, found):
 
 @compiled(int64, _GRAPH, _GROUPS, _MODEL, FLAGS, seconds=1.5)
 def _figures(row, graph, groups, model, explained):
-    """What a group would add now, and at most ever.
+    """Gain of a group now, and its upper bound.
 
     Parameters
     ----------
-    row : int
     graph, groups, model
         See `_parts`.
     explained : (n_edges,) bool

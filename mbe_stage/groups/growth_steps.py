@@ -1,4 +1,4 @@
-"""The compiled half of `growth`: one seed's ascents, over accumulators that only what changes is added to.
+"""The compiled half of `growth`: one seed's ascents, over accumulators with incremental updates.
 
 Each vertex has the sum of `w` over its edges into the other side of the group, and their number. Whoever joins a side
 is added to the accumulators of its neighbours, whoever leaves is taken from them; sums of integers come back exactly to
@@ -65,7 +65,7 @@ class Side(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What one thread grows seeds with; between two seeds no vertex is in a group."""
+    """Working memory of one thread that grows seeds; between two seeds no vertex is in a group."""
 
     left: Side
     right: Side
@@ -105,7 +105,6 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
         Without members; as they were afterwards, but for `best`.
     log_edges : int
         ``ln E`` in units.
-    schedule : Schedule
 
     Returns
     -------
@@ -190,16 +189,12 @@ def _note_best(side):
 
 @compiled()
 def _choose(side, n_other, density, is_prefix):
-    """Who shall be in a side, into `wanted`.
+    """Choose the members of a side, into `wanted`.
 
     Parameters
     ----------
-    side : Side
     n_other : int
         Members of the other side.
-    density : float
-    is_prefix : int
-        Which way of choosing.
 
     Returns
     -------
@@ -234,7 +229,6 @@ def _prefix_end(side, n_other, log_share, log_missing):
 
     Parameters
     ----------
-    side : Side
     n_other, log_share, log_missing : int
         Members of the other side; ``ln q`` and ``ln(1 - q)``.
 

@@ -51,7 +51,6 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         collapse_twins,
         keys,
         twin_expansion_kernels,
-        twin_groups,
         vertex_statistics,
         whole_graph,
     )

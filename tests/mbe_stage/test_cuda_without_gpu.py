@@ -16,15 +16,13 @@ from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import (
     ReducedSizes,
+    blocks_that_fit,
+    check_growth,
     check_preparation,
     expansion_bytes,
     plan_memory,
     preparation_bytes,
     whole_lines,
-)
-from mbe_stage.bicliques.cuda.memory_replanning import (
-    blocks_that_fit,
-    check_growth,
     with_larger_arenas,
     with_space_in_pool,
 )
