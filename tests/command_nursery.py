@@ -1,8 +1,8 @@
-"""Commands and snippets of Python in processes that begin at once: each is forked from one that has imported all of it.
+"""Commands and snippets of Python in processes that begin at once: forked from one that has imported all of it.
 
-``python -m tests.command_nursery SOCKET`` imports every module of `pipeline` and prints ``ready``. Then each connection asks
-for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, beside three
-descriptors for its streams. It is answered by the exit code. Its other side is `tests.commands`.
+``python -m tests.command_nursery SOCKET`` imports every module of `pipeline` and prints ``ready``. Then each connection
+asks for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, beside
+three descriptors for its streams. It is answered by the exit code. Its other side is `tests.commands`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compiles every kernel to PTX and through ptxas, without a GPU. Run as a script: prints a JSON object.
 
 The PTX of one capability is that of another under its name: of small kernels this is looked at, with `each` as argument
-of all. Without it large kernels are compiled for the newest capability alone, and variants are left out whose code others
-have.
+of all. Without it large kernels are compiled for the newest capability alone, without variants whose code others have.
 
 numba-cuda asks the current device for its capability while it compiles device functions; there is none here, so this
 process gives it one. Kernels that stand beside what calls them come with CuPy, which is not needed to compile them.
