@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-import pipeline
+import mbe_stage.pipeline
 from tests.patience import end_with
 
 __all__ = ["main"]
@@ -48,7 +48,7 @@ def main(address: str) -> None:
 
 def import_everything() -> None:
     """What commands import when they come to it; no command is run here, whose threads a fork would lose."""
-    for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
+    for found in pkgutil.walk_packages(mbe_stage.pipeline.__path__, "mbe_stage.pipeline."):
         if not found.name.endswith("__main__"):
             with suppress(ImportError):  # of libraries that are not installed
                 import_module(found.name)
@@ -107,7 +107,7 @@ def done(asked: dict[str, Any]) -> int:
         sys.argv, sys.path[0] = ["-c", *asked.get("arguments", [])], asked["cwd"]
         exec(compile(asked["code"], asked.get("file", "<string>"), "exec"), {"__name__": "__main__"})
         return 0
-    from pipeline import entry
+    from mbe_stage.pipeline.cli import entry
 
     sys.argv = ["mbe", *asked["arguments"]]
     entry.main()

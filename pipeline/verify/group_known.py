@@ -1,6 +1,6 @@
 """What is known of groups, recomputed: the lists of known keys, muted groups, known cases, and what goes with them.
 
-Written from the definitions in docs/groups.md, over one group after the other.
+Written from the definitions in docs/reference/groups.md, over one group after the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The two scheduled ways of docs/schedule.md, with real processes on loopback: server and work pool, and `--serve`."""
+"""The two scheduled ways of docs/how-to/schedule.md, with real processes: server and work pool, and `--serve`."""
 
 import os
 import re
