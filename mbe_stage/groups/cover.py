@@ -1,13 +1,13 @@
 """The cover: choose groups one after another, each for the edges that no earlier one explains.
 
-An edge that a chosen group has is explained: in later groups it counts neither for nor against. What a group would add,
-its gain, is the sum over its other present edges of what each is worth, less what its missing edges and its description
-cost (`quasi_bicliques`; a group of which every edge is present misses none, and its sizes need no naming). Chosen is
-what gains most, until nothing gains, as in KRIMP and in tiling (Geerts, Goethals and Mielikäinen, DS 2004).
+The edges of chosen groups are explained: in later groups they count neither for nor against. The gain of a group is the
+sum of the worth of its other present edges, minus the cost of its missing edges and of its description
+(`quasi_bicliques`; a complete group has no missing edges, and its sizes need no naming). The group with the largest
+gain is chosen, until none gains, as in KRIMP and in tiling (Geerts, Goethals and Mielikäinen, DS 2004).
 
-It is lazy (Minoux 1978): a bound of each group's gain stands in a heap, and is made anew only when it is the largest.
-The gain of a complete group only falls, and is its own bound. In a group with missing edges an edge between hubs may
-count against it, so that the gain rises when another group explains it: there the bound leaves such edges out.
+The search is lazy (Minoux 1978): a heap holds a bound of each group's gain, which is recomputed only when it is the
+largest. The gain of a complete group only falls, and is its own bound. In a group with missing edges, an edge between
+hubs may count against it, and its gain rises when another group explains that edge. So its bound leaves such edges out.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ __all__ = ["Cover", "compile_steps", "cover"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
-    """Groups in the order in which they were chosen.
+    """Groups in order of choice.
 
     Attributes
     ----------
     rows : (m,) int64
         Which groups.
     gains : (m,) int64
-        What each added when it was chosen, in units of ``1 / UNIT`` nat; positive and, of complete groups, falling.
+        Gain of each when it was chosen, in units of ``1 / UNIT`` nat; positive and, for complete groups, falling.
     n_new_edges : (m,) int64
-        Its present edges that no group before it has.
+        Its present edges that no earlier group has.
     """
 
     rows: np.ndarray
@@ -49,7 +49,7 @@ class Cover:
 
 
 def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit: int | None = None) -> Cover:
-    """Choose groups greedily, by what they explain that no chosen one does, until nothing gains.
+    """Choose groups greedily, by what they explain beyond the chosen ones, until none gains.
 
     Parameters
     ----------
