@@ -12,10 +12,11 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu check docs reference compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit clean
+.PHONY: help run quick test test-all test-gpu check docs reference quickly linted compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
+	@echo "make quick     ruff, mypy, and the tests of engines and readers on small graphs: a minute, once compiled"
 	@echo "make test      checks and tests"
 	@echo "make test-all  the slow tests too"
 	@echo "make test-gpu  what needs a GPU, several tests at once; needs the extras cuda and pytest-xdist"
@@ -52,6 +53,23 @@ run: $(RUN_READY)
 	@$(BIN)/mbe compile --problem bicliques
 	@echo "enumerating two real graphs"
 	@$(BIN)/python -m examples.demo
+
+# For everyday work: the reference and the CPU engines on small graphs, readers, and whole runs.
+QUICK := tests/mbe_stage/test_csr.py tests/mbe_stage/test_engines.py tests/mbe_stage/test_enumerate.py \
+	tests/mbe_stage/cliques/test_cliques.py tests/mbe_stage/pq_counts/test_counts.py \
+	tests/pipeline/test_io_formats.py tests/pipeline/test_ingest.py tests/pipeline/test_sources.py \
+	tests/pipeline/test_bad_input.py tests/pipeline/test_tables.py tests/pipeline/test_run.py
+
+quick: $(TEST_READY)
+	$(BIN)/mbe compile
+	$(MAKE) --no-print-directory --jobs=2 --output-sync quickly linted
+
+quickly: $(TEST_READY)
+	$(BIN)/python -m pytest -q $(QUICK)
+
+linted: $(TEST_READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 check: $(TEST_READY) docs
 	$(BIN)/ruff check .

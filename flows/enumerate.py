@@ -127,15 +127,12 @@ def enumerate_staged(
 
     Parameters
     ----------
-    config : Config
     scratch : str
         The directory of the saved edges.
     run_path : str
         The staging directory of the run.
     read_seconds : mapping of str to float
         Seconds of the steps before this one.
-    tier : Tier
-    on_progress : callable, optional
     warnings : sequence of str
         Warnings from the choice of the tier.
     """

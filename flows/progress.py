@@ -27,7 +27,7 @@ def describe(progress: Progress, counted: str = "bicliques") -> str:
 
     Examples
     --------
-    >>> describe(Progress(n_bicliques=3_000_000, work_done=0.25, seconds=2.0))
+    >>> describe(Progress(n_found=3_000_000, work_done=0.25, seconds=2.0))
     '3,000,000 bicliques in 2 s (1,500,000 a second), 25 % of the work by a guess'
     >>> from mbe_stage.forecast import Outlook
     >>> outlook = Outlook(11_000_000, 12_034_567, 13_000_000)
@@ -69,7 +69,6 @@ class ProgressReporter:
         The run's logger.
     counted : str
         Plural noun for the results.
-    every_seconds : float
     clock : callable
         Seconds, ascending.
     """

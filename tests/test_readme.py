@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from rich.console import Console
 from examples.demo.groups import group_table, telling_groups
 from examples.demo.job import southern_women
 from mbe_stage import engine_names
+from tests.commands import Commands
 from tests.patience import completed
 
 ROOT = Path(__file__).parent.parent
@@ -83,22 +85,34 @@ def blocks(document: str) -> list[Block]:
     return [Block(m[1], m[2], m[3], text.count("\n", 0, m.start()) + 1) for m in _FENCE.finditer(text)]
 
 
-def run_block(block: Block, directory: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return completed(
-        [*_COMMANDS[block.language], block.code],
-        cwd=directory,
-        # So that a checkout which is not installed works too.
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
-    )
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    made = Commands(tmp_path_factory.mktemp("commands"))
+    yield made
+    made.end()
+
+
+def run_block(block: Block, directory: Path, commands: Commands | None) -> subprocess.CompletedProcess[str]:
+    """By processes of its own, or by those that are forked for it."""
+    first = [] if commands is None else [str(commands.path)]
+    path = os.pathsep.join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
+    # So that a checkout which is not installed works too.
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    if commands is not None and block.language == "python":
+        return commands.python(block.code, directory, environment)
+    return completed([*_COMMANDS[block.language], block.code], cwd=directory, env=environment)
 
 
 @pytest.mark.parametrize("document", RUNNABLE)
-def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path) -> None:
+def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path, commands: Commands) -> None:
     runnable = [block for block in blocks(document) if block.language in _COMMANDS]
     assert runnable
+    # The first of each language begins as a user begins it, and so are all among the slow tests.
+    by_themselves: set[str] = set()
     for block in runnable:
-        done = run_block(block, tmp_path)
+        is_first = document == RUNNABLE[0] and block.language not in by_themselves
+        by_themselves.add(block.language)
+        done = run_block(block, tmp_path, None if is_first else commands)
         assert done.returncode == 0, f"{document}, line {block.line}: exit code {done.returncode}\n{done.stderr}"
         if block.output is not None:
             matches = doctest.OutputChecker().check_output(block.output, done.stdout, doctest.ELLIPSIS)

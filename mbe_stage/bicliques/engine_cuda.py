@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mbe_stage.bicliques.constraints import size_constraints
+from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.bicliques.cuda.modes import mode_of
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
@@ -26,7 +26,7 @@ from mbe_stage.tasks import Task
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "device_search", "memory_plan", "run"]
 __all__ += ["tasks_of", "unavailable_reason"]
@@ -71,11 +71,8 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
     execution : Execution
         Its memory budget is the device's.
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -147,7 +144,7 @@ def device_search(
     Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left,
     `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
     """
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
@@ -161,8 +158,6 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : BicliqueQuery
-    n : int
     """
     from mbe_stage.bicliques import engine_cpu
 
@@ -174,7 +169,7 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
-    """What a run would allocate on this device; None where nothing is left of the graph. `print(plan.describe())`.
+    """Plan a run on this device; None if nothing is left of the graph. `print(plan.describe())`.
 
     Parameters and errors are those of `run`; the graph is prepared for it.
     """

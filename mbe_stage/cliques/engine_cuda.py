@@ -85,10 +85,8 @@ def run(
     ----------
     graph : UndirectedCSR
         Its arrays may be CuPy's.
-    query : CliqueQuery
     execution : Execution
         Its memory budget is the device's.
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -157,7 +155,7 @@ def device_blocks(
 
 
 def _found_on_device(quantum: Quantum) -> Iterator[DeviceCliqueBlock]:
-    """What a quantum found; the next one writes where it did, if there is one."""
+    """Results of a quantum. The next quantum, if there is one, overwrites them."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
@@ -178,8 +176,6 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     ----------
     graph : UndirectedCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : CliqueQuery
-    n : int
     """
     part = _part(graph, query)
     roots = RootOrder(graph, query, part)
@@ -195,14 +191,14 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 
 
 def _mode(query: CliqueQuery, detail: Detail) -> int:
-    """What the kernel is compiled for: sizes are looked after where they are wanted or limited."""
+    """Mode that the kernel is compiled for: sizes are tracked if they are wanted or limited."""
     if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
         return at.COUNT
     return at.MEMBERS if detail == Detail.MEMBERS else at.SIZES
 
 
 def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
-    """What the query is about; the graph stays where it is, unless vertices must be members."""
+    """The part of the graph that the query is about. The graph stays where it is, unless vertices must be members."""
     if not query.containing:
         return CommonPart(graph, np.empty(0, np.int32), (), True)
     return common_part(graph.on_host(), query)
@@ -218,13 +214,10 @@ def _asked(
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
 ) -> Asked:
-    """What is searched for, and with what means.
+    """Bundle the query and the means of the search.
 
     Parameters
     ----------
-    part : CommonPart
-    roots : RootOrder
-        Of the part.
     query, execution, detail, sizes, techniques
         As `run` has them.
     wanted : (n,) int64 or None
@@ -245,7 +238,7 @@ def _searched(
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
-    """What each quantum finds; device memory is held from the first to the last."""
+    """Yield the results of each quantum; device memory is held from the first to the last."""
     from mbe_stage.cliques.cuda.search import Search
     from mbe_stage.device.held_roots import with_barriers
 
@@ -256,7 +249,7 @@ def _searched(
 
 
 def _found(quantum: Quantum, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
-    """What a quantum found, and how far the search is."""
+    """Results of a quantum, and the progress of the search."""
     session, share = quantum.session, quantum.share
     if quantum.remaining is not None:
         yield CliqueBlock.empty(detail, share, quantum.remaining)
@@ -293,10 +286,6 @@ def _blocks(
     sizes : (n_cliques,) int32
     members : int32
         Vertices of the part, ascending within a clique.
-    part : CommonPart
-    detail : Detail
-    block_bytes : int
-    share : float
     """
     if sizes.size == 0:
         yield CliqueBlock.empty(detail, share)

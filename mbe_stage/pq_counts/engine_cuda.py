@@ -28,7 +28,6 @@ from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 from mbe_stage.search.cpu.pool import Barrier
@@ -100,8 +99,6 @@ def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : PqQuery
-    n : int
     """
     from mbe_stage.pq_counts import engine_cpu
 
@@ -126,7 +123,6 @@ def run(
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's.
-    query : PqQuery
     execution : Execution
         Its memory budget is the device's.
     detail : Detail
@@ -181,14 +177,12 @@ def _local_search(
     detail: Detail,
     sizes: dict[str, Any],
 ) -> DeviceLocalSearch:
-    """What is searched once more, cell by cell; refused here where it does not fit.
+    """The second search, cell by cell. Refuses if it does not fit.
 
     Parameters
     ----------
     graph, query, execution, detail
         As `run` takes them; the graph is on the host.
-    search : Search
-    sizes : dict
     """
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
@@ -206,15 +200,12 @@ def _counted(
     tasks: tuple[Task, ...] | None,
     barrier: Barrier | None,
 ) -> Generator[PqBlock]:
-    """What is known at once, then what each quantum finds; device memory is held from the first to the last.
+    """Yield the counts known at once, then those of each quantum; device memory is held from first to last.
 
     Parameters
     ----------
     graph, query, execution, techniques, barrier
         As `run` has them.
-    sizes : dict
-    statistics : dict, optional
-    tasks : tuple of Task, or None
     """
     from mbe_stage.device.held_roots import with_barriers
     from mbe_stage.device.memory_budget import device_budget
@@ -263,7 +254,7 @@ def _counted(
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
-    """What vertices can be chosen from; and what is known from degrees.
+    """The part from which vertices can be chosen, and the counts known from degrees.
 
     What `query` wants every biclique to hold is left out on the host: few queries have any.
     """
@@ -301,13 +292,14 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None) -> Roots:
-    """What tasks know the roots by: the user's vertices that the rows are, behind what is known without a search."""
+    """The identity of the roots: the user's vertices behind the rows, after the counts known without a search."""
     vertices, are_left = np.empty(0, np.int64), False
     if core is not None:
         are_left, vertices = core.rows_are_left, core.vertices
         if part.left_ids.size + part.right_ids.size:
             vertices = (part.left_ids if are_left else part.right_ids)[vertices]
-    return roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)
+    vertices = np.concatenate([[-1], vertices])
+    return Roots.of("pq_counts", vertices, are_left, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:

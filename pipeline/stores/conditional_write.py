@@ -64,13 +64,7 @@ class Cell(Protocol):
 
 
 class ConditionalCell:
-    """An object, by the conditional writes of an object store.
-
-    Parameters
-    ----------
-    objects : Objects
-    name : str
-    """
+    """An object, by the conditional writes of an object store."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name
@@ -107,8 +101,6 @@ class NumberedCell:
 
     Parameters
     ----------
-    objects : ObjectsBelow
-    name : str
     keeps_apart : bool
         Whether of two writers that create the same file at the same time one is sure to be refused.
     """

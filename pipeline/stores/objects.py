@@ -42,10 +42,6 @@ _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 class Objects(ObjectsBelow):
     """Objects of a store below an address.
 
-    Parameters
-    ----------
-    address : Address
-
     Raises
     ------
     ConfigError

@@ -55,10 +55,6 @@ _OURS = re.compile(rf"{re.escape(STAGING)}/({_OF_RUNS}|[0-9a-f]{{16}}\.part)")
 class RemoteStore:
     """See `pipeline.stores.protocol.Store`.
 
-    Parameters
-    ----------
-    address : str
-
     Raises
     ------
     ConfigError

@@ -49,7 +49,6 @@ class Known:
         Vertices among which they are counted; None for all of the side.
     sizes : (int, int)
         Vertices of the sides.
-    allowed : pair of set of int, or None
     """
 
     limit: int

@@ -137,11 +137,11 @@ def many_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """A device that fails in the middle, once in the first epoch and once later; all of them; one that is left out."""
-    from mbe_stage.bicliques.cuda import shared_search
+    from mbe_stage.bicliques.cuda import search
 
     launcher.seed = 2
     graph = graphs.from_matrix(graphs.random_matrix(6, 30, 30, 0.25))
-    work = shared_search.SharedSearch.work
+    work = search.SharedSearch.work
 
     def failing(after: int, which: str) -> None:
         n_quanta = 0
@@ -156,7 +156,7 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
                     raise MemoryBudgetExceeded("the memory of this device has an error")
             return work(self, block_bytes)
 
-        shared_search.SharedSearch.work = failing_work
+        search.SharedSearch.work = failing_work
 
     for after, epoch_seconds in ((1, 1e9), (4, 0.0)):
         failing(after, "gpu-1-1")
@@ -175,7 +175,7 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     yield _ended("handed on", graph, Detail.MEMBERS, Execution(memory_budget_bytes=1))
     failing(2, "gpu-1-1")
     yield _ended("limited", graph, Detail.COUNT, Execution(time_limit_seconds=1e6))
-    shared_search.SharedSearch.work = work
+    search.SharedSearch.work = work
     yield from _left_out(graph)
 
 

@@ -1,10 +1,8 @@
-"""The search's techniques, each of which can be left out to see what it is worth. The results are the same without."""
+"""Switches for the search's techniques, to measure what each is worth. They do not change the results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-
-__all__ = ["ALL_TECHNIQUES", "CLOSED_SETS", "DOMINATED", "MERGING", "SPLITTING", "WORDS", "Techniques"]
 
 # Bits of the constant that a kernel is compiled for.
 MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
@@ -13,7 +11,7 @@ ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """What the CUDA engine makes use of.
+    """Techniques that the CUDA engine uses.
 
     Attributes
     ----------
