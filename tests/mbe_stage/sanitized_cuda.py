@@ -77,7 +77,7 @@ def main() -> int:
         if "bicliques" in options.of:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
-            find_cliques({"n_blocks": 4}, CliqueTechniques.switched("donation"))
+            find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
         allocation.cp = counting_session.cp = stretches.cp = local_session.cp = clique_session.cp = _Filled()
     if options.work:
         tight = (

@@ -281,7 +281,7 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
     cuda.syncwarp()
     if mode == at.MEMBERS:
         place_members(home, n_base, n, words)
-    return at.Frame(home, n_base, n_excluded, excluded_at, low, high, wide.lists_of)
+    return at.Frame(home, n_base, n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -356,7 +356,7 @@ def child_piece(node, child, newest, own, device, launch):
     if n <= device.settings[at.NARROW]:
         frame = _child_frame(wide, n, n_excluded, n_base, own, device, launch.mode)
         return FRAME, _W(0), low_bits(n), frame, newest
-    block = new_wide(n, n_excluded, n_base, wide.lists_of, device)
+    block = new_wide(n, n_excluded, n_base, device)
     if block.ids_at < 0:
         return SHORT_OF, _W(0), _W(0), no_frame(), newest
     made = _child_node(wide, block, newest, own, device, launch.techniques)

@@ -17,9 +17,8 @@ from numba import cuda
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.emit import emit
 from mbe_stage.cliques.cuda.levels import home_of, keep_levels, share_level
-from mbe_stage.cliques.cuda.partial import within_lists
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
-from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, PARTIAL, SHRINKING, SMALL_ENDS
+from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, SHRINKING, SMALL_ENDS
 from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
 from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, rank
@@ -129,8 +128,7 @@ def _room_beside(frame, list_level, device):
 @cuda.jit(device=True, forceinline=True)
 def _with_excluded(frame, excluded_at, n_excluded):
     """A frame with other rows of excluded vertices."""
-    row, high_row = frame.row, frame.high_row
-    return at.Frame(frame.home, frame.n_base, n_excluded, excluded_at, row, high_row, frame.lists_of)
+    return at.Frame(frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -154,7 +152,7 @@ def _whole(frame, list_level, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit(joined, candidates, frame, list_level, own, graph, device, output, launch):
+def _visit(joined, candidates, frame, list_level, own, device, output, launch):
     """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
 
     Parameters
@@ -164,7 +162,6 @@ def _visit(joined, candidates, frame, list_level, own, graph, device, output, la
     list_level : int32
         As in `walk_frame`.
     own : Own
-    graph : Graph
     device : Device
     output : Output
     launch : Launch
@@ -194,10 +191,7 @@ def _visit(joined, candidates, frame, list_level, own, graph, device, output, la
         joined, candidates = _W(joined | full), _W(candidates & ~full)
         n = size_of(candidates)
     if n == 0 or (launch.techniques & SMALL_ENDS != 0 and n <= MOST_CANDIDATES):
-        six = lowest_six(candidates)
-        low, high = maximal_sets(joined, candidates, six, frame, device.words)
-        if launch.techniques & PARTIAL != 0 and frame.lists_of >= 0:
-            low, high = within_lists(low, high, joined, candidates, six, frame, graph, device.words)
+        low, high = maximal_sets(joined, candidates, lowest_six(candidates), frame, device.words)
         is_done, n_found = emit(low, high, joined, candidates, frame, own, device, output, launch)
         return joined, candidates, _W(0), is_done, n_found, _I(-1)
     room = Room(_L(0), _I(0))
@@ -263,7 +257,7 @@ def _somebody_waits(control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
+def walk_frame(joined, candidates, frame, own, device, output, launch):
     """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
 
     Parameters
@@ -290,7 +284,7 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
     list_level = _I(-1)
     while True:
         joined, candidates, branches, is_done, n_found, n_live = _visit(
-            joined, candidates, frame, list_level, own, graph, device, output, launch
+            joined, candidates, frame, list_level, own, device, output, launch
         )
         found = _L(found + n_found)
         if branches != _W(0):

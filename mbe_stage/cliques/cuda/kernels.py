@@ -17,9 +17,9 @@ from mbe_stage.cliques.cuda.child_piece import child_piece
 from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
 from mbe_stage.cliques.cuda.levels import open_level
-from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, edge_piece, no_frame, root_piece
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_piece
 from mbe_stage.cliques.cuda.sub_warps import small_roots
-from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, EDGE_ROOTS, SHARING, SUB_WARPS
+from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
@@ -126,9 +126,6 @@ def _piece_of(node, child, newest, own, graph, device, launch):
     """
     if node == at.ROOT:
         return root_piece(child, newest, own, graph, device, launch)
-    if launch.techniques & EDGE_ROOTS != 0 and device.nodes[node, at.KIND] == at.EDGES:
-        root = _I(device.words[device.nodes[node, at.OFFSET]])
-        return edge_piece(root, child, newest, own, graph, device, launch)
     return child_piece(node, child, newest, own, device, launch)
 
 
@@ -169,7 +166,7 @@ def _do_task(node, child, newest, own, graph, device, output, launch):
             own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     is_done = outcome != SHORT_OF
     if outcome == FRAME:
-        is_done = walk_frame(joined, candidates, frame, own, graph, device, output, launch)
+        is_done = walk_frame(joined, candidates, frame, own, device, output, launch)
     if cuda.laneid == 0:
         own.state[at.BUSY_NS] += _L(global_nanoseconds() - began)
     return is_done, newest

@@ -102,13 +102,13 @@ OUTPUT_FULL = OWN_STATUS
 
 # Settings, int64: read only.
 NARROW, OWN_WORDS, MOST_LEVELS, MIN_SIZE, MAX_SIZE = range(OWN_SETTINGS, OWN_SETTINGS + 5)
-EDGE_WIDTH, PARTIAL_RATIO, N_LARGE = range(OWN_SETTINGS + 5, OWN_SETTINGS + 8)
-N_SETTINGS = OWN_SETTINGS + 8
+N_LARGE = OWN_SETTINGS + 5
+N_SETTINGS = OWN_SETTINGS + 6
 
-# Fields of a node, int64: masks are those of a frame's level; the last one as in `Frame`.
-KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES, LISTS_OF = range(OWN_FIELDS, OWN_FIELDS + 8)
-WIDE, FRAME, EDGES = range(3)
-"""Kinds of nodes: more candidates than a frame has, a level of a frame's stack, the edges of a root."""
+# Fields of a node, int64: masks are those of a frame's level.
+KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
+WIDE, FRAME = range(2)
+"""Kinds of nodes: more candidates than a frame has, and a level of a frame's stack."""
 
 # What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds
 # without work, with work, and of these before frames were walked; nodes of frames; what became frames or wide nodes.
@@ -245,8 +245,6 @@ class Frame(NamedTuple):
         Where these begin.
     row, high_row : uint64
         Those of the candidates ``lane`` and ``lane + 32``; 0 where there is none.
-    lists_of : int32
-        The root where it has no rows of excluded vertices, but is to look through its earlier neighbours; else -1.
     """
 
     home: Any
@@ -255,4 +253,3 @@ class Frame(NamedTuple):
     excluded_at: Any
     row: Any
     high_row: Any
-    lists_of: Any

@@ -79,7 +79,6 @@ def _write_node(node, level, home, frame, own, nodes):
         nodes[node, at.JOINED] = _L(joined)
         nodes[node, at.CANDIDATES] = _L(candidates)
         nodes[node, at.BRANCHES] = _L(branches)
-        nodes[node, at.LISTS_OF] = _L(frame.lists_of)
     cuda.syncwarp()
     return size_of(branches)
 
@@ -165,5 +164,5 @@ def open_level(node, child, own, device):
     candidates = _W(_W(candidates & ~gone) & own.frame[own.frame_at + branch])
     n_base = _I(fields[at.N_BASE])
     excluded_at = _L(home + at.BASE_AT + 2 * n_base)
-    frame = at.Frame(home, n_base, _I(fields[at.N_EXCLUDED]), excluded_at, low, high, _I(fields[at.LISTS_OF]))
+    frame = at.Frame(home, n_base, _I(fields[at.N_EXCLUDED]), excluded_at, low, high)
     return _W(joined | bit_of(branch)), candidates, frame

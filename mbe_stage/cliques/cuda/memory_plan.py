@@ -63,8 +63,6 @@ class MemoryPlan:
         Of each warp, on their way there.
     narrow : int
         Candidates of a frame at most.
-    edge_width, partial_ratio : int
-        What `Techniques.edge_roots` and `Techniques.partial` look at.
     quantum_seconds : float
     n_copies : int
         Of a full output, which are alive beside it: blocks that were handed over and stay on the device.
@@ -88,8 +86,6 @@ class MemoryPlan:
     page_members: int
     page_cliques: int
     narrow: int = at.FRAME_WIDTH
-    edge_width: int = 128
-    partial_ratio: int = 200
     quantum_seconds: float = 0.5
     n_copies: int = 0
 

@@ -23,11 +23,7 @@ def unfinished_roots(nodes: cp.ndarray, words: cp.ndarray, pending: np.ndarray, 
         The node and the child that each warp has in its hands.
     order : (n_roots,) int32
     """
-    places = nodes[:, at.OFFSET] + cp.where(
-        nodes[:, at.KIND] == at.FRAME,
-        at.BASE_AT,
-        cp.where(nodes[:, at.KIND] == at.WIDE, nodes[:, at.N_CANDIDATES], 0),
-    )
+    places = nodes[:, at.OFFSET] + cp.where(nodes[:, at.KIND] == at.FRAME, at.BASE_AT, nodes[:, at.N_CANDIDATES])
     # The root is the first vertex of every base.
     of_nodes = words[places].astype(cp.int64)
     begun = pending[pending[:, 0] == at.ROOT, 1]

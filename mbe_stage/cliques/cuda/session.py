@@ -303,6 +303,5 @@ class Session:
         settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
         settings[at.NARROW], settings[at.OWN_WORDS], settings[at.MOST_LEVELS] = plan.narrow, plan.own_words, at.LEVELS
         settings[at.MIN_SIZE], settings[at.MAX_SIZE] = self._size_limits
-        settings[at.EDGE_WIDTH], settings[at.PARTIAL_RATIO] = plan.edge_width, plan.partial_ratio
         settings[at.N_LARGE] = self._n_large
         return settings

@@ -158,28 +158,28 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each technique the other way round; nodes of many candidates, and frames."""
+    """Each technique left out; nodes of many candidates, and frames."""
     launcher.seed = 0
     graph = graphs.two_densities(np.random.default_rng(1), 40, 26, 0.7)
     for field in fields(Techniques):
         for narrow in (10, 64):
-            sizes = {"narrow": narrow, "quantum_seconds": 0.1, "edge_width": 7, "partial_ratio": 0}
-            techniques = Techniques.switched(field.name)
+            sizes = {"narrow": narrow, "quantum_seconds": 0.1}
+            techniques = Techniques.without(field.name)
             yield case(
                 f"{field.name} {narrow}", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes, techniques=techniques
             )
 
 
 def choice_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """What is chosen for each root: edges or not, rows of excluded vertices or lists, a warp or eight lanes."""
+    """A warp or eight lanes for small roots; nodes of many candidates, and frames."""
     for seed in range(first, end):
         rng = np.random.default_rng(seed)
         graph = graphs.random_graph(rng, *SHAPES[seed % 7]) if seed % 3 else graphs.two_densities(rng, 40, 26, 0.6)
         launcher.seed = seed
-        sizes = TINY[seed % len(TINY)] | {"edge_width": (3, 1, 6, 9)[seed % 4], "partial_ratio": seed % 3}
+        sizes = dict(TINY[seed % len(TINY)])
         if seed % 5 == 0:
             sizes.pop("narrow", None)
-        techniques = Techniques(sub_warps=seed % 2 == 0, partial=seed % 6 in (0, 1, 3, 5), edge_roots=seed % 4 < 2)
+        techniques = Techniques(sub_warps=seed % 2 == 0)
         query, detail = QUERIES[seed % len(QUERIES)], Detail(2 - seed % 3)
         yield case(f"choice {seed}", graph, query, detail, sizes=sizes, techniques=techniques)
 
