@@ -96,7 +96,7 @@ def run(
         The graph does not fit the budget.
     """
     from mbe_stage.bicliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
     has_work = not search.is_done
@@ -123,7 +123,7 @@ def device_blocks(
     """
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.bicliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     search = Search(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, _EVERYTHING)
     for quantum in with_barriers(search, barrier, in_parts=True):

@@ -30,7 +30,9 @@ from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.search import Asked, Quantum
+    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.search.cuda.session import Quantum
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
 
@@ -110,7 +112,7 @@ def run(
     """
     part = _part(graph, query)
 
-    def found(quantum: Quantum) -> Iterator[CliqueBlock]:
+    def found(quantum: Quantum[Session]) -> Iterator[CliqueBlock]:
         return _found(quantum, part, detail, execution.block_bytes)
 
     roots = RootOrder(graph, query, part)
@@ -156,15 +158,15 @@ def device_blocks(
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
-def _found_on_device(quantum: Quantum) -> Iterator[DeviceCliqueBlock]:
+def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
     """What a quantum found; the next one writes where it did, if there is one."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
         yield DeviceCliqueBlock.empty(quantum.share, quantum.remaining)
         return
-    sizes, members = quantum.session.written()
-    if not quantum.session.is_output_kept:
+    sizes, members = quantum.found.written()
+    if not quantum.found.is_output_kept:
         sizes, members = sizes.copy(), members.copy()
     yield DeviceCliqueBlock(sizes, members, quantum.share)
 
@@ -241,23 +243,23 @@ def _asked(
 
 def _searched(
     asked: Asked,
-    found: Callable[[Quantum], Iterator[Block]],
+    found: Callable[[Quantum[Session]], Iterator[Block]],
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
     """What each quantum finds; device memory is held from the first to the last."""
     from mbe_stage.cliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
-        if statistics is not None:
-            statistics.update(quantum.session.statistics)
+        if statistics is not None and quantum.found is not None:
+            statistics.update(quantum.found.statistics)
         yield from found(quantum)
 
 
-def _found(quantum: Quantum, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
+def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
     """What a quantum found, and how far the search is."""
-    session, share = quantum.session, quantum.share
+    session, share = quantum.found, quantum.share
     if quantum.remaining is not None:
         yield CliqueBlock.empty(detail, share, quantum.remaining)
     elif detail == Detail.COUNT:

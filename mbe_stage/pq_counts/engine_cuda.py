@@ -216,11 +216,11 @@ def _counted(
     statistics : dict, optional
     tasks : tuple of Task, or None
     """
-    from mbe_stage.device.held_roots import with_barriers
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.as_given import as_given
     from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
     from mbe_stage.pq_counts.cuda.searches import Job, core_within
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
@@ -252,7 +252,7 @@ def _counted(
         while search is not None:
             counting = Counting(search, left, budget)
             for found in with_barriers(counting, barrier):
-                leaves = Leaves.none() if found.counted is None else _leaves(found.counted, part, rows_are_left)
+                leaves = Leaves.none() if found.found is None else _leaves(found.found, part, rows_are_left)
                 yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
             job.tell_session(counting.session)
             # Its memory is the next one's.

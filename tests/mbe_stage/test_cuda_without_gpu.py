@@ -20,7 +20,6 @@ from mbe_stage.bicliques.cuda.memory_plan import (
     expansion_bytes,
     plan_memory,
     preparation_bytes,
-    whole_lines,
 )
 from mbe_stage.bicliques.cuda.memory_replanning import (
     blocks_that_fit,
@@ -29,7 +28,7 @@ from mbe_stage.bicliques.cuda.memory_replanning import (
     with_space_in_pool,
 )
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.device import available
+from mbe_stage.device import available, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from tests.mbe_stage.emulated_memory import AT_THE_EDGE, EVENTS
 from tests.mbe_stage.emulated_sizes import TINY

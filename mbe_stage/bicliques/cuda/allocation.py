@@ -6,7 +6,8 @@ import cupy as cp
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.control import Control
-from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, whole_lines
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
+from mbe_stage.device import whole_lines
 
 __all__ = ["new_output", "new_scratch", "new_warps", "scratch_of", "zeroed_scratch"]
 

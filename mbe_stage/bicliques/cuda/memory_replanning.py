@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.memory_plan import REMEDY, MemoryPlan, whole_lines
+from mbe_stage.bicliques.cuda.memory_plan import REMEDY, MemoryPlan
+from mbe_stage.device import whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = ["blocks_that_fit", "check_growth", "with_larger_arenas", "with_space_in_pool"]

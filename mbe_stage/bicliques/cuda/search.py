@@ -24,10 +24,10 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.device import launch
-from mbe_stage.device.held_roots import ranges_from
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.search.cuda.barriers import ranges_from
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
 __all__ = ["MOST_DONE", "Quantum", "Search", "planned"]
@@ -174,7 +174,7 @@ class Search:
         return MOST_DONE if self.is_done and not self._holds_back else min(MOST_DONE, self.session.work_done())
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """As `mbe_stage.device.held_roots.HoldsRoots`, as all that follows."""
+        """As `mbe_stage.search.cuda.barriers.HoldsRoots`, as all that follows."""
         if self.is_done:
             return None
         with device_work(self.budget_bytes):

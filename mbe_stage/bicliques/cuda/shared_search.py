@@ -13,12 +13,12 @@ from mbe_stage.bicliques.cuda.search import MOST_DONE, Search
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.device import held_roots
 from mbe_stage.device.arrays import wait_for_work
-from mbe_stage.device.held_roots import begun_all_the_same
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.search.cuda import barriers
+from mbe_stage.search.cuda.barriers import begun_all_the_same
 from mbe_stage.tasks import Task
 
 __all__ = ["SharedSearch"]
@@ -136,7 +136,7 @@ class SharedSearch(Search):
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
         """Which roots are to be finished before a barrier, so that what is left are few ranges; (n,) bool."""
-        return begun_all_the_same(rows, self._paths[rows], held_roots.MOST_RANGES)
+        return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
         """A block that says how far all is, or marks a barrier with the roots that are left; of the host."""

@@ -20,8 +20,8 @@ from mbe_stage.cliques.cuda.levels import home_of, keep_levels, share_level
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
 from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, SHRINKING, SMALL_ENDS
 from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
-from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, rank
+from mbe_stage.search.cuda.nodes import read_shared, stops
 
 __all__ = ["walk_frame"]
 

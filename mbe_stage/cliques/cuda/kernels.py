@@ -23,9 +23,9 @@ from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.quantum import stops
-from mbe_stage.device.task_loop import others_child, own_child, wait_for_work
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
+from mbe_stage.search.cuda.loop import others_child, own_child, wait_for_work
+from mbe_stage.search.cuda.nodes import stops
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "kernel_for", "searching_blocks"]
 

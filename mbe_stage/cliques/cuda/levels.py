@@ -8,8 +8,8 @@ from numba import cuda
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.masks import bit_of, low_bits, nth_of, of_halves, size_of
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import next_tile
+from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 __all__ = ["frame_words", "home_of", "keep_levels", "open_level", "share_level"]
 

@@ -16,7 +16,6 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
-from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
 from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
@@ -31,6 +30,7 @@ from mbe_stage.pq_counts.cuda.wedge_session import (
 )
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
+from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
 __all__ = ["RowsAsGiven", "as_given"]
 

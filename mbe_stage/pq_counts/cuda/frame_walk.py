@@ -13,13 +13,13 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, has, size_of, voted
-from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, max_all
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
 from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
 from mbe_stage.pq_counts.cuda.techniques import DONATION
+from mbe_stage.search.cuda.nodes import read_shared, stops
 
 __all__ = ["BY_COLUMNS", "BY_ROWS", "NOTHING", "ONE_LEAF", "OPEN", "kind_of_end", "leaf_of_lane", "settled"]
 __all__ += ["somebody_waits", "walk_frame"]

@@ -15,9 +15,6 @@ from numba import cuda, types
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import next_root
-from mbe_stage.device.quantum import stops
-from mbe_stage.device.task_loop import others_child, own_child, wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -30,6 +27,8 @@ from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kin
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
 from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
+from mbe_stage.search.cuda.loop import others_child, own_child, wait_for_work
+from mbe_stage.search.cuda.nodes import next_root, stops
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "DEVICE", "GRAPH", "WARPS", "counting_blocks", "kernel_for"]
 __all__ += ["next_task", "own_of"]

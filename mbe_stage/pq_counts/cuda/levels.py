@@ -7,10 +7,10 @@ from numba import cuda
 
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.masks import bit_of, low_bits, nth_of, size_of
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
+from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 __all__ = ["keep_levels", "open_level", "share_level", "write_frame"]
 

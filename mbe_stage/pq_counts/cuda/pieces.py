@@ -6,7 +6,6 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.masks import low_bits, transposed
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
@@ -23,6 +22,7 @@ from mbe_stage.pq_counts.cuda.matrices import (
     tally_by_columns,
     tally_by_rows,
 )
+from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 __all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "is_over", "kind_of_node", "node_of", "settle_piece"]
 __all__ += ["write_node"]

@@ -17,6 +17,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.graph import copy_bytes, on_device, on_host
 from mbe_stage.device.grid import SHORT
 from mbe_stage.device.launch import resident_blocks
@@ -30,8 +31,6 @@ from mbe_stage.pq_counts.cuda.kernels import counting_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
-    QUANTUM_SECONDS,
-    WARPS_PER_BLOCK,
     MemoryPlan,
     SearchSizes,
     bytes_with_blocks,
@@ -48,6 +47,7 @@ from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
+from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
 __all__ = ["MOST_EDGES", "ROWS_PER_PATH", "CoreInParts", "Job", "Search", "WholeCore", "core_within", "make_way"]
 

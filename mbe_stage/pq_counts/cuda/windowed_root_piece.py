@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.open_nodes import take_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST, first_from
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
+from mbe_stage.search.cuda.nodes import take_words
 
 __all__ = ["WINDOW", "windowed_root_piece"]
 

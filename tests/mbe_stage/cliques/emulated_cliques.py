@@ -261,17 +261,17 @@ _ALL_ONES = [(1 << bits) - 1 for bits in range(64)]
 def barrier_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
     """Barriers at random moments: what was found before one, and what is below the roots that are left, is all, and
     shares nothing."""
-    from mbe_stage.device import held_roots
+    from mbe_stage.search.cuda import barriers
 
     for seed in range(first, end):
         shape = BARRIER_SHAPES[seed % len(BARRIER_SHAPES)]
         graph = graphs.random_graph(np.random.default_rng(seed), *shape)
         query = CliqueQuery(containing=(3,)) if shape[1] > 0.3 else BARRIER_QUERIES[seed // 2 % 3]
         detail = Detail(2 - seed % 3)
-        launcher.seed, held_roots.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
+        launcher.seed, barriers.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
         # Every other case is begun in parts, as if what is found took its time to be written.
-        held_roots._LEAST_ROOTS = (4, 1 << 30)[seed % 2]
-        held_roots._TAKEN_SLOWLY = held_roots._PART_SECONDS = 0.0
+        barriers._LEAST_ROOTS = (4, 1 << 30)[seed % 2]
+        barriers._TAKEN_SLOWLY = barriers._PART_SECONDS = 0.0
         tasks = tuple(engine_cuda.tasks_of(graph, query, 4)[::2]) if seed % 4 == 3 else None
         sizes = SMALL | {"quantum_seconds": 0.01} | TINY[seed // 2 % len(TINY)]
         yield {"case": f"barriers {seed}", "seed": seed} | asked_at_random(graph, query, detail, tasks, sizes, seed)
@@ -377,12 +377,12 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             in_vain[this_warp()] += 1
         return start
 
-    def counted_quantum(session: Session) -> bool:
+    def counted_quantum(session: Session) -> Session:
         in_vain.clear()
-        is_over = quantum(session)
+        found = quantum(session)
         most["asked_in_vain"] = max(most["asked_in_vain"], in_vain.total())
         most["of_a_warp"] = max([most["of_a_warp"], *in_vain.values()])
-        return is_over
+        return found
 
     emit._reserve, Session.quantum = counted_reserve, counted_quantum  # type: ignore[method-assign]
     at.CLIQUES_SHIFT = next(bits for bits in range(64) if _is_planned(graph, sizes, CLIQUES_SHIFT=bits))

@@ -6,7 +6,6 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, size_of
-from mbe_stage.device.quantum import stops
 from mbe_stage.device.warp import max_all
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, settled, somebody_waits
@@ -26,6 +25,7 @@ from mbe_stage.pq_counts.cuda.local.layout import HELD, LEVEL_FIELDS, OPTIONAL, 
 from mbe_stage.pq_counts.cuda.local.levels import keep_local_levels, path_of_level, push, share_local_level, with_line
 from mbe_stage.pq_counts.cuda.local.lines import hand_on_frame
 from mbe_stage.pq_counts.cuda.techniques import DONATION
+from mbe_stage.search.cuda.nodes import stops
 
 __all__ = ["walk_local_frame"]
 

@@ -10,8 +10,6 @@ from numba import cuda
 
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
-from mbe_stage.device.quantum import stops
-from mbe_stage.device.task_loop import wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -41,6 +39,8 @@ from mbe_stage.pq_counts.cuda.matrices import Piece
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, frame_of, kind_of_node
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, TRUNCATION
+from mbe_stage.search.cuda.loop import wait_for_work
+from mbe_stage.search.cuda.nodes import stops
 
 __all__ = ["local_kernel_for"]
 

@@ -7,7 +7,6 @@ from numba import cuda
 
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.masks import bit_of, nth_of, size_of
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.levels import open_level, write_frame
@@ -19,6 +18,7 @@ from mbe_stage.pq_counts.cuda.local.layout import (
     LEVEL_FIELDS_OF_NODES,
     FramePath,
 )
+from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 __all__ = ["keep_local_levels", "open_local_level", "path_of_level", "push", "share_local_level", "with_line"]
 

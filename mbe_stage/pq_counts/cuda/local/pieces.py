@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.open_nodes import publish, take_words
 from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import nth_missed
@@ -19,6 +18,7 @@ from mbe_stage.pq_counts.cuda.local import layout as own_at
 from mbe_stage.pq_counts.cuda.local.wide_leaves import add_piece
 from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_line
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
+from mbe_stage.search.cuda.nodes import publish, take_words
 
 __all__ = ["MatrixLines", "frame_lines", "local_node_of", "open_child", "open_root", "settle_local_piece"]
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device import node_layout as at
-from mbe_stage.device.open_nodes import find_some_open_node, take_child
-from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import global_nanoseconds
-
-__all__ = ["others_child", "own_child", "wait_for_work"]
+from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda.nodes import find_some_open_node, read_shared, stops, take_child
 
 _SHORTEST_NAP_NS, _LONGEST_NAP_NS = 100, 2000
 _TRIES = 4
