@@ -13,8 +13,6 @@ from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.device.masks import bit_of, of_halves
 from mbe_stage.device.warp import next_tile
 
-__all__ = ["fill_table", "row_of"]
-
 _MIXER = 0x9E3779B1
 """Of Fibonacci hashing: 2^32 over the golden ratio."""
 _SHIFT = 32 - at.TABLE_BITS

@@ -11,7 +11,6 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.levels import home_of
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
 from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
@@ -28,8 +27,7 @@ from mbe_stage.device.warp import (
     nth_bit,
     rank,
 )
-
-__all__ = ["child_piece"]
+from mbe_stage.search.cuda.levels import home_of
 
 _I = np.int32
 _L = np.int64

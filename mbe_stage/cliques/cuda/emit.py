@@ -17,8 +17,6 @@ from mbe_stage.cliques.cuda.writing import write_sets
 from mbe_stage.device.masks import size_of
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["emit", "empty_page", "room_for", "write_sizes"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

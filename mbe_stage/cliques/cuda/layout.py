@@ -69,8 +69,8 @@ MOST_AT_ONCE = 1 << 6
 OUTPUT_FULL = OWN_STATUS
 
 # Settings, int64: read only.
-OWN_WORDS, MIN_SIZE, MAX_SIZE, N_LARGE = range(OWN_SETTINGS, OWN_SETTINGS + 4)
-N_SETTINGS = OWN_SETTINGS + 4
+MIN_SIZE, MAX_SIZE, N_LARGE = range(OWN_SETTINGS, OWN_SETTINGS + 3)
+N_SETTINGS = OWN_SETTINGS + 3
 
 # Fields of a node, int64: masks are those of a frame's level.
 KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
@@ -195,6 +195,16 @@ class Launch(NamedTuple):
     deadline: Any
     mode: Any
     techniques: Any
+
+
+class Work(NamedTuple):
+    """What a warp works with: `Own`, `Graph`, `Device`, `Output` and `Launch`."""
+
+    own: Any
+    graph: Any
+    device: Any
+    output: Any
+    launch: Any
 
 
 class Frame(NamedTuple):

@@ -16,8 +16,6 @@ from mbe_stage.cliques.roots import roots_of
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
-__all__ = ["RootOrder", "task_costs"]
-
 
 class RootOrder:
     """The roots of the cliques of a part.

@@ -12,13 +12,11 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.candidate_table import fill_table, row_of
-from mbe_stage.cliques.cuda.levels import home_of
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
-
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "no_frame", "root_piece"]
+from mbe_stage.search.cuda.levels import home_of
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""

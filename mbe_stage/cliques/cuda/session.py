@@ -256,6 +256,6 @@ class Session(PoolSession):
 
     def _settings(self) -> np.ndarray:
         settings = self._plan.settings(at.N_SETTINGS)
-        settings[at.OWN_WORDS], settings[at.N_LARGE] = self._plan.own_words, self._n_large
         settings[at.MIN_SIZE], settings[at.MAX_SIZE] = self._size_limits
+        settings[at.N_LARGE] = self._n_large
         return settings

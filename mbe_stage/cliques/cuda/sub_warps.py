@@ -19,8 +19,6 @@ from mbe_stage.cliques.cuda.writing import ALWAYS, put, write_tile
 from mbe_stage.device.masks import bit_of, has
 from mbe_stage.device.warp import ballot, count_bits, next_one, shuffle_word, shuffle_xor, sum_small
 
-__all__ = ["small_roots"]
-
 _LANES = 32 // at.ROOTS_AT_ONCE
 _ROOTS_LANE = _LANES - 1
 _I = np.int32

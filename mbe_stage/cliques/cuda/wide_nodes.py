@@ -12,8 +12,6 @@ from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
 from mbe_stage.device.warp import ALL, count_bits, inclusive_sum, max_all, next_one, next_tile
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
-__all__ = ["NO_BLOCK", "Wide", "new_wide", "open_wide", "publish_wide", "valid_bits"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

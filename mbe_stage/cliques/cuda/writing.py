@@ -13,8 +13,6 @@ from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.device.masks import low_bits, of_halves, size_of
 from mbe_stage.device.warp import ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
 
-__all__ = ["ALWAYS", "place_members", "put", "write_sets", "write_tile"]
-
 ALWAYS = 1 << 6
 """The bit of what all cliques have; the bits below it are the candidates', in turn."""
 _LOW_HALF = 0xFFFFFFFF

@@ -32,8 +32,6 @@ from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
-__all__ = ["RowsAsGiven", "as_given"]
-
 _SQUARE_BYTES, _RANK_BYTES, _HELD_BYTES, _PARTNER_BYTES = 24, 64, 8, 48
 """Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, with them, and while
 roots of triples are put in order."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-__all__ = ["SHORT_LIST", "first_from"]
-
 SHORT_LIST = 64
 """Rows of a list that a lane walks alone: where lists are counted in shared memory, a warp for each waits longer."""
 

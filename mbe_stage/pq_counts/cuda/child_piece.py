@@ -25,8 +25,6 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
-__all__ = ["child_piece", "n_missed", "nth_missed"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

@@ -19,10 +19,7 @@ from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
 from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-from mbe_stage.search.cuda.nodes import read_shared, stops
-
-__all__ = ["BY_COLUMNS", "BY_ROWS", "NOTHING", "ONE_LEAF", "OPEN", "kind_of_end", "leaf_of_lane", "settled"]
-__all__ += ["somebody_waits", "walk_frame"]
+from mbe_stage.search.cuda.nodes import somebody_waits, stops
 
 OPEN, NOTHING, ONE_LEAF, BY_ROWS, BY_COLUMNS = range(5)
 """What a node is (`kind_of_end`)."""
@@ -326,13 +323,7 @@ def _next_child(depth, own, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def somebody_waits(control):
-    """Whether warps are idle, and have nothing to take."""
-    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
-
-
-@cuda.jit(device=True, forceinline=True)
-def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
+def walk_frame(rows, columns, chosen, home, credit, work):
     """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
 
     Parameters
@@ -341,17 +332,16 @@ def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
         Of the frame that stands in shared memory.
     chosen : Chosen
     home : int64
-        Where the frame stands in the pool, or -1.
+        As `share_level` takes it.
     credit : int32
         `VISIT_CREDIT` at least.
-    own : Own
-    device : Device
-    launch : Launch
+    work : Work
 
     Returns
     -------
     credit : int32
     """
+    own, device, launch = work.own, work.device, work.launch
     lane = cuda.laneid
     frame_at, limits = own.frame_at, launch.limits
     mine = (
@@ -377,13 +367,13 @@ def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
             is_over = stops(device.control, launch.deadline)
             if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
-                home, is_shared = share_level(bottom, home, own, device)
+                home, is_shared = share_level(bottom, home, None, work)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:
                     break
         if is_over:
-            keep_levels(bottom, depth, home, own, device)
+            keep_levels(bottom, depth, home, None, work)
             break
         rows, columns, chosen, depth = _next_child(depth, own, limits)
     if cuda.laneid == 0:

@@ -154,6 +154,15 @@ class Device(NamedTuple):
     settings: Any
 
 
+class Work(NamedTuple):
+    """What a warp works with: `Own`, `Graph`, `Device` and `Launch`."""
+
+    own: Any
+    graph: Any
+    device: Any
+    launch: Any
+
+
 class Launch(NamedTuple):
     """What a launch sets for all warps.
 

@@ -9,8 +9,6 @@ from mbe_stage.device.grid import this_thread, this_warp
 from mbe_stage.device.jit import CSR, I32, I64, INT, kernel
 from mbe_stage.device.warp import ALL, ballot, count_bits, rank
 
-__all__ = ["number_members_warp_per_part", "write_members_thread_per_code"]
-
 
 @kernel(CSR, I32, I32, I64, I64, INT, INT)
 def number_members_warp_per_part(lists, vertices, numbers, cursors, codes, first, n_parts):

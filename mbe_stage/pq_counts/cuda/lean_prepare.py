@@ -25,8 +25,6 @@ from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, with_sizes
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
-__all__ = ["Peeled", "in_order", "peeled", "peeling_bytes"]
-
 _USUAL = Techniques()
 _BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 16, 24
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 17, 1 << 22

@@ -19,10 +19,6 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
-__all__ = ["BINS", "Piece", "column_of_lane", "count_members", "keep_columns", "keep_rows", "kinds_in_bins"]
-__all__ += ["tally_bins", "tally_by_columns", "tally_by_rows"]
-__all__ += ["Opening", "list_words", "met_by", "met_column", "optional_line"]
-
 BINS = 512
 """Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
 BINS_AT = 2 * at.FRAME_WORDS - BINS

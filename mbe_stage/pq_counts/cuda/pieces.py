@@ -24,9 +24,6 @@ from mbe_stage.pq_counts.cuda.matrices import (
 )
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "is_over", "kind_of_node", "node_of", "settle_piece"]
-__all__ += ["write_node"]
-
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a piece has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
 

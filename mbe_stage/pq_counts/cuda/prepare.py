@@ -14,8 +14,6 @@ from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
-__all__ = ["DeviceGraph", "preparation_bytes", "prepare", "with_sizes"]
-
 _USUAL = Techniques()
 _LOW_HALF = 0xFFFFFFFF
 _SPREAD = 64

@@ -17,9 +17,6 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["BLOCKS_NS", "CONTROL_WORDS", "LONGEST_NS", "Window"]
-__all__ += ["count_window", "fill", "flush", "next_root", "note_time", "tally", "walk_with"]
-
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
 BLOCKS_NS, LONGEST_NS = at.CONTROL_WORDS, at.CONTROL_WORDS + 1

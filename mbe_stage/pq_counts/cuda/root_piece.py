@@ -14,8 +14,6 @@ from mbe_stage.device.grid import SHORT
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, rank
 from mbe_stage.search.cuda.nodes import take_words
 
-__all__ = ["all_columns", "clear_words", "root_piece"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

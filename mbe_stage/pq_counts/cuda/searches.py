@@ -49,8 +49,6 @@ from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile
 from mbe_stage.pq_counts.reduction import Reduced, reduced
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
-__all__ = ["MOST_EDGES", "ROWS_PER_PATH", "CoreInParts", "Job", "Search", "WholeCore", "core_within", "make_way"]
-
 MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000
 ROWS_PER_PATH, _UNEVEN = 128, 16

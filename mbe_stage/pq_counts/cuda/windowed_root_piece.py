@@ -17,8 +17,6 @@ from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST, first_from
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
 from mbe_stage.search.cuda.nodes import take_words
 
-__all__ = ["WINDOW", "windowed_root_piece"]
-
 WINDOW = 2 * at.FRAME_WORDS // 32 * 32
 """Rows that are counted at a time."""
 _NEVER = 0x7FFFFFFF

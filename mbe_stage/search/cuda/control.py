@@ -15,9 +15,9 @@ OWN_CONTROL = 8 * CONTROL_LINE
 TIME_OVER, POOL_SHORT = 1, 2
 OWN_STATUS = 4
 
-# Settings, int64: read only. `NARROW` is the width of the largest frame, `MOST_LEVELS` of the deepest stack.
-POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_LEVELS = range(5)
-OWN_SETTINGS = 5
+# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_LEVELS` nodes and `OWN_WORDS` words.
+POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_LEVELS, OWN_WORDS = range(6)
+OWN_SETTINGS = 6
 
 # Fields of a node, int64: where its words begin, how many there are, the node that its warp made before, and how many
 # children it has, 0 while it is being written. The cursor has a line of its own.

@@ -31,6 +31,12 @@ def stops(control, deadline):
 
 
 @cuda.jit(device=True, forceinline=True)
+def somebody_waits(control):
+    """Whether warps are idle, and have nothing to take."""
+    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
+
+
+@cuda.jit(device=True, forceinline=True)
 def take_words(n, is_needed, control, settings):
     """Where `n` words of the pool begin that are this warp's now, int64; -1 where there are not so many left.
 

@@ -65,6 +65,7 @@ class PoolPlan:
         settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = self.pool_words, self.n_nodes
         settings[at.QUANTUM_NS] = int(self.quantum_seconds * 1e9)
         settings[at.NARROW], settings[at.MOST_LEVELS] = self.narrow, self.levels
+        settings[at.OWN_WORDS] = self.own_words
         return settings
 
     def with_room(self, n_words: int, n_nodes: int, control: np.ndarray) -> Self:

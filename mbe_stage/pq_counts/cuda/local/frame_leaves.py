@@ -20,8 +20,6 @@ from mbe_stage.pq_counts.cuda.local import layout as own_at
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, SUMS, TOTALS, FramePath, Values
 from mbe_stage.pq_counts.cuda.local.leaves import added, sum_of_lanes, values_of
 
-__all__ = ["add_end", "clear_sums", "close_rows", "frame_path", "lines_of_lane", "open_row", "set_frame_path"]
-
 _I = np.int32
 _L = np.int64
 

@@ -11,8 +11,6 @@ from mbe_stage.pq_counts.cuda.local import layout as own_at
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, HELD, SUMS, TOTALS, Values
 from mbe_stage.pq_counts.cuda.local.leaves import of_kinds, reduced
 
-__all__ = ["add_path", "add_to_edge", "add_to_line", "hand_on_frame"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

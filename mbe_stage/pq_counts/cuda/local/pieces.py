@@ -20,8 +20,6 @@ from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, 
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
 from mbe_stage.search.cuda.nodes import publish, take_words
 
-__all__ = ["MatrixLines", "frame_lines", "local_node_of", "open_child", "open_root", "settle_local_piece"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

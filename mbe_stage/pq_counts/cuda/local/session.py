@@ -171,7 +171,7 @@ class DeviceCounting:
             cp.zeros(1, cp.int64),
             cp.asarray(ways_modulo(search.max_column_degree, search.most_rows, modulus)),
             cp.asarray(ways_modulo(search.max_row_degree, search.most_columns, modulus)),
-            cp.asarray(np.array([modulus, search.n_rows, search.own_words, PATH_AT + self._sizes.most_path], np.int64)),
+            cp.asarray(np.array([modulus, search.n_rows, PATH_AT + self._sizes.most_path], np.int64)),
         )
 
     def _session(self, rows: np.ndarray | None, sums: Sums, deadline: float) -> LocalSession:

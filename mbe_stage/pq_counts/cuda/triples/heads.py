@@ -17,8 +17,6 @@ from mbe_stage.pq_counts.cuda.rank_windows import fill
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
-__all__ = ["below_head"]
-
 _I = np.int32
 _U = np.uint32
 _W = np.uint64

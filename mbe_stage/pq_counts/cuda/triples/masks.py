@@ -12,8 +12,6 @@ from mbe_stage.pq_counts.cuda.rank_windows import Window, count_window, fill, wa
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
-__all__ = ["below_root"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32
