@@ -18,7 +18,7 @@ from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
@@ -35,14 +35,6 @@ TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
 
 _EVERYTHING = Techniques()
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:

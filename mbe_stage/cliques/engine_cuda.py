@@ -21,7 +21,7 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
@@ -44,14 +44,6 @@ _LARGEST_SIZE = 2**31 - 1
 # Of what was found: one that is taken in while the next quantum's is made.
 _BLOCKS_ON_DEVICE = 2
 Block = TypeVar("Block")
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.jit import steps_of
 from mbe_stage.options import Execution
@@ -47,21 +47,13 @@ ENDS_ITSELF = TAKES_BARRIER = True
 _EVERYTHING = Techniques()
 
 
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
-
-
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
     """The kernels of any run, in little memory too, and the host's part; local counts, unless `detail` is counts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of, step_together
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
-    from mbe_stage.pq_counts.cuda.lean_kernels import number_members_warp_per_part, write_members_thread_per_code
+    from mbe_stage.pq_counts.cuda.lean_prepare import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
     from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
     from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root

@@ -15,7 +15,7 @@ from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_fr
 from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
-from mbe_stage.device.masks import low_bits, of_halves
+from mbe_stage.device.masks import bits_below, low_bits, of_halves
 from mbe_stage.device.warp import (
     ALL,
     ballot,
@@ -56,15 +56,6 @@ def _nth_branch(wide, n, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _before(word, branch):
-    """Which bits of a word stand for less than a branch, uint32."""
-    n_less = _I(branch - 32 * word)
-    if n_less >= 32:
-        return _U(0xFFFFFFFF)
-    return _U(_U(_U(1) << _U(n_less)) - _U(1)) if n_less > 0 else _U(0)
-
-
-@cuda.jit(device=True, forceinline=True)
 def _mask_candidates(wide, branch, own, words):
     """Write the candidates of a child, and the branch as what has joined; how many candidates there are, int32."""
     row_at = _L(wide.rows_at + _L(branch) * _L(wide.n_words))
@@ -74,7 +65,7 @@ def _mask_candidates(wide, branch, own, words):
         word = _I(tile + _I(cuda.laneid))
         n_here = _I(0)
         if word < wide.n_words:
-            gone = _U(_U(words[wide.branches_at + word]) & _before(word, branch))
+            gone = _U(_U(words[wide.branches_at + word]) & bits_below(word, branch))
             mask = _U(_U(words[row_at + word]) & ~gone)
             own.mask[word] = mask
             own.joined[word] = _U(_U(1) << _U(branch & 31)) if word == branch >> 5 else _U(0)
@@ -142,8 +133,6 @@ def _keep_row(row, n, n_kept, wide, own, words):
         Candidates of the child.
     n_kept : int32
         Rows on the list.
-    wide : Wide
-    own : Own
     words : uint32, global
 
     Returns
@@ -185,7 +174,7 @@ def _list_excluded(wide, branch, n, own, words):
         tile = next_tile(tile)
     word = _I(0)
     while word <= branch >> 5 and n_kept >= 0:
-        gone = _U(_U(words[wide.branches_at + word]) & _before(word, branch))
+        gone = _U(_U(words[wide.branches_at + word]) & bits_below(word, branch))
         if gone != 0:
             row = _I(32 * word + lane) if _U(gone >> _U(lane)) & _U(1) != 0 else _I(-1)
             n_kept = _keep_row(row, n, n_kept, wide, own, words)
@@ -246,11 +235,8 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
 
     Parameters
     ----------
-    wide : Wide
     n, n_excluded, n_base : int32
         Of the child.
-    own : Own
-    device : Device
     mode : int
     """
     words = device.words
@@ -291,8 +277,6 @@ def _child_node(wide, child, newest, own, device, techniques):
     wide, child : Wide
         The node, and the block of its child.
     newest : int32
-    own : Own
-    device : Device
     techniques : int
     """
     words = device.words
@@ -323,9 +307,6 @@ def child_piece(node, child, newest, own, device, launch):
     node, child : int32
     newest : int32
         The node that this warp made before, or -1.
-    own : Own
-    device : Device
-    launch : Launch
 
     Returns
     -------

@@ -136,11 +136,6 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
         What all of the cliques have, of the frame's candidates.
     candidates : uint64
         Of the node.
-    frame : Frame
-    own : Own
-    device : Device
-    output : Output
-    launch : Launch
 
     Returns
     -------

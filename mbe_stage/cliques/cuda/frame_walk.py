@@ -65,7 +65,6 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
     Parameters
     ----------
     joined, candidates : uint64
-    frame : Frame
     room : Room
         For the rows of excluded vertices that are adjacent to all that joined, and to a candidate.
     words : uint32, global
@@ -157,10 +156,8 @@ def _visit(joined, candidates, frame, list_level, work):
     Parameters
     ----------
     joined, candidates : uint64
-    frame : Frame
     list_level : int32
         As in `walk_frame`.
-    work : Work
 
     Returns
     -------
@@ -256,7 +253,6 @@ def walk_frame(joined, candidates, frame, work):
     joined, candidates : uint64
     frame : Frame
         Its rows stand in shared memory.
-    work : Work
 
     Returns
     -------

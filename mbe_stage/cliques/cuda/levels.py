@@ -67,8 +67,6 @@ def open_level(node, child, own, device):
     Parameters
     ----------
     node, child : int32
-    own : Own
-    device : Device
 
     Returns
     -------

@@ -1,6 +1,10 @@
 """What a root is: a frame, or a wide node. Later neighbours are candidates, the earlier ones excluded.
 
 Edges between candidates are found once each, from their earlier end; the matrix is then made symmetric.
+
+An edge between a candidate and an earlier vertex is one of the earlier vertex's later neighbours. So each lane walks
+the later neighbours of one vertex, four at a time, and looks each up among up to 64 candidates, a hash table in shared
+memory.
 """
 
 from __future__ import annotations
@@ -11,16 +15,19 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.candidate_table import fill_table, row_of
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
-from mbe_stage.device.masks import low_bits, of_halves, transposed
+from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
 from mbe_stage.search.cuda.levels import home_of
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
 
+_MIXER = 0x9E3779B1
+"""Of Fibonacci hashing: 2^32 over the golden ratio."""
+_SHIFT = 32 - at.TABLE_BITS
+_LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -46,6 +53,94 @@ class Lists(NamedTuple):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _slot_of(vertex):
+    """Where the search for a vertex begins, int32."""
+    return _I(_U(_U(vertex) * _U(_MIXER)) >> _U(_SHIFT))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _insert(vertex, column, own):
+    """Put a candidate into the first free place."""
+    slot = _slot_of(vertex)
+    entry = of_halves(_U(vertex), _U(column + 1))
+    while cuda.atomic.cas(own.frame, _I(own.frame_at + at.TABLE_AT + slot), _W(0), entry) != _W(0):
+        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _fill_table(first, n, own, members):
+    """Make the table of `n` candidates, 64 at most, which stand from `first` on; column 0 is the first one's."""
+    lane = _I(cuda.laneid)
+    cuda.syncwarp()
+    slot = lane
+    while slot < at.TABLE_SLOTS:
+        own.frame[own.frame_at + at.TABLE_AT + slot] = _W(0)
+        slot = next_tile(slot)
+    cuda.syncwarp()
+    if lane < n:
+        _insert(members[first + lane], lane, own)
+    if lane + 32 < n:
+        _insert(members[first + lane + 32], _I(lane + 32), own)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _bit_from(slot, entry, vertex, own):
+    """The bit of a vertex's column, uint64; 0 where it is no candidate; `entry` is what stands in the first slot."""
+    while entry != _W(0) and _I(entry & _W(_LOW_HALF)) != vertex:
+        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
+        entry = own.frame[own.frame_at + at.TABLE_AT + slot]
+    if entry == _W(0):
+        return _W(0)
+    return bit_of(_I(_I(entry >> _W(32)) - 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _row_of(place, end, last, own, members):
+    """Which candidates of the table are among some neighbours, in ascending order; called by each lane for itself.
+
+    Parameters
+    ----------
+    place, end : int64
+        Where the neighbours stand among the members.
+    last : int32
+        Neighbours above this one are left for later.
+    members : int32, global
+        Of the graph.
+
+    Returns
+    -------
+    row : uint64
+    place : int64
+        Of the first neighbour that is left.
+    """
+    table = own.frame_at + at.TABLE_AT
+    row = _W(0)
+    n_passed = _I(4)
+    while n_passed == 4 and place < end:
+        # Four at once: most of the time goes by waiting for memory.
+        n_left = _L(end - place)
+        a = members[place]
+        b = members[place + 1] if n_left > 1 else a
+        c = members[place + 2] if n_left > 2 else a
+        d = members[place + 3] if n_left > 3 else a
+        of_a, of_b, of_c, of_d = _slot_of(a), _slot_of(b), _slot_of(c), _slot_of(d)
+        at_a, at_b = own.frame[table + of_a], own.frame[table + of_b]
+        at_c, at_d = own.frame[table + of_c], own.frame[table + of_d]
+        row = _W(row | _W(_bit_from(of_a, at_a, a, own) | _bit_from(of_b, at_b, b, own)))
+        row = _W(row | _W(_bit_from(of_c, at_c, c, own) | _bit_from(of_d, at_d, d, own)))
+        n_passed = _I(1) if a <= last else _I(0)
+        if n_left > 1 and b <= last:
+            n_passed = _I(n_passed + 1)
+        if n_left > 2 and c <= last:
+            n_passed = _I(n_passed + 1)
+        if n_left > 3 and d <= last:
+            n_passed = _I(n_passed + 1)
+        place = _L(place + _L(n_passed))
+    return row, place
+
+
+@cuda.jit(device=True, forceinline=True)
 def no_frame():
     """In the place of a frame where there is none."""
     return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
@@ -54,7 +149,7 @@ def no_frame():
 @cuda.jit(device=True, forceinline=True)
 def _later_of(vertex, own, graph):
     """Which candidates of the table are later neighbours of a vertex, uint64; called by each lane for itself."""
-    row, _ = row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
+    row, _ = _row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
     return row
 
 
@@ -68,8 +163,6 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
         With 1 to 64 candidates, which are in the table.
     excluded_at : int64
         Where the rows are to stand.
-    own : Own
-    graph : Graph
     words : uint32, global
     """
     lane = _I(cuda.laneid)
@@ -119,10 +212,6 @@ def _root_frame(lists, own, graph, device, mode):
 
     Parameters
     ----------
-    lists : Lists
-    own : Own
-    graph : Graph
-    device : Device
     mode : int
 
     Returns
@@ -139,7 +228,7 @@ def _root_frame(lists, own, graph, device, mode):
         if lists.n_excluded > 0:
             return DONE, no_frame()
     else:
-        fill_table(lists.first, lists.n, own, graph.members)
+        _fill_table(lists.first, lists.n, own, graph.members)
         n_excluded = _excluded_rows(lists, excluded_at, own, graph, words)
         if n_excluded < 0:
             return DONE, no_frame()
@@ -188,10 +277,6 @@ def _write_rows(row, vertex, wide, lists, own, graph, words):
     Parameters
     ----------
     row, vertex : int32
-    wide : Wide
-    lists : Lists
-    own : Own
-    graph : Graph
     words : uint32, global
     """
     place, end = _L(0), _L(0)
@@ -202,8 +287,8 @@ def _write_rows(row, vertex, wide, lists, own, graph, words):
     while word < wide.n_words:
         n_here = min(_I(64), _I(lists.n - 32 * word))
         first = _L(lists.first + _L(32 * word))
-        fill_table(first, n_here, own, graph.members)
-        bits, place = row_of(place, end, graph.members[first + n_here - 1], own, graph.members)
+        _fill_table(first, n_here, own, graph.members)
+        bits, place = _row_of(place, end, graph.members[first + n_here - 1], own, graph.members)
         if vertex >= 0:
             words[to + word] = _U(bits & _W(0xFFFFFFFF))
             if word + 1 < wide.n_words:
@@ -217,11 +302,7 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
     Parameters
     ----------
-    lists : Lists
     newest : int32
-    own : Own
-    graph : Graph
-    device : Device
     techniques : int
 
     Returns
@@ -264,10 +345,6 @@ def root_piece(root, newest, own, graph, device, launch):
     root : int32
     newest : int32
         The node that this warp made before, or -1.
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
 
     Returns
     -------

@@ -138,7 +138,6 @@ def maximal_sets(joined, candidates, six, frame, words):
     joined, candidates : uint64
     six : six uint64
         The candidates, each as a set.
-    frame : Frame
     words : uint32, global
 
     Returns

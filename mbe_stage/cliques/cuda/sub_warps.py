@@ -157,8 +157,6 @@ def _of_sizes(low, high, root, own, launch):
     ----------
     low, high : uint32
     root : SmallRoot
-    own : Own
-    launch : Launch
     """
     kept_low, kept_high = _U(0), _U(0)
     number = root.number
@@ -219,8 +217,6 @@ def _write(low, high, start, root, own, graph, members, sizes):
     start : int64
         Where the cliques begin, as in `OUTPUT_TOP`.
     root : SmallRoot
-    own : Own
-    graph : Graph
     members, sizes : int32, global
     """
     lane = _I(cuda.laneid)
@@ -249,11 +245,6 @@ def small_roots(position, own, graph, device, output, launch):
     Parameters
     ----------
     position : int32
-    own : Own
-    graph : Graph
-    device : Device
-    output : Output
-    launch : Launch
 
     Returns
     -------

@@ -9,6 +9,7 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
+from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, count_bits, inclusive_sum, max_all, next_one, next_tile
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
@@ -75,15 +76,6 @@ def open_wide(node, nodes):
 
 
 @cuda.jit(device=True, forceinline=True)
-def valid_bits(word, n):
-    """Which bits of a word stand for one of `n` candidates."""
-    n_left = _I(n - 32 * word)
-    if n_left >= 32:
-        return _U(0xFFFFFFFF)
-    return _U(_U(_U(1) << _U(n_left)) - _U(1)) if n_left > 0 else _U(0)
-
-
-@cuda.jit(device=True, forceinline=True)
 def _pivot(wide, n_rows, words):
     """The row with the most bits, and how many those are."""
     best, most = _I(0), _I(-1)
@@ -111,10 +103,8 @@ def publish_wide(wide, newest, device, techniques):
 
     Parameters
     ----------
-    wide : Wide
     newest : int32
         The node that this warp made before, or -1.
-    device : Device
     techniques : int
 
     Returns
@@ -140,7 +130,7 @@ def publish_wide(wide, newest, device, techniques):
         word = _I(tile + _I(cuda.laneid))
         n_here = _I(0)
         if word < wide.n_words:
-            branches = _U(valid_bits(word, wide.n) & _U(~_U(words[row_at + word])))
+            branches = _U(bits_below(word, wide.n) & _U(~_U(words[row_at + word])))
             words[wide.branches_at + word] = branches
             n_here = count_bits(branches)
         n_children = _I(n_children + cuda.shfl_sync(ALL, inclusive_sum(n_here), 31))

@@ -42,8 +42,6 @@ def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, 
     all_here, free_here : uint32
         The same of these columns.
     tile : int32
-    frame : Frame
-    own : Own
     words : uint32, global
     """
     lane = _U(cuda.laneid)
@@ -64,8 +62,6 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
     ----------
     tile : int32
     joined, candidates : uint64
-    frame : Frame
-    own : Own
     words : uint32, global
     """
     everything = _W(joined | candidates)
@@ -136,8 +132,6 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
     candidates : uint64
     start : int64
         Where the first one begins.
-    frame : Frame
-    own : Own
     words : uint32, global
     members : int32, global
         What is written.

@@ -14,8 +14,8 @@ import cupy as cp
 from mbe_stage.device.graph import copy_bytes, on_device
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
 from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots

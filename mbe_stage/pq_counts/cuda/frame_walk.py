@@ -91,9 +91,6 @@ def leaf_of_lane(part, end, rows, columns, chosen, own, limits):
         0 and 1: that of its own row or column, the first and the second; 2: without any of them, and with two.
     end : int
     rows, columns : uint64
-    chosen : Chosen
-    own : Own
-    limits : Limits
     """
     lane = _I(cuda.laneid)
     if end == ONE_LEAF:
@@ -131,10 +128,6 @@ def _tally_end(end, rows, columns, chosen, own, device, limits):
     ----------
     end : int
     rows, columns : uint64
-    chosen : Chosen
-    own : Own
-    device : Device
-    limits : Limits
     """
     n_new = _I(0)
     for part in range(3):
@@ -152,8 +145,6 @@ def settled(rows, columns, chosen, limits, mine):
     Parameters
     ----------
     rows, columns : uint64
-    chosen : Chosen
-    limits : Limits
     mine : four uint64
         The two rows and the two columns of this lane.
 
@@ -209,10 +200,6 @@ def _visit(rows, columns, chosen, own, device, limits, mine):
     Parameters
     ----------
     rows, columns : uint64
-    chosen : Chosen
-    own : Own
-    device : Device
-    limits : Limits
     mine : four uint64
         The two rows and the two columns of this lane.
 
@@ -257,7 +244,6 @@ def _push(depth, rows, columns, key, pivot, own):
     key : int64
         What is held and optional.
     pivot : int32
-    own : Own
     """
     missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
     if pivot < 64:
@@ -330,12 +316,10 @@ def walk_frame(rows, columns, chosen, home, credit, work):
     ----------
     rows, columns : uint64
         Of the frame that stands in shared memory.
-    chosen : Chosen
     home : int64
         As `share_level` takes it.
     credit : int32
         `VISIT_CREDIT` at least.
-    work : Work
 
     Returns
     -------

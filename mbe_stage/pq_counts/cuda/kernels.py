@@ -66,10 +66,6 @@ def _piece_of(node, child, own, graph, device, launch):
     ----------
     node, child : int32
         As `next_task` gave them.
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
 
     Returns
     -------

@@ -16,8 +16,9 @@ _KEY = (1 << at.KEY_BITS) - 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_frame(home, own, words):
+def write_frame(home, frame, work):  # noqa: ARG001 - it stands in shared memory
     """Copy rows and columns of the frame into the pool."""
+    own, words = work.own, work.device.words
     k = np.int64(cuda.laneid)
     for _ in range(at.STACK // 32):
         mask = own.frame[own.frame_at + k]
@@ -29,11 +30,6 @@ def write_frame(home, own, words):
 @cuda.jit(device=True, forceinline=True)
 def _frame_words(frame):  # noqa: ARG001 - all frames take as many
     return at.MATRIX_WORDS
-
-
-@cuda.jit(device=True, forceinline=True)
-def _write_frame(home, frame, work):  # noqa: ARG001 - it stands in shared memory
-    write_frame(home, work.own, work.device.words)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -53,7 +49,7 @@ def _write_level(node, level, frame, work):  # noqa: ARG001
     return _I(size_of(missing) + 1)
 
 
-share_level, keep_levels = levels_with(_frame_words, _write_frame, _write_level)
+share_level, keep_levels = levels_with(_frame_words, write_frame, _write_level)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -63,9 +59,6 @@ def open_level(node, child, own, device, limits):
     Parameters
     ----------
     node, child : int32
-    own : Own
-    device : Device
-    limits : Limits
 
     Returns
     -------

@@ -163,7 +163,6 @@ def keep_rows(piece, n_rows, n_columns, fewest, opening):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
     fewest : int32
     opening : Opening or None
@@ -211,7 +210,6 @@ def keep_columns(piece, n_rows, fewest, opening):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, fewest : int32
     opening : Opening or None
 
@@ -256,7 +254,6 @@ def count_members(by_rows, piece, n_rows, n_bins):
     Parameters
     ----------
     by_rows : bool
-    piece : Piece
     n_rows : int32
     n_bins : int32
         `BINS` at most; no row has so many columns, or no column so many rows.
@@ -321,9 +318,6 @@ def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
     ----------
     by_rows, piece, n_bins
         As `count_members` took them.
-    chosen : Chosen
-    device : Device
-    limits : Limits
     """
     bins = piece.frame.view(np.int32)
     bins_at = _I(2 * piece.frame_at + BINS_AT)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout as at
@@ -140,27 +138,6 @@ class MemoryPlan(PoolPlan):
     def credit_limit(self) -> int:
         """Kinds that may be found within a quantum."""
         return int(_FULL * self.n_kinds)
-
-
-def settings_of(plan: MemoryPlan, asked: tuple[int, int, int, int], keys: KeyLayout) -> np.ndarray:
-    """What kernels are told of a plan, as `layout` numbers it: (N_SETTINGS,) int64.
-
-    Parameters
-    ----------
-    plan : MemoryPlan
-    asked : tuple of int
-        Fewest and most rows, fewest and most columns.
-    keys : KeyLayout
-    """
-    settings = plan.settings(at.N_SETTINGS)
-    settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = asked
-    settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = (
-        keys.optional_rows,
-        keys.held_columns,
-        keys.optional_columns,
-    )
-    settings[at.CREDIT_LIMIT] = plan.credit_limit
-    return settings
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:

@@ -61,12 +61,8 @@ def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
-    chosen : Chosen
     credit : int32
-    device : Device
-    limits : Limits
 
     Returns
     -------
@@ -114,12 +110,8 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
-    chosen : Chosen
     credit : int32
-    device : Device
-    limits : Limits
 
     Returns
     -------
@@ -284,11 +276,9 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
     Parameters
     ----------
     n_rows, n_columns : int32
-    chosen : Chosen
     pivot : int32
         As `settle_piece` gave it.
     lists_pairs : bool
-    limits : Limits
     """
     rows_are_last = chosen.held_rows == limits.most_rows - 2
     columns_are_last = chosen.held_columns == limits.most_columns - 2
@@ -320,7 +310,6 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
     key : int64
         What is held and optional.
@@ -334,7 +323,6 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
         The piece's columns.
     n_more : int64
         Words that it is to have behind its matrix.
-    device : Device
 
     Returns
     -------

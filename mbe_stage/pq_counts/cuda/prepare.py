@@ -157,7 +157,6 @@ def with_sizes(
 
     Parameters
     ----------
-    lists : Graph
     vertices, paths : (n_rows,) integers
         As `DeviceGraph` has them.
     rows_are_left : bool

@@ -45,7 +45,6 @@ def _mark_path(is_path, row, column, place, n_words, own, words):
         Where the matrix stands.
     n_words : int32
         Of its rows.
-    own : Own
     words : uint32, global
     """
     if is_path:
@@ -71,8 +70,6 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
         Of its rows.
     fewest : int32
         Paths that a row needs.
-    own : Own
-    graph : Graph
     words : uint32, global
 
     Returns
@@ -190,9 +187,6 @@ def root_piece(root, fewest, keeps_rows, own, graph, device):
         Columns that a row has to share with it.
     keeps_rows : bool
         Whether the list has the rows of the graph afterwards, and not those of the matrix.
-    own : Own
-    graph : Graph
-    device : Device
 
     Returns
     -------

@@ -26,7 +26,6 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
-from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.kernels import counting_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
@@ -40,6 +39,7 @@ from mbe_stage.pq_counts.cuda.memory_plan import (
     prices_of,
 )
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, prepare
+from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import WINDOWS, Techniques
 from mbe_stage.pq_counts.cuda.wedge_session import PAIR, Asked, WedgeSession, wedge_bytes, wedges_of

@@ -12,7 +12,7 @@ from mbe_stage.device.arrays import upload
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
-from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, settings_of
+from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.pq_counts.cuda.waiting import Waiting
 from mbe_stage.search.cuda.pool import KeptNodes
@@ -90,7 +90,12 @@ class Session(PoolSession):
         }
 
     def _settings(self) -> np.ndarray:
-        return settings_of(self._plan, self._asked, self._keys)
+        settings, keys = self._plan.settings(at.N_SETTINGS), self._keys
+        settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = self._asked
+        numbers = keys.optional_rows, keys.held_columns, keys.optional_columns
+        settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = numbers
+        settings[at.CREDIT_LIMIT] = self._plan.credit_limit
+        return settings
 
     def restart(self, roots: np.ndarray) -> None:
         """As `SearchSession.restart`."""

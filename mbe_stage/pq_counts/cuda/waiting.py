@@ -57,7 +57,6 @@ class Waiting:
 
         Parameters
         ----------
-        device : Device
         plan : MemoryPlan
             That the device has its memory by.
         live : (n,) integers
@@ -95,7 +94,6 @@ class Waiting:
         ----------
         device : Device
             Nothing on it is kept.
-        plan : MemoryPlan
         state : (n_warps, STATE_FIELDS) int64, on the host
             Changed: which warp begins with what.
         control : (CONTROL_WORDS,) int64, on the host

@@ -38,8 +38,6 @@ def _visit(rows, columns, chosen, work):
     Parameters
     ----------
     rows, columns : uint64
-    chosen : Chosen
-    work : Work
 
     Returns
     -------
@@ -102,7 +100,6 @@ def _next_child(depth, work):
     Parameters
     ----------
     depth : int32
-    work : Work
 
     Returns
     -------
@@ -163,13 +160,10 @@ def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
     ----------
     rows, columns : uint64
         Of the frame that stands in shared memory.
-    chosen : Chosen
-    path : FramePath
     n_path : int32
         Lines on the path outside the frame.
     home : int64
         As `share_local_level` takes it.
-    work : Work
     """
     own, device, launch = work.own, work.device, work.launch
     clear_sums(own)

@@ -54,7 +54,6 @@ def _local_piece_of(node, child, work):
     Parameters
     ----------
     node, child : int32
-    work : Work
 
     Returns
     -------

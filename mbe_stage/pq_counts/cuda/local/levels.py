@@ -36,8 +36,6 @@ def push(depth, rows, columns, key, pivot, path, work):
     key : int64
     pivot : int32
         A row, or 64 plus a column.
-    path : FramePath
-    work : Work
     """
     own, mine = work.own, work.mine
     missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
@@ -79,8 +77,8 @@ def _frame_words(n_path):
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(home, n_path, work):
     """Copy the frame into the pool: rows and columns, which lines these are, and the path outside."""
-    own, mine, words = work.own, work.mine, work.device.words
-    write_frame(home, own, words)
+    mine, words = work.mine, work.device.words
+    write_frame(home, None, work)
     k = _I(cuda.laneid)
     for _ in range(FRAME_LINES // 32):
         words[home + at.MATRIX_WORDS + k] = _U(mine[own_at.LINES_AT + k])
@@ -119,8 +117,6 @@ def open_local_level(node, child, work, limits):
     Parameters
     ----------
     node, child : int32
-    work : Work
-    limits : Limits
 
     Returns
     -------
@@ -161,7 +157,6 @@ def with_line(path, line, is_row_pivot, is_last):
 
     Parameters
     ----------
-    path : FramePath
     line : uint64
     is_row_pivot, is_last : bool
     """

@@ -49,7 +49,6 @@ def add_path(n_path, values, work):
     n_path : int32
     values : Values
         The same for all lanes.
-    work : Work
     """
     mine, sums, launch = work.mine, work.sums, work.launch
     k = _I(cuda.laneid)
@@ -106,7 +105,6 @@ def hand_on_frame(n_path, work):
     ----------
     n_path : int32
         Lines on the path outside the frame.
-    work : Work
     """
     own, mine, launch = work.own, work.mine, work.launch
     cuda.syncwarp()

@@ -47,7 +47,6 @@ def open_root(root, n_rows, n_columns, work):
     ----------
     root, n_rows, n_columns : int32
         The rows are on the warp's list, which becomes one of the matrix's rows.
-    work : Work
 
     Returns
     -------
@@ -86,7 +85,6 @@ def open_child(node, child, work):
     Parameters
     ----------
     node, child : int32
-    work : Work
 
     Returns
     -------
@@ -139,13 +137,10 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows, n_columns : int32
-    chosen : Chosen
     n_path, narrow : int32
         Lines on the path; rows and columns of a frame at most.
-    work : Work
 
     Returns
     -------
@@ -207,7 +202,6 @@ def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows : int32
     to : uint32, global
@@ -246,14 +240,12 @@ def local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_p
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
         As `pieces.write_node` takes them.
     n_path : int32
-    work : Work
     """
     own, mine, device = work.own, work.mine, work.device
     n_more = _L(_L(n_rows) + n_columns + n_path)

@@ -29,12 +29,9 @@ def add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work):
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows, n_columns : int32
-    chosen : Chosen
     n_path : int32
-    work : Work
     """
     launch = work.launch
     limits = launch.limits

@@ -81,7 +81,6 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
         Zeros, before and afterwards.
     small : (at.SMALL,) int32, shared
     slots : (3,) int32, shared
-    graph : Graph
     triples : Triples
     """
     n_partners = triples.partners[root]
