@@ -17,7 +17,7 @@ from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -35,14 +35,6 @@ TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
 
 _EVERYTHING = Techniques()
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
@@ -93,7 +85,7 @@ def run(
         The graph does not fit the budget.
     """
     from mbe_stage.bicliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
     has_work = not search.is_done
@@ -120,7 +112,7 @@ def device_blocks(
     """
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.bicliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     search = Search(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, _EVERYTHING)
     for quantum in with_barriers(search, barrier, in_parts=True):

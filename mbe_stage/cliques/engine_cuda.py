@@ -20,7 +20,7 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
@@ -30,7 +30,9 @@ from mbe_stage.tasks import Task, cut
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.search import Asked, Quantum
+    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.search.cuda.session import Quantum
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
 
@@ -42,14 +44,6 @@ _LARGEST_SIZE = 2**31 - 1
 # Of what was found: one that is taken in while the next quantum's is made.
 _BLOCKS_ON_DEVICE = 2
 Block = TypeVar("Block")
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
@@ -108,7 +102,7 @@ def run(
     """
     part = _part(graph, query)
 
-    def found(quantum: Quantum) -> Iterator[CliqueBlock]:
+    def found(quantum: Quantum[Session]) -> Iterator[CliqueBlock]:
         return _found(quantum, part, detail, execution.block_bytes)
 
     roots = RootOrder(graph, query, part)
@@ -154,15 +148,15 @@ def device_blocks(
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
-def _found_on_device(quantum: Quantum) -> Iterator[DeviceCliqueBlock]:
+def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
     """Results of a quantum. The next quantum, if there is one, overwrites them."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
         yield DeviceCliqueBlock.empty(quantum.share, quantum.remaining)
         return
-    sizes, members = quantum.session.written()
-    if not quantum.session.is_output_kept:
+    sizes, members = quantum.found.written()
+    if not quantum.found.is_output_kept:
         sizes, members = sizes.copy(), members.copy()
     yield DeviceCliqueBlock(sizes, members, quantum.share)
 
@@ -234,23 +228,23 @@ def _asked(
 
 def _searched(
     asked: Asked,
-    found: Callable[[Quantum], Iterator[Block]],
+    found: Callable[[Quantum[Session]], Iterator[Block]],
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
     """Yield the results of each quantum; device memory is held from the first to the last."""
     from mbe_stage.cliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
-        if statistics is not None:
-            statistics.update(quantum.session.statistics)
+        if statistics is not None and quantum.found is not None:
+            statistics.update(quantum.found.statistics)
         yield from found(quantum)
 
 
-def _found(quantum: Quantum, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
+def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
     """Results of a quantum, and the progress of the search."""
-    session, share = quantum.session, quantum.share
+    session, share = quantum.found, quantum.share
     if quantum.remaining is not None:
         yield CliqueBlock.empty(detail, share, quantum.remaining)
     elif detail == Detail.COUNT:

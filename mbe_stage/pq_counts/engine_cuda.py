@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
@@ -46,21 +46,13 @@ ENDS_ITSELF = TAKES_BARRIER = True
 _EVERYTHING = Techniques()
 
 
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
-
-
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
     """The kernels of any run, in little memory too, and the host's part; local counts, unless `detail` is counts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of, step_together
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
-    from mbe_stage.pq_counts.cuda.lean_kernels import number_members_warp_per_part, write_members_thread_per_code
+    from mbe_stage.pq_counts.cuda.lean_prepare import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
     from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
     from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
@@ -207,11 +199,11 @@ def _counted(
     graph, query, execution, techniques, barrier
         As `run` has them.
     """
-    from mbe_stage.device.held_roots import with_barriers
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.as_given import as_given
     from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
     from mbe_stage.pq_counts.cuda.searches import Job, core_within
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
@@ -243,7 +235,7 @@ def _counted(
         while search is not None:
             counting = Counting(search, left, budget)
             for found in with_barriers(counting, barrier):
-                leaves = Leaves.none() if found.counted is None else _leaves(found.counted, part, rows_are_left)
+                leaves = Leaves.none() if found.found is None else _leaves(found.found, part, rows_are_left)
                 yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
             job.tell_session(counting.session)
             # Its memory is the next one's.

@@ -22,12 +22,11 @@ from mbe_stage.bicliques.cuda.memory_plan import (
     expansion_bytes,
     plan_memory,
     preparation_bytes,
-    whole_lines,
     with_larger_arenas,
     with_space_in_pool,
 )
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.device import available
+from mbe_stage.device import available, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from tests.mbe_stage.emulated_memory import AT_THE_EDGE, EVENTS
 from tests.mbe_stage.emulated_sizes import TINY

@@ -10,7 +10,8 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, whole_lines
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
+from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.device import whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 
 _FIRST_WORDS = 1 << 14
@@ -157,15 +158,6 @@ class MemoryPlan:
             "total": self.total_bytes,
         }
         return "\n".join(f"{name:<64}{n_bytes:>18,} bytes" for name, n_bytes in parts.items())
-
-
-def whole_lines(n: int) -> int:
-    """So many entries that they fill cache lines, whatever their type.
-
-    Two warps must not share a line that one of them changes with atomics: the other's reading puts it back into the
-    multiprocessor's cache while an atomic is on its way, and the first would read what was before.
-    """
-    return -(-n // at.ALIGNMENT) * at.ALIGNMENT
 
 
 def slots_for(n_vertices: int) -> int:

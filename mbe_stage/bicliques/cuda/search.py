@@ -27,12 +27,13 @@ from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.device import held_roots, launch
+from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_work
-from mbe_stage.device.held_roots import begun_all_the_same, ranges_from
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.search.cuda import barriers
+from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
 log = logging.getLogger(__name__)
@@ -177,7 +178,7 @@ class Search:
         return MOST_DONE if self.is_done and not self._holds_back else min(MOST_DONE, self.session.work_done())
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """See `mbe_stage.device.held_roots.HoldsRoots`, as for the next methods."""
+        """See `mbe_stage.search.cuda.barriers.HoldsRoots`, as for the next methods."""
         if self.is_done:
             return None
         with device_work(self.budget_bytes):
@@ -373,7 +374,7 @@ class SharedSearch(Search):
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
         """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
-        return begun_all_the_same(rows, self._paths[rows], held_roots.MOST_RANGES)
+        return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
         """An empty block on the host that reports progress, or marks a barrier with the remaining roots."""

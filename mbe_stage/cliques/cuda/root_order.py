@@ -15,8 +15,6 @@ from mbe_stage.cliques.reduction import CommonPart
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
-__all__ = ["RootOrder", "task_costs"]
-
 
 class RootOrder:
     """The roots of the cliques of a part.

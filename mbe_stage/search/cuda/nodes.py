@@ -1,22 +1,39 @@
-"""Nodes that anybody may go on with: made, found, and their children handed out one by one."""
+"""Nodes that any warp can continue: made, found, their children handed out one by one; and the end of a quantum."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device import node_layout as at
-from mbe_stage.device.quantum import read_shared
-from mbe_stage.device.warp import ALL, ballot, count_bits, load_fresh, next_tile, nth_bit
+from mbe_stage.device.warp import ALL, ballot, count_bits, global_nanoseconds, load_fresh, next_tile, nth_bit
+from mbe_stage.search.cuda import control as at
 
-__all__ = [
-    "find_some_open_node",
-    "new_node",
-    "next_root",
-    "publish",
-    "take_child",
-    "take_words",
-]
+
+@cuda.jit(device=True, forceinline=True)
+def read_shared(control, index):
+    """A word that other warps change, int64, the same for all lanes: two must never take different turns on it."""
+    value = np.int64(0)
+    if cuda.laneid == 0:
+        value = np.int64(load_fresh(control, index))
+    return cuda.shfl_sync(ALL, value, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def stops(control, deadline):
+    """Whether the quantum has to end; says so to all where its time is over."""
+    status = np.int64(0)
+    if cuda.laneid == 0:
+        status = np.int64(load_fresh(control, at.STATUS))
+        if status == 0 and global_nanoseconds() > deadline:
+            cuda.atomic.or_(control, at.STATUS, np.int64(at.TIME_OVER))
+            status = np.int64(at.TIME_OVER)
+    return cuda.shfl_sync(ALL, status, 0) != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def somebody_waits(control):
+    """Whether warps are idle, and have nothing to take."""
+    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -21,8 +21,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from mbe_stage.search.cpu.pool import Barrier
-
-__all__ = ["MOST_RANGES", "HoldsRoots", "begun_all_the_same", "ranges_from", "with_barriers"]
+from mbe_stage.tasks import Roots, Task
 
 log = logging.getLogger(__name__)
 
@@ -220,3 +219,20 @@ def ranges_from(rows: np.ndarray) -> list[tuple[int, int]]:
     starts = np.flatnonzero(np.diff(ascending, prepend=-2) != 1)
     ends = np.append(starts[1:], ascending.size)
     return [(int(ascending[start]), int(ascending[end - 1]) + 1) for start, end in zip(starts, ends, strict=True)]
+
+
+def tasks_from(roots: np.ndarray, identity: Roots, costs: np.ndarray, first: int = 0) -> tuple[Task, ...]:
+    """Roots as tasks, ascending.
+
+    Parameters
+    ----------
+    roots : (n,) integers
+    identity : Roots
+    costs : (n_roots,) numbers
+        Work expected below each.
+    first : int
+        Where the roots begin in the identity.
+    """
+    return tuple(
+        Task(identity, start + first, end + first, float(costs[start:end].sum())) for start, end in ranges_from(roots)
+    )

@@ -1,15 +1,10 @@
-"""Where things stand that every search with open nodes has: control words, settings, and fields of a node.
+"""Layout of device memory that every search with open nodes has: control words, settings, nodes and a warp's state.
 
-A *node* is a part of a search that anybody may go on with. Its children depend on it alone, so they are handed out one
+A *node* is a part of a search that any warp can continue. Its children depend on it alone, so they are handed out one
 by one with an atomic addition to its cursor. A problem's own words, settings and fields stand behind these.
 """
 
 from __future__ import annotations
-
-__all__ = ["ANYBODYS", "CURSOR", "END", "LINK", "LOW_NODE", "NEEDED", "NEXT_ROOT", "NODE_FIELDS", "NODE_LIMIT"]
-__all__ += ["NOTHING", "N_IDLE", "N_NODES", "N_OPEN", "OFFSET", "OWN_CONTROL", "OWN_FIELDS", "OWN_SETTINGS"]
-__all__ += ["OWN_STATUS", "POOL_LIMIT", "POOL_SHORT", "POOL_TOP", "QUANTUM_NS", "ROOT", "STATUS", "TIME_OVER", "WORDS"]
-__all__ += ["CONTROL_LINE"]
 
 # Control words, int64, each on a cache line of its own.
 CONTROL_LINE = 16
@@ -20,9 +15,9 @@ OWN_CONTROL = 8 * CONTROL_LINE
 TIME_OVER, POOL_SHORT = 1, 2
 OWN_STATUS = 4
 
-# Settings, int64: read only.
-POOL_LIMIT, NODE_LIMIT, QUANTUM_NS = range(3)
-OWN_SETTINGS = 3
+# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_LEVELS` nodes and `OWN_WORDS` words.
+POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_LEVELS, OWN_WORDS = range(6)
+OWN_SETTINGS = 6
 
 # Fields of a node, int64: where its words begin, how many there are, the node that its warp made before, and how many
 # children it has, 0 while it is being written. The cursor has a line of its own.
@@ -36,3 +31,9 @@ ANYBODYS = -2
 
 NOTHING, ROOT = -1, -2
 """In the place of a node: no work, and a root."""
+
+# State of a warp, int64: the task that it could not finish, and what it has done so far: nanoseconds without work, and
+# before frames were walked; nodes of frames, and what was wider.
+PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
+OWN_STATE = 6
+STATE_FIELDS = 16
