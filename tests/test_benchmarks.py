@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pipeline.bench
+import mbe_stage.pipeline.bench
 from benchmarks import (
     ablation,
     bench,
@@ -110,10 +110,10 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(
         what: str, path: Any, threads: int, repeats: int, engine: str, spend_seconds: float, _: Any
     ) -> dict[str, Any]:
-        measure = {"count": measure_count, "write": pipeline.bench.measure_write}[what]
+        measure = {"count": measure_count, "write": mbe_stage.pipeline.bench.measure_write}[what]
         return json.loads(json.dumps(asdict(measure(path, threads, repeats, engine, spend_seconds))))
 
-    monkeypatch.setattr(pipeline.bench, "_in_fresh_process", measured)
+    monkeypatch.setattr(mbe_stage.pipeline.bench, "_in_fresh_process", measured)
 
 
 def row(name: str, one: float, two: float | None = None, write: float | None = None, memory: int = 10**8) -> Row:
