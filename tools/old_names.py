@@ -11,6 +11,7 @@ import importlib.util
 import re
 import sys
 import warnings
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -19,9 +20,14 @@ _TABLE = Path(__file__).resolve().parents[1] / "docs" / "decisions" / "moved.md"
 _PACKAGES = ("pipeline", "flows")
 
 
+@cache
+def _moved() -> dict[str, str]:
+    return dict(re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def new_name(old: str) -> str:
     """Return the import name that a module or package of today has for an old one."""
-    moved = dict(re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE))
+    moved = _moved()
     parts = old.split(".")
     for n in range(len(parts), 1, -1):
         if (known := ".".join(parts[:n])) in moved:

@@ -1,4 +1,4 @@
-"""The result of `mbe diff` on stdout: remarks and counts first, then the largest of each kind; or one JSON object."""
+"""`mbe diff`: compare two runs; remarks and counts on stdout, then the largest of each kind, or one JSON object."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from mbe_stage.pipeline.views.top import Biclique
 from mbe_stage.pipeline.wording import plural
 
 __all__ = ["compare", "differences", "summary"]
+
+# Keys of one side that a table row shows; `--json` shows all.
+_SHOWN_KEYS = 8
 
 
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
@@ -47,10 +50,6 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
         largest = largest_differences(diff, limit) if limit else []
     differences(diff, largest, out, time.perf_counter() - start, as_json)
     return diff.differ
-
-
-# Keys of one side that a table row shows; `--json` shows all.
-_SHOWN_KEYS = 8
 
 
 def summary(diff: RunDiff) -> dict[str, Any]:

@@ -1,8 +1,17 @@
-"""Entry of the `mbe` command: hears signals from its first statement on, and loads only what the answer needs."""
+"""Entry of the `mbe` command: handles signals from its first statement on, and loads only what the answer needs."""
 
 from __future__ import annotations
 
 import os
+
+try:
+    from mbe_stage.pipeline.cli.early_exit import leave_at_signals, nothing_more_to_say
+
+    leave_at_signals()
+except KeyboardInterrupt:
+    os.write(2, b"interrupted\n")
+    os._exit(130)
+
 import resource
 import sys
 
@@ -13,26 +22,6 @@ __all__ = ["main", "refusal"]
 _LEAST_BYTES = 1 << 30
 
 
-def refusal() -> str | None:
-    """What to say, or None where there is enough."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY or limit >= _LEAST_BYTES:
-        return None
-    return (
-        f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
-        f"{_LEAST_BYTES:,} at least; raise the limit"
-    )
-
-
-try:
-    from mbe_stage.pipeline.cli.early_exit import leave_at_signals, nothing_more_to_say
-
-    leave_at_signals()
-except KeyboardInterrupt:
-    os.write(2, b"interrupted\n")
-    os._exit(130)
-
-
 def main() -> None:
     """Entry point of the `mbe` command."""
     if sys.argv[1:] == ["--version"]:
@@ -41,7 +30,6 @@ def main() -> None:
         print(f"mbe {version_of('mbe-stage')}")
         nothing_more_to_say(0)
         return
-
     said = refusal()
     if said is not None and not {"-h", "--help"} & {*sys.argv}:
         os.write(2, f"{said}\n".encode())
@@ -52,6 +40,17 @@ def main() -> None:
 
     process.claim()
     app.main()
+
+
+def refusal() -> str | None:
+    """Return the error for an address space (``ulimit -v``) that is too small for anything but help, or None."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY or limit >= _LEAST_BYTES:
+        return None
+    return (
+        f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
+        f"{_LEAST_BYTES:,} at least; raise the limit"
+    )
 
 
 if __name__ == "__main__":

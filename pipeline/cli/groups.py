@@ -1,10 +1,10 @@
-"""What `mbe groups` does: groups of an input, without its bicliques on the disk, or of a published run's bicliques."""
+"""`mbe groups`: groups of an input, without writing its bicliques, or of a published run; and its result on stdout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -13,16 +13,13 @@ from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
 from mbe_stage.pipeline.cli.terminal import say
-from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.key_parts import has_parts, key_text
 from mbe_stage.pipeline.stores.open_store import holds_runs
 from mbe_stage.pipeline.views.listed_groups import listed_groups
 from mbe_stage.pipeline.views.no_groups import nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.execution.job import RunResult
 
 __all__ = ["make_groups", "published"]
 
@@ -38,6 +35,11 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "right members": lambda group: show.keys(group["right"]),
 }
 _WHERE_KNOWN = {"since": "since", "known": "n_known"}
+
+_GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
+# Of a published run nothing is read, asked or enumerated: these are not options of its groups.
+_OF_INPUTS = ("input.", "query.", "execution.")
+_OF_BOTH = ("input.path", "execution.threads")
 
 
 def published(result: RunResult, as_json: bool) -> None:
@@ -78,12 +80,6 @@ def _plain(value: Any) -> Any:
     return f"{value.isoformat()}Z" if isinstance(value, datetime) else value
 
 
-_GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
-# Of a published run nothing is read, asked or enumerated: these are not options of its groups.
-_OF_INPUTS = ("input.", "query.", "execution.")
-_OF_BOTH = ("input.path", "execution.threads")
-
-
 def make_groups(options: Mapping[str, Any]) -> None:
     """Publish a run of groups and show them.
 
@@ -99,8 +95,6 @@ def make_groups(options: Mapping[str, Any]) -> None:
         if of_run:
             result = _of_run(source[0], options, progress)
         else:
-            from mbe_stage.pipeline.execution.job import run
-
             result = run(
                 configuration(GROUPING, options, given=_GROUPS_ALONE),
                 on_progress=progress.enumerated,

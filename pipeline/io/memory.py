@@ -21,6 +21,10 @@ from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_m
 
 __all__ = ["read_object"]
 
+_PAIR_NAMES = ("left", "right", "weight", "timestamp")
+# Columns are known by their place alone.
+_OWN_ORDER = ("numpy", "networkx", "cugraph")
+
 
 def polars_table(frame: Any, config: InputConfig) -> pa.Table:
     """Return the frame as an Arrow table; of columns that are not chosen, nulls stand below the first rows.
@@ -115,11 +119,6 @@ def read_cugraph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
 
 def _followed(values: pa.ChunkedArray, more: pa.Array) -> pa.ChunkedArray:
     return pa.chunked_array([*values.chunks, more.cast(values.type)], values.type)
-
-
-_PAIR_NAMES = ("left", "right", "weight", "timestamp")
-# Columns are known by their place alone.
-_OWN_ORDER = ("numpy", "networkx", "cugraph")
 
 
 def read_object(source: Any, config: InputConfig) -> RawEdges:

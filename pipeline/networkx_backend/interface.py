@@ -18,6 +18,9 @@ from mbe_stage.pq_counts.count import pq_local_counts
 
 __all__ = ["MbeGraph", "butterflies", "can_run", "convert_from_nx", "convert_to_nx", "find_cliques", "should_run"]
 
+# With fewer edges networkx is done before a graph is converted and the engine has begun.
+_WORTH_CONVERTING = 2000
+
 
 @dataclass(frozen=True, eq=False)
 class MbeGraph:
@@ -81,10 +84,6 @@ class MbeGraph:
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self.nodes)
-
-
-# With fewer edges networkx is done before a graph is converted and the engine has begun.
-_WORTH_CONVERTING = 2000
 
 
 def convert_from_nx(graph: Any, *_: Any, **__: Any) -> MbeGraph:

@@ -44,6 +44,12 @@ __all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "check_limits", "pu
 
 _OF_MEMORY = "stopped at the memory budget: "
 
+# Results that are held against the graph one by one; where there are more, a random sample of so many.
+DEFAULT_SAMPLE = 5_000_000
+# Share of the work that is done when the checksums, the keys' hashes and the results are, roughly.
+_FILES, _KEYS, _ROWS = 0.1, 0.2, 0.9
+_VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
+
 
 def check_limits(run: Path, manifest: Manifest) -> str:
     """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
@@ -71,13 +77,6 @@ def check_limits(run: Path, manifest: Manifest) -> str:
         expected = " or ".join(map(repr, reasons)) or "null"
         raise VerificationError(f"{place}; expected {expected}, by its config and its {n_found:,} {what}")
     return truncated
-
-
-# Results that are held against the graph one by one; where there are more, a random sample of so many.
-DEFAULT_SAMPLE = 5_000_000
-# Share of the work that is done when the checksums, the keys' hashes and the results are, roughly.
-_FILES, _KEYS, _ROWS = 0.1, 0.2, 0.9
-_VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,10 @@ __all__ = ["MOST_HELD_BYTES", "Proof", "WorkerParts", "left_by_worker", "parts_o
 # A worker without credentials may look for those of its machine for minutes.
 _PROVE_SECONDS = 10.0
 
+log = logging.getLogger(__name__)
+MOST_HELD_BYTES = 1 << 30
+"""Of files of one lease on the disk of its host alone, where temporary files may be in memory: then the lease ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -145,12 +149,6 @@ def _why_not_known(store: StoredParts, name: str) -> str:
     thread.start()
     thread.join(_PROVE_SECONDS)
     return f"no answer within {_PROVE_SECONDS:.0f} s" if thread.is_alive() else said[0]
-
-
-log = logging.getLogger(__name__)
-
-MOST_HELD_BYTES = 1 << 30
-"""Of files of one lease on the disk of its host alone, where temporary files may be in memory: then the lease ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,16 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["device_steps", "rehearsal"]
 
+_done_here = False
+_FRAMES, _ENGINE = "cudf", "cuda"
+_READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)
+
 
 def rehearsal() -> CompileStep:
     """As a step of compiling; done once for each version of the libraries, device and state of the sources."""
     return CompileStep(
         what="first use of CuPy and libcudf", is_loaded=_is_done, is_kept=_is_done, compile=_rehearse, seconds=12.0
     )
-
-
-_done_here = False
 
 
 def _is_done() -> bool:
@@ -67,10 +68,6 @@ def _rehearse() -> None:
         cp.cuda.get_current_stream().synchronize()
     _done_here = True
     code_cache.keep_or_warn(_name(), b"")
-
-
-_FRAMES, _ENGINE = "cudf", "cuda"
-_READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)
 
 
 def device_steps(part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:

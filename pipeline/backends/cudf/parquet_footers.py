@@ -1,4 +1,6 @@
-"""Whether Parquet files have page checksums, which libcudf does not verify; pyarrow verifies them, and does not say.
+"""Footers and page headers of Parquet files: bounds of integer columns, and whether pages have checksums.
+
+libcudf does not verify page checksums; pyarrow verifies them but does not say whether a file has them.
 
 A checksum is the optional fourth field of a page's header, in Thrift's compact protocol. Writers give one to every page
 or to none, so that the first page of a column tells.
@@ -14,6 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 __all__ = ["have_page_checksums", "integer_bounds", "is_followed_by_checksum"]
+
+# Type and two sizes, five bytes each at most with a byte before each, and the byte of what follows.
+_HEADER_BYTES = 24
+# A compact field header: how far its number is beyond the one before, and its type, an i32.
+_NEXT_INTEGER = 0x15
 
 
 def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, int, int] | None:
@@ -45,12 +52,6 @@ def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, 
             least.append(int(statistics.min))
             largest.append(int(statistics.max))
     return (min(least), max(largest), n_nulls) if least else None
-
-
-# Type and two sizes, five bytes each at most with a byte before each, and the byte of what follows.
-_HEADER_BYTES = 24
-# A compact field header: how far its number is beyond the one before, and its type, an i32.
-_NEXT_INTEGER = 0x15
 
 
 def have_page_checksums(files: Sequence[Path] | Sequence[pa.Buffer], names: Iterable[str]) -> bool:

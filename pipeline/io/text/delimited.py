@@ -33,6 +33,9 @@ from mbe_stage.pipeline.io.text.whitespace import IteratorStream, line_blocks, o
 
 __all__ = ["read", "read_columns", "without_padding"]
 
+_BLOCK_BYTES = 8 << 20
+_UNIT_SEPARATOR = "\x1f"
+
 
 def without_padding(raw: RawEdges, config: InputConfig) -> RawEdges:
     """The same rows without blanks that pad their fields.
@@ -84,10 +87,6 @@ def _aligns(values: pa.ChunkedArray) -> bool:
     return widths["min"] == widths["max"] or any(
         pc.all(affix(values, " ")).as_py() for affix in (pc.starts_with, pc.ends_with)
     )
-
-
-_BLOCK_BYTES = 8 << 20
-_UNIT_SEPARATOR = "\x1f"
 
 
 def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:

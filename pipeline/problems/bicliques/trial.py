@@ -34,6 +34,9 @@ _PACE_FACTOR = 1.5
 # From fewer bicliques there is no pace.
 _LEAST_FOUND = 1000
 
+# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
+_ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
@@ -95,10 +98,6 @@ def _seconds(bicliques: Interval, n_found: int, seconds: float) -> Seconds | Non
         return None
     most *= _PACE_FACTOR
     return Seconds(max(seconds, least / _PACE_FACTOR), max(seconds, middle), most) if isfinite(most) else None
-
-
-# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
-_ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,18 @@ __all__ = ["DEFAULT_SCORE", "edges_table", "explanation", "groups_table", "membe
 # Of the events: a smaller share is no reason.
 _WORTH_TELLING = 0.5
 
+DEFAULT_SCORE = "edge_share"
+"""What stands first: on labelled graphs no other is better on all."""
+_OF_EVENTS = (
+    "weight_total",
+    "weight_median",
+    "first_time",
+    "last_time",
+    "busiest_share",
+    "busiest_window",
+    "busiest_start",
+)
+
 
 def explanation(
     n_left: int,
@@ -67,20 +79,6 @@ def _number(value: float) -> str:
     if value >= 10:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 0.1 else "fewer than 0.1"
-
-
-DEFAULT_SCORE = "edge_share"
-"""What stands first: on labelled graphs no other is better on all."""
-
-_OF_EVENTS = (
-    "weight_total",
-    "weight_median",
-    "first_time",
-    "last_time",
-    "busiest_share",
-    "busiest_window",
-    "busiest_start",
-)
 
 
 def groups_table(

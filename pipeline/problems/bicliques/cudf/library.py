@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BicliqueTables", "DerivedFrames", "derived_frames", "edges_of_graph", "enumerate_bicliques"]
 
+_DEFAULT_INPUT = InputConfig()
+
 
 @dataclass(frozen=True, slots=True)
 class DerivedFrames:
@@ -71,9 +73,6 @@ def derived_frames(config: Config, edges: DeviceEdges, graph: BipartiteCSR) -> I
         collecting = Collecting(Path(directory), config, edges, graph, CudfBackend())
         collectors = tuple(ends.enter_context(each) for each in derived_collectors(collecting))
         yield DerivedFrames(collectors, Path(directory))
-
-
-_DEFAULT_INPUT = InputConfig()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
