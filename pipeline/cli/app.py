@@ -273,7 +273,7 @@ def enumerate_(**options: Any) -> None:
 @_command()
 @opt.taking(opt.GROUPING)
 def groups(**options: Any) -> None:
-    """The groups that are no chance, ranked, with a reason for each: of an input, or of a published run."""
+    """Rank the significant groups of an input or of a published run, with a reason for each."""
     from mbe_stage.pipeline.cli.groups import make_groups
 
     make_groups(options)
@@ -361,7 +361,7 @@ def clean(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
 ) -> None:
-    """Remove what runs that were ended early have left, those that could be resumed too."""
+    """Remove the files of interrupted runs, including resumable ones."""
     from contextlib import closing
 
     from mbe_stage.pipeline.cli import show
