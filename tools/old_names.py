@@ -47,18 +47,24 @@ class _Alias(importlib.abc.InspectLoader):
         module.__spec__ = self._spec
 
     def get_source(self, fullname: str) -> str:
-        return Path(str(importlib.util.find_spec(new_name(fullname)).origin)).read_text(encoding="utf-8")  # type: ignore[union-attr]
+        return Path(_path(fullname)).read_text(encoding="utf-8")
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_source(fullname), f"<{new_name(fullname)}>")
+        return self.source_to_code(self.get_source(fullname), _path(fullname))
+
+
+def _path(old: str) -> str:
+    found = importlib.util.find_spec(new_name(old))
+    return "" if found is None else str(found.origin)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         package, dot, _module = fullname.partition(".")
-        if not dot or package not in _PACKAGES or importlib.util.find_spec(new_name(fullname)) is None:
+        if not dot or package not in _PACKAGES or not (path := _path(fullname)):
             return None
-        return ModuleSpec(fullname, _Alias())
+        # `python -m` takes the file from the origin.
+        return ModuleSpec(fullname, _Alias(), origin=path)
 
 
 def forward(package: str) -> None:
