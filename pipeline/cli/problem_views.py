@@ -11,7 +11,7 @@ from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.problems.base import Shown
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
-from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
 
 __all__ = ["compared_by_problem", "refuse_of_bicliques", "shown_by_problem"]
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     # Each command imports what it shows.
     from mbe_stage.pipeline.bench import Measurement
+    from mbe_stage.pipeline.clean.facts import InputFacts
     from mbe_stage.pipeline.cli.compile import Compiled
-    from mbe_stage.pipeline.edges import InputFacts
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
     from mbe_stage.pipeline.execution.unfinished import Unfinished
     from mbe_stage.pipeline.execution.worker_stats import Ranks

@@ -14,7 +14,7 @@ from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
-from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
 from mbe_stage.pipeline.publish.schemas import BICLIQUES
 from mbe_stage.pipeline.safe_paths import is_directory
 
