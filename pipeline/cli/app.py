@@ -123,7 +123,7 @@ class _Group(TyperGroup):
             code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
             settings = getattr(error, "settings", ())
             if settings and wants_json:
-                from mbe_stage.pipeline.cli.console import print_json
+                from mbe_stage.pipeline.cli.terminal import print_json
 
                 print_json({"error": str(error), "settings": settings})
             raise typer.Exit(code) from None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mbe_stage.pipeline.cli import show
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, table
+from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
-from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.key_parts import has_parts, key_text

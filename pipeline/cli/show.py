@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.pipeline.cli.console import print_json, results_console, table
-from mbe_stage.pipeline.cli.terminal import say, shortened, visible
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import found, listed, told_of_run, values

@@ -27,8 +27,6 @@ from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, as_file, stored_entries
 from mbe_stage.pipeline.safe_paths import is_file_within
-from mbe_stage.pipeline.stores.local_copies import meant_for
-from mbe_stage.pipeline.stores.part_objects import fetch_kept, remove_fetched
 from mbe_stage.pipeline.wording import percent_text
 from mbe_stage.tasks import Roots, Task, without
 
@@ -292,7 +290,10 @@ def begun_journal(room: Path, header: Header) -> Journal:
             f"{room.parents[1]}"
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
-        # What is gone on with reads every row once more, and needs them here.
+        # What is gone on with reads every row once more, and needs them here. Few runs do: start-up has no time for it.
+        from mbe_stage.pipeline.stores.local_copies import meant_for
+        from mbe_stage.pipeline.stores.part_objects import fetch_kept, remove_fetched
+
         if {entry.store for entry in stored} != {meant_for(room.parents[1])}:
             raise PublishError(
                 f"{room}: cannot be resumed: its journal names parts in another store; expected parts of this output "

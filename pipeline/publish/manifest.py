@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow.parquet as pq
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -36,11 +35,11 @@ from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
 from mbe_stage.pipeline.publish.changes import Comparison
 from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, sizes_of
-from mbe_stage.pipeline.publish.schemas import SCHEMA_VERSION
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 from mbe_stage.pipeline.version import version_of
 
 __all__ = [
+    "SCHEMA_VERSION",
     "Counts",  # noqa: F822 - given by `__getattr__`
     "FileEntry",
     "Manifest",
@@ -56,6 +55,9 @@ __all__ = [
     "software_versions",
     "write_manifest",
 ]
+
+SCHEMA_VERSION = 2
+"""Of the published tables and of the manifest."""
 
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 _PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])
@@ -259,6 +261,9 @@ def sha256_of(path: Path) -> str:
 
 def file_entry(run_path: Path, path: Path) -> FileEntry:
     """Size, checksum and rows of one file of a run."""
+    # Reading a manifest does not need Arrow.
+    import pyarrow.parquet as pq
+
     digest = sha256_of(path)
     rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else None
     return FileEntry(path=path.relative_to(run_path).as_posix(), bytes=path.stat().st_size, sha256=digest, rows=rows)
