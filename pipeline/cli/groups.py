@@ -12,7 +12,7 @@ from mbe_stage.pipeline.cli import show
 from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
-from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.tables import keys, results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.io.sources import joined_names
@@ -35,8 +35,8 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "since": lambda group: group["since"] or "",
     "why": lambda group: f"{group['explanation']}.",
     "known": lambda group: "" if group["n_known"] is None else group["n_known"],
-    "left members": lambda group: show.keys(group["left"]),
-    "right members": lambda group: show.keys(group["right"]),
+    "left members": lambda group: keys(group["left"]),
+    "right members": lambda group: keys(group["right"]),
 }
 _WHERE_KNOWN = {"since": "since", "known": "n_known"}
 

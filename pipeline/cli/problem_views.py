@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from mbe_stage.pipeline.cli import show
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.errors import ConfigError, PublishError
-from mbe_stage.pipeline.problems.base import Shown
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
 
-__all__ = ["compared_by_problem", "refuse_of_bicliques", "shown_by_problem"]
+__all__ = ["compared_by_problem", "show_by_problem"]
 
 
-def shown_by_problem(run_dir: Path) -> Callable[[Path, int, str | None], Shown] | None:
-    """`Publication.top` of a run's problem; None where that has none, or nothing says whose run it is."""
-    problem = _problem(run_dir)
-    return None if problem is None or not is_here(problem) else publication_of(problem).top
+def show_by_problem(
+    run_dir: Path, limit: int, vertex: str | None, as_json: bool, of_bicliques: Mapping[str, object]
+) -> bool:
+    """Show the largest results of a run as its problem does (`Publication.top`).
 
-
-def refuse_of_bicliques(run_dir: Path, given: Mapping[str, object]) -> None:
-    """Refuse options that are about bicliques, of a run of another problem.
+    False where that shows none, or nothing says whose run it is.
 
     Parameters
     ----------
     run_dir : Path
-    given : mapping of str to object
-        By option, what is true where it was given.
+    limit : int
+    vertex : str or None
+        As of `Publication.top`.
+    as_json : bool
+    of_bicliques : mapping of str to object
+        By option that is about bicliques, what is true where it was given.
 
     Raises
     ------
     ConfigError
-        One was given.
+        One of these was given.
     """
-    wrong = next((option for option, value in given.items() if value), None)
+    problem = _problem(run_dir)
+    top = None if problem is None or not is_here(problem) else publication_of(problem).top
+    if top is None:
+        return False
+    wrong = next((option for option, value in of_bicliques.items() if value), None)
     if wrong is not None:
         raise ConfigError(
-            f"command line: {wrong}: is about bicliques, but {run_dir} holds results of the problem "
-            f"{_problem(run_dir)!r}; leave it out"
+            f"command line: {wrong}: is about bicliques, but {run_dir} holds results of the problem {problem!r}; "
+            "leave it out"
         )
+    show.top(run_dir, top(run_dir, limit, vertex), as_json)
+    return True
 
 
 def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:

@@ -34,12 +34,11 @@ from mbe_stage.pipeline.execution.worker_stats import Ranks
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
 from mbe_stage.pipeline.publish.changes import Comparison
-from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, sizes_of
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 from mbe_stage.pipeline.version import version_of
 
 __all__ = [
-    "SCHEMA_VERSION",
     "Counts",  # noqa: F822 - given by `__getattr__`
     "FileEntry",
     "Manifest",
@@ -55,9 +54,6 @@ __all__ = [
     "software_versions",
     "write_manifest",
 ]
-
-SCHEMA_VERSION = 2
-"""Of the published tables and of the manifest."""
 
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 _PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])

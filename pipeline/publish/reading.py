@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,7 @@ import pyarrow.parquet as pq
 from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
-from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION
 from mbe_stage.pipeline.publish.schemas import BICLIQUES
 from mbe_stage.pipeline.safe_paths import is_directory
 
@@ -23,8 +23,11 @@ __all__ = [
     "bicliques_parts",
     "check_members",
     "check_problem",
+    "column_of",
     "has_bicliques",
+    "is_of_bicliques",
     "key_type",
+    "numbers_of",
     "open_part",
     "reading",
     "run_with_bicliques",
@@ -120,6 +123,9 @@ def run_with_bicliques(run_path: str | Path) -> Path | None:
         return run_path
     if not (run_path / MANIFEST_NAME).is_file():
         return None
+    # Most runs have the table, and their readers have no time to import how manifests are checked.
+    from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
+
     manifest = read_manifest(run_path)
     if manifest.made_of is None:
         return None
@@ -135,6 +141,8 @@ def _check_written(run_path: str | Path) -> None:
     """Refuse a run that was not to have the table."""
     if not (Path(run_path) / MANIFEST_NAME).is_file():
         return
+    from mbe_stage.pipeline.publish.manifest import read_manifest  # as above
+
     manifest = read_manifest(run_path)
     if not manifest.config.output.bicliques:
         remedy = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
@@ -144,6 +152,15 @@ def _check_written(run_path: str | Path) -> None:
             f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "
             f"{remedy}"
         )
+
+
+def is_of_bicliques(run_path: str | Path) -> bool:
+    """Whether the manifest of a run says so, at a first look; what is wrong with it `read_manifest` says."""
+    try:
+        values = json.loads((Path(run_path) / MANIFEST_NAME).read_bytes())
+        return values["schema_version"] == SCHEMA_VERSION and values["config"]["problem"] == BICLIQUE_PROBLEM.name
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return False
 
 
 def check_problem(run_path: str | Path) -> None:
@@ -156,6 +173,8 @@ def check_problem(run_path: str | Path) -> None:
     """
     if not (Path(run_path) / MANIFEST_NAME).is_file():
         return
+    from mbe_stage.pipeline.publish.manifest import read_manifest  # as above
+
     problem = read_manifest(run_path).problem
     if problem != BICLIQUE_PROBLEM.name:
         raise PublishError(
@@ -199,8 +218,32 @@ def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
         As `key_type`.
     """
     key_type(run_path, side)
-    with reading(run_path):
-        return pq.read_table(Path(run_path) / f"{side}_vertices.parquet", columns=["key"])["key"]
+    with reading(run_path), pq.ParquetFile(Path(run_path) / f"{side}_vertices.parquet") as file:
+        return file.read(columns=["key"])["key"]
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """The numbers of a column without nulls, in its own memory.
+
+    Arrow's `to_numpy` imports pandas if it is installed, which takes longer than all else that `mbe top` does.
+
+    Raises
+    ------
+    pa.ArrowInvalid
+        There is a null.
+    """
+    if column.null_count:
+        raise pa.ArrowInvalid(f"{column.null_count} nulls in a column of {column.type}")
+    kind = np.dtype(str(column.type))
+    values = column.buffers()[1]
+    return np.frombuffer(values, kind, len(column), column.offset * kind.itemsize) if len(column) else np.empty(0, kind)
+
+
+def column_of(numbers: np.ndarray) -> pa.Array:
+    """The column of some integers, in their own memory: as `numbers_of`, the other way."""
+    kind = pa.int32() if numbers.dtype == np.int32 else pa.int64()
+    values = np.ascontiguousarray(numbers, np.int32 if kind == pa.int32() else np.int64)
+    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
 
 
 def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_vertices: int) -> None:
@@ -213,9 +256,9 @@ def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_verti
     PublishError
     """
     lists = rows.column(side)
-    if not np.array_equal(np.diff(lists.offsets.to_numpy()), rows.column(f"n_{side}").to_numpy()):
+    if not np.array_equal(np.diff(numbers_of(lists.offsets)), numbers_of(rows.column(f"n_{side}"))):
         raise PublishError(f"{run_path}: n_{side} is not how many members {side} holds; {_REMEDY}")
-    members = lists.flatten().to_numpy()
+    members = numbers_of(lists.flatten())
     if members.size and not (members.min() >= 0 and members.max() < n_vertices):
         raise PublishError(
             f"{run_path}: {side} holds a vertex that {side}_vertices does not have; expected ids below "

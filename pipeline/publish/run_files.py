@@ -23,6 +23,7 @@ __all__ = [
     "LOCK",
     "MANIFEST_NAME",
     "RUNS",
+    "SCHEMA_VERSION",
     "STAGING",
     "as_publish_errors",
     "is_room",
@@ -34,6 +35,8 @@ __all__ = [
     "written_at",
 ]
 
+SCHEMA_VERSION = 2
+"""Of the published tables and of the manifest."""
 MANIFEST_NAME = "manifest.json"
 JOURNAL_NAME = "journal"
 LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"

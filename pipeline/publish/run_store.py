@@ -28,6 +28,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.locks import locked, opened_lock
@@ -46,14 +47,15 @@ from mbe_stage.pipeline.publish.run_files import (
     written_at,
 )
 from mbe_stage.pipeline.publish.run_ids import is_run_id
-from mbe_stage.pipeline.publish.staging import Staging, remove_leftovers
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, is_path_within, odd_entry, opened_directory
 from mbe_stage.pipeline.stores.address import is_address, place_of
+
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.publish.staging import Staging
 
 __all__ = [
     "MANIFEST_NAME",
     "RunStore",
-    "Staging",
     "as_publish_errors",
     "refuse_among_published",
     "resolve_run",
@@ -154,6 +156,9 @@ class RunStore:
         PublishError
             The directory cannot be written.
         """
+        # What only reads has no time to import how runs are written.
+        from mbe_stage.pipeline.publish.staging import Staging
+
         self.check_writable()
         return Staging(self, kept_days, room)
 
@@ -169,6 +174,8 @@ class RunStore:
         PublishError
             It cannot be removed.
         """
+        from mbe_stage.pipeline.publish.staging import remove_leftovers  # as above
+
         self.check_listed()
         self._check_places()
         staging = self.directory / STAGING

@@ -1,4 +1,4 @@
-"""The published tables, column by column. Any change here is a change of `pipeline.publish.manifest.SCHEMA_VERSION`."""
+"""The published tables, column by column; any change here is one of `pipeline.publish.run_files.SCHEMA_VERSION`."""
 
 from __future__ import annotations
 

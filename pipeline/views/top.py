@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.publish.reading import bicliques_parts, open_part, reading, vertex_keys
+from mbe_stage.pipeline.publish.reading import bicliques_parts, column_of, numbers_of, open_part, reading, vertex_keys
 
 __all__ = ["ALL", "Biclique", "BicliqueIds", "Conditions", "Measure", "SideName", "find_vertex", "largest_bicliques"]
 __all__ += ["largest_ids", "with_keys"]
@@ -95,7 +95,7 @@ class Conditions:
     def rows(self, batch: pa.RecordBatch) -> np.ndarray:
         """Positions in a batch, which has the members of `side`, of the rows that are looked at; ascending."""
         rows = _rows_with(batch, self.side, self.vertex)
-        n_left, n_right = (batch.column(name).to_numpy()[rows] for name in ("n_left", "n_right"))
+        n_left, n_right = (numbers_of(batch.column(name))[rows] for name in ("n_left", "n_right"))
         return rows[(n_left >= self.min_left) & (n_right >= self.min_right)]
 
 
@@ -165,8 +165,8 @@ def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Bi
         return [
             Biclique(
                 key=one.key,
-                left=tuple(left.take(pa.array(one.left)).to_pylist()),
-                right=tuple(right.take(pa.array(one.right)).to_pylist()),
+                left=tuple(left.take(column_of(one.left)).to_pylist()),
+                right=tuple(right.take(column_of(one.right)).to_pylist()),
                 n_edges=one.n_edges,
             )
             for one in bicliques
@@ -226,13 +226,13 @@ class _Best:
         group, start : int
             Its row group, and the number of the batch's first row in it.
         """
-        measures = batch.column(measure).to_numpy().astype(np.int64)[rows]
+        measures = numbers_of(batch.column(measure)).astype(np.int64)[rows]
         if len(self._places) == self._limit:
             # Rows below the worst that is kept cannot get in: most batches end here.
             rows, measures = rows[kept := measures >= self._measures[-1]], measures[kept]
         if rows.size == 0:
             return
-        keys = batch.column("biclique_key").to_numpy()[rows]
+        keys = numbers_of(batch.column("biclique_key"))[rows]
         chosen = np.lexsort((keys, -measures))[: self._limit]
         places = self._places + [_Place(part, group, start + int(row)) for row in rows[chosen]]
         measures = np.concatenate([self._measures, measures[chosen]])
@@ -272,8 +272,8 @@ def _rows_with(batch: pa.RecordBatch, side: SideName | None, vertex: int | None)
     if side is None or vertex is None:
         return np.arange(batch.num_rows)
     members = batch.column(side)
-    hits = np.flatnonzero(members.flatten().to_numpy() == vertex)
-    offsets = members.offsets.to_numpy() - members.offsets[0].as_py()
+    hits = np.flatnonzero(numbers_of(members.flatten()) == vertex)
+    offsets = numbers_of(members.offsets) - members.offsets[0].as_py()
     return np.unique(np.searchsorted(offsets, hits, side="right") - 1)
 
 
@@ -301,9 +301,9 @@ def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[
         if start > wanted[-1]:
             return
         here = [row for row in wanted if start <= row < start + batch.num_rows]
-        chosen = batch.take(pa.array([row - start for row in here], pa.int64()))
+        chosen = batch.take(column_of(np.array(here, np.int64) - start))
         keys, n_edges = (chosen.column(name).to_pylist() for name in ("biclique_key", "n_edges"))
-        sides = [[chosen.column(side)[i].values.to_numpy() for i in range(len(here))] for side in ("left", "right")]
+        sides = [[numbers_of(chosen.column(side)[i].values) for i in range(len(here))] for side in ("left", "right")]
         yield from zip(here, map(BicliqueIds, keys, *sides, n_edges), strict=True)
         start += batch.num_rows
 
