@@ -23,7 +23,6 @@ __all__ = [
     "bicliques_parts",
     "check_members",
     "check_problem",
-    "column_of",
     "has_bicliques",
     "is_of_bicliques",
     "key_type",
@@ -237,13 +236,6 @@ def numbers_of(column: pa.Array) -> np.ndarray:
     kind = np.dtype(str(column.type))
     values = column.buffers()[1]
     return np.frombuffer(values, kind, len(column), column.offset * kind.itemsize) if len(column) else np.empty(0, kind)
-
-
-def column_of(numbers: np.ndarray) -> pa.Array:
-    """The column of some integers, in their own memory: as `numbers_of`, the other way."""
-    kind = pa.int32() if numbers.dtype == np.int32 else pa.int64()
-    values = np.ascontiguousarray(numbers, np.int32 if kind == pa.int32() else np.int64)
-    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
 
 
 def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_vertices: int) -> None:

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import closure
 from mbe_stage.pipeline.verify.closure import Adjacency, closures

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array
 
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.verify.closure import Adjacency
 
 __all__ = ["CliqueGraph", "cliques_of", "core_numbers", "graph_of", "grown"]

@@ -17,7 +17,7 @@ from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
 from mbe_stage.pipeline.publish.run_files import as_publish_errors

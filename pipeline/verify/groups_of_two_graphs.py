@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.against_graph import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.edge_scores import EdgeScores, edge_scores

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_tables import Groups, Within, compare, refuse_first, within, without_nulls
 from mbe_stage.pipeline.verify.job import Job

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import PublishError, VerificationError
 from mbe_stage.pipeline.problems.base import DerivedPublication, Publication
 from mbe_stage.pipeline.problems.installed import (

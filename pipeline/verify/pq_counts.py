@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
-from mbe_stage.pipeline.backends.arrow.edges import EdgeData
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.pq_recount import Recount, Walk

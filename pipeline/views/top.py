@@ -10,11 +10,10 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.publish.reading import bicliques_parts, column_of, numbers_of, open_part, reading, vertex_keys
+from mbe_stage.pipeline.publish.reading import bicliques_parts, numbers_of, open_part, reading, vertex_keys
 
 __all__ = ["ALL", "Biclique", "BicliqueIds", "Conditions", "Measure", "SideName", "find_vertex", "largest_bicliques"]
 __all__ += ["largest_ids", "with_keys"]
@@ -161,16 +160,21 @@ def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Bi
         The run has no tables of vertices, or a damaged one.
     """
     with reading(run_path):
-        left, right = (vertex_keys(run_path, side) for side in ("left", "right"))
+        left, right = (_one_array(vertex_keys(run_path, side)) for side in ("left", "right"))
         return [
             Biclique(
                 key=one.key,
-                left=tuple(left.take(column_of(one.left)).to_pylist()),
-                right=tuple(right.take(column_of(one.right)).to_pylist()),
+                left=tuple(left[i].as_py() for i in one.left.tolist()),
+                right=tuple(right[i].as_py() for i in one.right.tolist()),
                 n_edges=one.n_edges,
             )
             for one in bicliques
         ]
+
+
+def _one_array(keys: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """One array, which looks keys up faster, where there is one part of the table."""
+    return keys.chunk(0) if keys.num_chunks == 1 else keys
 
 
 def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
@@ -301,10 +305,11 @@ def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[
         if start > wanted[-1]:
             return
         here = [row for row in wanted if start <= row < start + batch.num_rows]
-        chosen = batch.take(column_of(np.array(here, np.int64) - start))
-        keys, n_edges = (chosen.column(name).to_pylist() for name in ("biclique_key", "n_edges"))
-        sides = [[numbers_of(chosen.column(side)[i].values) for i in range(len(here))] for side in ("left", "right")]
-        yield from zip(here, map(BicliqueIds, keys, *sides, n_edges), strict=True)
+        for row in here:
+            key, left, right, n_edges = (batch.column(name)[row - start] for name in columns)
+            # Copied: the batch is not kept for them.
+            own_left, own_right = (numbers_of(side.values).copy() for side in (left, right))
+            yield row, BicliqueIds(key.as_py(), own_left, own_right, n_edges.as_py())
         start += batch.num_rows
 
 
@@ -316,5 +321,8 @@ def _row_of(keys: pa.ChunkedArray, key: str) -> int | None:
             return None
     else:
         value = pa.scalar(key, keys.type)
+    # Importing it takes as long as all that `mbe top` does without a vertex.
+    import pyarrow.compute as pc
+
     row = pc.index(keys, value).as_py()
     return None if row < 0 else row
