@@ -312,7 +312,8 @@ def top(
 ) -> None:
     """The largest results of a run, of those that hold a vertex; bicliques without near copies."""
     from mbe_stage.pipeline.cli.tables import largest
-    from mbe_stage.pipeline.publish.reading import is_of_bicliques
+    from mbe_stage.pipeline.config.plugin_sections import OURS
+    from mbe_stage.pipeline.publish.reading import problem_of
     from mbe_stage.pipeline.stores.open_store import opened_run
     from mbe_stage.pipeline.views.near_copies import Distinct, largest_distinct
     from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
@@ -322,7 +323,7 @@ def top(
     if csv and as_json:
         raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
     with opened_run(run_path) as run_dir:
-        if not is_of_bicliques(run_dir):
+        if problem_of(run_dir) != OURS:
             from mbe_stage.pipeline.cli.problem_views import show_by_problem
 
             of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}

@@ -9,8 +9,7 @@ from mbe_stage.pipeline.cli import show
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.problems.installed import publication_of
-from mbe_stage.pipeline.publish.manifest import read_manifest
-from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
+from mbe_stage.pipeline.publish.reading import problem_of
 
 __all__ = ["compared_by_problem", "show_by_problem"]
 
@@ -37,7 +36,7 @@ def show_by_problem(
     ConfigError
         One of these was given.
     """
-    problem = _problem(run_dir)
+    problem = problem_of(run_dir)
     top = None if problem is None or not is_here(problem) else publication_of(problem).top
     if top is None:
         return False
@@ -69,7 +68,7 @@ def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_j
     PublishError
         The runs are of two problems.
     """
-    problems = [_problem(run) for run in (old, new)]
+    problems = [problem_of(run) for run in (old, new)]
     known = next((each for each in problems if each is not None and is_here(each)), None)
     diff = None if known is None else publication_of(known).diff
     if diff is None:
@@ -82,7 +81,3 @@ def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_j
     found = diff(old, new, limit, out)
     show.differences(old, new, found, out, as_json)
     return found.n_same < max(found.n_old, found.n_new)
-
-
-def _problem(run_dir: Path) -> str | None:
-    return read_manifest(run_dir).problem if (run_dir / MANIFEST_NAME).is_file() else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,8 @@ import pyarrow.parquet as pq
 from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION
+from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
 from mbe_stage.pipeline.publish.schemas import BICLIQUES
 from mbe_stage.pipeline.safe_paths import is_directory
 
@@ -24,10 +24,10 @@ __all__ = [
     "check_members",
     "check_problem",
     "has_bicliques",
-    "is_of_bicliques",
     "key_type",
     "numbers_of",
     "open_part",
+    "problem_of",
     "reading",
     "run_with_bicliques",
     "vertex_keys",
@@ -122,9 +122,6 @@ def run_with_bicliques(run_path: str | Path) -> Path | None:
         return run_path
     if not (run_path / MANIFEST_NAME).is_file():
         return None
-    # Most runs have the table, and their readers have no time to import how manifests are checked.
-    from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
-
     manifest = read_manifest(run_path)
     if manifest.made_of is None:
         return None
@@ -140,8 +137,6 @@ def _check_written(run_path: str | Path) -> None:
     """Refuse a run that was not to have the table."""
     if not (Path(run_path) / MANIFEST_NAME).is_file():
         return
-    from mbe_stage.pipeline.publish.manifest import read_manifest  # as above
-
     manifest = read_manifest(run_path)
     if not manifest.config.output.bicliques:
         remedy = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
@@ -153,13 +148,15 @@ def _check_written(run_path: str | Path) -> None:
         )
 
 
-def is_of_bicliques(run_path: str | Path) -> bool:
-    """Whether the manifest of a run says so, at a first look; what is wrong with it `read_manifest` says."""
-    try:
-        values = json.loads((Path(run_path) / MANIFEST_NAME).read_bytes())
-        return values["schema_version"] == SCHEMA_VERSION and values["config"]["problem"] == BICLIQUE_PROBLEM.name
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return False
+def problem_of(run_path: str | Path) -> str | None:
+    """Whose results a run holds; None where there is no manifest.
+
+    Raises
+    ------
+    PublishError
+        The manifest cannot be read.
+    """
+    return read_manifest(run_path).problem if (Path(run_path) / MANIFEST_NAME).is_file() else None
 
 
 def check_problem(run_path: str | Path) -> None:
@@ -170,12 +167,8 @@ def check_problem(run_path: str | Path) -> None:
     PublishError
         It is one.
     """
-    if not (Path(run_path) / MANIFEST_NAME).is_file():
-        return
-    from mbe_stage.pipeline.publish.manifest import read_manifest  # as above
-
-    problem = read_manifest(run_path).problem
-    if problem != BICLIQUE_PROBLEM.name:
+    problem = problem_of(run_path)
+    if problem not in (None, BICLIQUE_PROBLEM.name):
         raise PublishError(
             f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, "
             "whose members this command reads; its tables are Parquet files to read with anything"

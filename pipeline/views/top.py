@@ -164,8 +164,8 @@ def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Bi
         return [
             Biclique(
                 key=one.key,
-                left=tuple(left[i].as_py() for i in one.left.tolist()),
-                right=tuple(right[i].as_py() for i in one.right.tolist()),
+                left=_keys_of(one.left, left),
+                right=_keys_of(one.right, right),
                 n_edges=one.n_edges,
             )
             for one in bicliques
@@ -175,6 +175,12 @@ def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Bi
 def _one_array(keys: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """One array, which looks keys up faster, where there is one part of the table."""
     return keys.chunk(0) if keys.num_chunks == 1 else keys
+
+
+def _keys_of(members: np.ndarray, keys: pa.Array | pa.ChunkedArray) -> tuple[int | str, ...]:
+    if members.size and not 0 <= members.min() <= members.max() < len(keys):
+        raise pa.ArrowIndexError(f"vertices up to {members.max()}, of {len(keys)}")
+    return tuple(keys[i].as_py() for i in members.tolist())
 
 
 def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
