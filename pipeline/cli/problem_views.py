@@ -23,11 +23,8 @@ def show_by_problem(
 
     Parameters
     ----------
-    run_dir : Path
-    limit : int
     vertex : str or None
         As of `Publication.top`.
-    as_json : bool
     of_bicliques : mapping of str to object
         By option that is about bicliques, what is true where it was given.
 
@@ -61,7 +58,6 @@ def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_j
         Where all that differs is written.
     limit : int
         So many of each kind are shown.
-    as_json : bool
 
     Raises
     ------

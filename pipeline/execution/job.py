@@ -262,7 +262,6 @@ def edges_read(
     ------
     steps : Steps
         Of the tier.
-    edges
     seconds : dict
         ``read``, ``load``, and ``compile`` if code was compiled.
     """
@@ -291,8 +290,6 @@ def stage(
     ----------
     steps : Steps
         Of the tier that has the edges.
-    edges
-    config : Config
     run_path : Path
         `Staging.path`: an empty directory, or that of a run to be gone on with.
     store : Store
@@ -301,7 +298,6 @@ def stage(
         Of the steps before.
     warnings : sequence of str
         Those that the choice of the tier has brought.
-    on_progress : callable, optional
 
     Raises
     ------

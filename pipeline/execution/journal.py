@@ -63,7 +63,6 @@ class Header(_Line):
     ----------
     version : int
         Of the journal.
-    problem : str
     source : str
         The path of the input, for people.
     input : str
@@ -91,12 +90,10 @@ class Record(_Line):
 
     Attributes
     ----------
-    roots : Roots
     done : tuple of (int, int)
         Ranges of these roots: below them nothing is left.
     files : tuple of FileEntry
         All that was found there; paths are relative to the room; files still in a store are not there yet.
-    n_found : int
     work : float
         Share of the whole work, as the engine guesses it.
     at : str
@@ -118,7 +115,6 @@ class Journal:
     ----------
     room : Path
         `Staging.path.parent`; the run grows below it.
-    header : Header
     records : sequence of Record
         Of earlier processes.
     """
@@ -384,7 +380,6 @@ def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
     ----------
     files : iterable of Path
         Those of all records.
-    room : Path
     *stays : str
         What else of the room stays, beside its lock and its journal.
     """

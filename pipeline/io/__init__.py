@@ -29,7 +29,7 @@ READERS = {
     "parquet": "mbe_stage.pipeline.io.parquet",
     "csv": "mbe_stage.pipeline.io.text.delimited",
     "konect": "mbe_stage.pipeline.io.text.konect",
-    "snap": "mbe_stage.pipeline.io.text.konect",
+    "snap": "mbe_stage.pipeline.io.text.snap",
     "matrix_market": "mbe_stage.pipeline.io.matrix_market",
     "npz": "mbe_stage.pipeline.io.npz",
     "fimi": "mbe_stage.pipeline.io.text.fimi",
@@ -67,7 +67,6 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
         paths.

@@ -99,7 +99,7 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
 
 # Loads all that any command may need, and prints how many functions.
 LOADED = """
-from mbe_stage import jit
+from mbe_stage.runtime import jit
 from mbe_stage.pipeline.cli.compile import compile_everything
 compile_everything("cpu", lambda _: None)
 print(len([each for each in jit._known if each.overloads]))
@@ -107,7 +107,7 @@ print(len([each for each in jit._known if each.overloads]))
 # Publishes a run of eight edges; prints which of our functions were loaded for it, and the names of its steps.
 EIGHT_EDGES = """
 import sys
-from mbe_stage import jit
+from mbe_stage.runtime import jit
 from mbe_stage.pipeline.cli.app import app
 from mbe_stage.pipeline.publish.manifest import read_manifest
 source, out = sys.argv[1:]

@@ -274,6 +274,6 @@ def test_another_tier_that_takes_over_has_it_too(tmp_path: Path, monkeypatch: py
 def test_a_flow_has_no_standard_input(tmp_path: Path) -> None:
     configure = pytest.importorskip("mbe_stage.flows.enumerate").configure
     for given in ("-", None):
-        with pytest.raises(ConfigError, match=r"^input.path: standard input, which"):
+        with pytest.raises(ConfigError, match=r"^input.path: standard input cannot be read again"):
             configure(None, given, str(tmp_path), ["input.path=[a, '-']"])
     assert configure(None, "a-b.csv").input.path == "a-b.csv"

@@ -295,9 +295,6 @@ def parts_of(
 
     Parameters
     ----------
-    collecting : Collecting
-    sink : callable
-        As of `WorkerParts`.
     has_rows : bool
         Whether it writes any, which derived outputs read back.
     """

@@ -63,7 +63,6 @@ def text_buffers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
     -------
     offsets : (n + 1,) int32 or int64
         int64 where all bytes together are beyond 2 GiB.
-    data : uint8
     """
     inner = texts.to_pylibcudf()[0]
     if inner.num_children() == 0:

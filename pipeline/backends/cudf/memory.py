@@ -83,10 +83,6 @@ def device_pool(limit_bytes: int | None = None, beside: Sequence[int] = ()) -> I
         Nine tenths of what is free by default; of each device.
     beside : sequence of int
         Other devices that get such a pool of their own.
-
-    Yields
-    ------
-    DevicePool
     """
     # With so much imported it takes a tenth of a second, and a process of our own has nothing from before.
     if not process.is_ours():

@@ -48,8 +48,6 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
     ----------
     frame : cudf.DataFrame
         Its columns are those of the schema, in that order.
-    path : Path
-    schema : pa.Schema
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
 
@@ -169,7 +167,7 @@ def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMet
             column = column.child(1).set_name(element.name).set_nullability(element.nullable)
         if field.name not in _REPEATING_COLUMNS:
             # A dictionary of anything else is built, found too large, and thrown away; zstd makes more of plain members
-            # than of delta encoded ones (docs/rapids.md).
+            # than of delta encoded ones (docs/explanation/rapids.md).
             column.set_encoding(plc.io.types.ColumnEncoding.PLAIN)
     return metadata
 

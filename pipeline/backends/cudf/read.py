@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.csv_structure import count_rows
 from mbe_stage.pipeline.backends.cudf.parquet_footers import have_page_checksums, integer_bounds
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
+from mbe_stage.pipeline.backends.cudf.sources import opened
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -28,18 +29,7 @@ from mbe_stage.pipeline.io.text.counts import may_be_counts
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import refuse_other_layout
 
-__all__ = ["MOST_ROWS", "Readers", "opened", "readers"]
-
-# fsspec, which cuDF asks to open files, takes names with these for patterns, chains or protocols.
-_SPECIAL = frozenset("*?[]:~")
-
-
-def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
-    """Their names, or, where a name could be taken for something else, their contents."""
-    if any(_SPECIAL & set(str(path)) for path in paths):
-        return [io.BytesIO(path.read_bytes()) for path in paths]
-    return [str(path.absolute()) for path in paths]
-
+__all__ = ["MOST_ROWS", "Readers", "readers"]
 
 MOST_ROWS = 2**31 - 1
 """Rows that a cuDF column holds."""
@@ -54,7 +44,6 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         As for `pipeline.io.read_edges`; a cuDF frame is taken where it is.
 
@@ -62,7 +51,6 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     -------
     on_device : callable
         Raises `HostNeeded` where the device does not take them.
-    on_host : callable
 
     Raises
     ------
