@@ -38,10 +38,10 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.signals import signals_are_heard
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, absolute_place
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import opened_run, store_at
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.pipeline.verify import verify_run
 
 __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]

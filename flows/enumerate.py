@@ -43,15 +43,14 @@ from mbe_stage.pipeline.execution.steps import find_unchanged
 from mbe_stage.pipeline.execution.tier_fallback import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.tiers import Tier, tier_named
 from mbe_stage.pipeline.execution.unfinished import room_to_resume, why_not_resumed
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of
 from mbe_stage.pipeline.problems.result_text import found, passing, told_of_run, values
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, Staging
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
+from mbe_stage.pipeline.publish.staging import Staging, Store
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT
 from mbe_stage.pipeline.stores.local_copies import address_of, local_path
 from mbe_stage.pipeline.stores.open_store import store_at, whole_run
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, wants_outlook
 

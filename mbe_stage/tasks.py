@@ -11,10 +11,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from mbe_stage.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["VERSION", "Roots", "Task", "cut", "positions", "ranges_of", "split", "without"]
 
@@ -48,6 +50,8 @@ class Roots:
         *others
             All else that a subtree depends on, by its `repr`: side, query, a checksum of the edges.
         """
+        import numpy as np  # here and below: a list of runs reads journals, and needs no arrays
+
         content = np.ascontiguousarray(vertices, dtype=np.int32).tobytes()
         return cls(problem, int(vertices.size), zlib.crc32(content, zlib.crc32(repr(others).encode())))
 
@@ -139,6 +143,8 @@ def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
     n = min(n, costs.size)
     if n == 0:
         return []
+    import numpy as np
+
     sums = np.cumsum(costs)
     cuts = np.searchsorted(sums, sums[-1] * np.arange(1, n) / n, side="right")
     bounds = np.unique(np.concatenate([[0], cuts, [costs.size]])).tolist()
@@ -192,4 +198,6 @@ def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 
 def positions(ranges: Sequence[tuple[int, int]]) -> np.ndarray:
     """The positions of all roots in these ranges, int64."""
+    import numpy as np
+
     return np.concatenate([np.empty(0, np.int64), *(np.arange(first, end) for first, end in ranges)])

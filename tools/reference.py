@@ -29,7 +29,7 @@ from mbe_stage.pipeline.errors import EXIT_CODES
 from mbe_stage.pipeline.problems.cliques import schemas as clique_schemas
 from mbe_stage.pipeline.problems.groups import schemas as group_schemas
 from mbe_stage.pipeline.problems.pq_counts import schemas as count_schemas
-from mbe_stage.pipeline.publish import schemas
+from mbe_stage.pipeline.publish import run_files, schemas
 from mbe_stage.pipeline.views.diff import write as diff_schemas
 from tools.meanings import COLUMNS, JSON
 
@@ -130,7 +130,7 @@ def tables() -> Iterator[str]:
     yield from [
         "# Tables",
         "",
-        f"The files of a run, schema version {schemas.SCHEMA_VERSION}. Any reader of Parquet takes them as they are.",
+        f"The files of a run, schema version {run_files.SCHEMA_VERSION}. Any Parquet reader works.",
     ]
     yield from [
         "Vertex ids are positions in the vertex tables. Keys are int64 or text, as in the input. The",

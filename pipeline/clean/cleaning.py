@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import Any
 
+import numpy as np
+
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from mbe_stage.pipeline.clean.doubts import with_doubts
-from mbe_stage.pipeline.clean.events import events_of
+from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.clean.kept import KeptRows, with_lone
 from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
 from mbe_stage.pipeline.clean.numbered import distinct_pairs
 from mbe_stage.pipeline.clean.time_buckets import number_buckets
+from mbe_stage.pipeline.clean.time_units import unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import in_window
 from mbe_stage.pipeline.config.model import InputConfig
@@ -25,6 +29,11 @@ from mbe_stage.pipeline.errors import InputError, with_settings
 __all__ = ["clean"]
 
 log = logging.getLogger(__name__)
+
+_SECOND = 1_000_000
+# Years 1000 to 8999: calendars end at 1 and 9999, where some write a moment that never comes, and parts of a time line
+# reach beyond its ends.
+_MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 
 
 def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
@@ -69,7 +78,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     left_of_rows, left_keys = numbered["left"]
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
-    events, unread = events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
+    events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
     # Once: they name the edges here, and later the results.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
@@ -207,3 +216,69 @@ def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | H
         expected="at least one edge",
         remedy="relax that filter, or check the columns it reads",
     )
+
+
+def _events_of(
+    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
+) -> tuple[Events | None, tuple[str, ...]]:
+    """What the rows still in say of their edges, and a sentence for each column that says nothing.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        By role, over all rows.
+    kept : KeptRows
+    ids : pair of (n,) int32
+        The ends of the rows still in.
+    backend : Backend
+    are_seconds : bool
+        Numbers in the column of times are known to be seconds since 1970.
+
+    Returns
+    -------
+    events : Events or None
+        None where the input names neither weights nor times.
+    warnings : tuple of str
+    """
+    if not columns.keys() & {"weight", "timestamp"}:
+        return None, ()
+    weights = times = None
+    warnings = []
+    if "weight" in columns:
+        values, is_there = _still_in(columns["weight"], kept, backend)
+        weights = values.astype(np.float64)
+        # One bit pattern for all that are missing, and one for zero.
+        weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
+    if "timestamp" in columns:
+        values, is_there = _still_in(columns["timestamp"], kept, backend)
+        largest = float(np.abs(values[is_there]).max(initial=0))
+        unit = unit_of(values[is_there], largest)
+        if columns["timestamp"].moments:
+            times = _moments(values, is_there)
+        elif are_seconds or unit == "seconds":
+            # Wide enough before: many columns of seconds have 32 bits.
+            is_float = values.dtype.kind == "f"
+            seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
+            times = _moments(np.rint(seconds) if is_float else seconds, is_there)
+        elif is_there.any():
+            looks = f", which look like {unit_words(unit)}" if unit else ""
+            warnings.append(
+                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}{looks}; expected "
+                "seconds since 1970 (from 1973), or moments; convert the column"
+            )
+    left, right = (backend.on_host(side) for side in ids)
+    return Events(left, right, weights, times), tuple(warnings)
+
+
+def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
+    """Values of the rows still in, 0 where they are missing; and which are there."""
+    values = backend.on_host(kept.of(column.values))
+    if column.present is None:
+        return values, np.ones(values.size, np.bool_)
+    is_there = backend.on_host(kept.of(column.present))
+    return np.where(is_there, values, values.dtype.type(0)), is_there
+
+
+def _moments(microseconds: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+    is_there = is_there & (microseconds >= _MOMENTS[0]) & (microseconds < _MOMENTS[1])
+    return np.where(is_there, microseconds, 0).astype(np.int64) + np.where(is_there, 0, NO_TIME)

@@ -123,7 +123,7 @@ class _Group(TyperGroup):
             code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
             settings = getattr(error, "settings", ())
             if settings and wants_json:
-                from mbe_stage.pipeline.cli.console import print_json
+                from mbe_stage.pipeline.cli.terminal import print_json
 
                 print_json({"error": str(error), "settings": settings})
             raise typer.Exit(code) from None
@@ -311,8 +311,9 @@ def top(
     as_json: opt.Output.Json = False,
 ) -> None:
     """The largest results of a run, of those that hold a vertex; bicliques without near copies."""
-    from mbe_stage.pipeline.cli import show
-    from mbe_stage.pipeline.cli.problem_views import refuse_of_bicliques, shown_by_problem
+    from mbe_stage.pipeline.cli.tables import largest
+    from mbe_stage.pipeline.config.plugin_sections import OURS
+    from mbe_stage.pipeline.publish.reading import problem_of
     from mbe_stage.pipeline.stores.open_store import opened_run
     from mbe_stage.pipeline.views.near_copies import Distinct, largest_distinct
     from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
@@ -322,11 +323,13 @@ def top(
     if csv and as_json:
         raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
     with opened_run(run_path) as run_dir:
-        if (of_problem := shown_by_problem(run_dir)) is not None:
+        if problem_of(run_dir) != OURS:
+            from mbe_stage.pipeline.cli.problem_views import show_by_problem
+
             of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
-            refuse_of_bicliques(run_dir, {**of_bicliques, "--copies": copies is not None, "--csv": csv})
-            show.top(run_dir, of_problem(run_dir, limit, vertex), as_json)
-            return
+            of_bicliques |= {"--copies": copies is not None, "--csv": csv}
+            if show_by_problem(run_dir, limit, vertex, as_json, of_bicliques):
+                return
         where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
         conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
         # Data is whole unless it is asked for otherwise.
@@ -340,7 +343,7 @@ def top(
             with csv_output(None) as output:
                 export_bicliques(found.bicliques, output)
         else:
-            show.largest(run_dir, by, found, as_json)
+            largest(run_dir, by, found, as_json)
 
 
 @_command()

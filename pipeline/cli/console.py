@@ -1,4 +1,4 @@
-"""What the command line shows: progress and log lines on stderr, results on stdout."""
+"""What the command line shows: progress and log lines on stderr."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ import errno
 import logging
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, cast
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from mbe_stage.bicliques.enumerate import Progress as Standing
-from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, json_line, shortened, visible
+from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, visible
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
 from mbe_stage.stream import Listener
 
-__all__ = [
-    "ProgressDisplay",
-    "print_json",
-    "results_console",
-    "set_up_logging",
-    "table",
-]
+__all__ = ["ProgressDisplay", "set_up_logging"]
 
 log = logging.getLogger("mbe_stage.pipeline.cli.console")
 
@@ -38,13 +31,6 @@ _WATCHED_EVERY = 2.0
 _WATCHED_FOR = 30.0
 _LOG_EVERY = 10.0
 _LOOK_EVERY = 0.5
-# Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
-_CELL = 1_000
-
-
-def results_console() -> Console:
-    """Stdout; wide enough for tables where it is no terminal."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, markup=False, highlight=False)
 
 
 def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
@@ -233,33 +219,3 @@ class ProgressDisplay:
 
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
-
-
-def table(
-    columns: list[str],
-    rows: list[list[object]],
-    title: str | None = None,
-    unbroken: Collection[str] = (),
-    right: Collection[str] = (),
-) -> Table:
-    """A table of plain values, safe to print; columns whose values are all numbers are set right, and those of `right`.
-
-    Cells are folded where there is not enough room, but for those of the `unbroken` columns.
-    """
-    result = Table(title=None if title is None else Text(visible(title)), title_justify="left")
-    for index, name in enumerate(columns):
-        numeric = name in right or all(isinstance(row[index], int | float) for row in rows)
-        justify: JustifyMethod = "right" if numeric else "left"
-        result.add_column(Text(visible(name)), justify=justify, overflow="fold", no_wrap=name in unbroken)
-    for row in rows:
-        result.add_row(*map(_cell, row))
-    return result
-
-
-def _cell(value: object) -> Text:
-    return Text(f"{value:,}" if isinstance(value, int) else visible(shortened(value, _CELL)))
-
-
-def print_json(values: dict[str, Any]) -> None:
-    """One object on one line, exact and safe to print."""
-    print(json_line(values), flush=True)

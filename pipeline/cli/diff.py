@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, set_up_logging, table
-from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words

@@ -9,11 +9,12 @@ from typing import Any
 import typer
 
 from mbe_stage.pipeline.cli import show
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, table
+from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
-from mbe_stage.pipeline.cli.terminal import say
-from mbe_stage.pipeline.execution.job import RunResult, run
+from mbe_stage.pipeline.cli.tables import keys, results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say
+from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.key_parts import has_parts, key_text
 from mbe_stage.pipeline.stores.open_store import holds_runs
@@ -31,8 +32,8 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "since": lambda group: group["since"] or "",
     "why": lambda group: f"{group['explanation']}.",
     "known": lambda group: "" if group["n_known"] is None else group["n_known"],
-    "left members": lambda group: show.keys(group["left"]),
-    "right members": lambda group: show.keys(group["right"]),
+    "left members": lambda group: keys(group["left"]),
+    "right members": lambda group: keys(group["right"]),
 }
 _WHERE_KNOWN = {"since": "since", "known": "n_known"}
 
@@ -95,6 +96,8 @@ def make_groups(options: Mapping[str, Any]) -> None:
         if of_run:
             result = _of_run(source[0], options, progress)
         else:
+            from mbe_stage.pipeline.execution.job import run
+
             result = run(
                 configuration(GROUPING, options, given=_GROUPS_ALONE),
                 on_progress=progress.enumerated,

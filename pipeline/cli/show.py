@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.pipeline.cli.console import print_json, results_console, table
-from mbe_stage.pipeline.cli.terminal import say, shortened, visible
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import found, listed, told_of_run, values
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     # Each command imports what it shows.
     from mbe_stage.pipeline.bench import Measurement
+    from mbe_stage.pipeline.clean.facts import InputFacts
     from mbe_stage.pipeline.cli.compile import Compiled
-    from mbe_stage.pipeline.edges import InputFacts
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
     from mbe_stage.pipeline.execution.unfinished import Unfinished
     from mbe_stage.pipeline.execution.worker_stats import Ranks
@@ -33,15 +33,12 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.verify import VerifyReport
     from mbe_stage.pipeline.views.inspect import Inspection, SideFacts
-    from mbe_stage.pipeline.views.near_copies import Distinct
 
 __all__ = [
     "compiled",
     "count",
     "differences",
     "inspection",
-    "keys",
-    "largest",
     "measurements",
     "run",
     "run_facts",
@@ -50,9 +47,8 @@ __all__ = [
     "verification",
 ]
 
-# Keys of one side that a table row shows, and characters of each; `--json` shows all.
-_SHOWN_KEYS = 8
-_KEY = 64
+# Characters of a path in a list of runs.
+_SOURCE = 64
 
 
 def run(result: RunResult, as_json: bool) -> None:
@@ -174,34 +170,6 @@ def inspection(found: Inspection, as_json: bool) -> None:
         say(f"{label:10} {text}")
     for suggestion in found.suggestions:
         say(f"hint       {suggestion}")
-
-
-def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
-    """Some bicliques with their vertices' own keys."""
-    bicliques = found.bicliques
-    if as_json:
-        rows = [
-            {
-                "biclique_key": biclique.key,
-                "n_left": len(biclique.left),
-                "n_right": len(biclique.right),
-                "n_edges": biclique.n_edges,
-                "left": biclique.left,
-                "right": biclique.right,
-            }
-            for biclique in bicliques
-        ]
-        print_json({"run": address_of(run_dir), "by": by, "bicliques": rows})
-        return
-    if not bicliques:
-        say(f"{address_of(run_dir)}: no such biclique")
-        return
-    lines: list[list[object]] = [
-        [b.n_edges, len(b.left), len(b.right), keys(b.left), keys(b.right), str(b.key)] for b in bicliques
-    ]
-    results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
-    if found.n_copies:
-        say(f"left out   {plural(found.n_copies, 'near copy', 'near copies')} of these; --copies shows them too")
 
 
 def top(run_dir: Path, found: Shown, as_json: bool) -> None:
@@ -421,12 +389,6 @@ def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_de
     say(f"time       {seconds_text(seconds['total'])} ({steps})")
 
 
-def keys(of_side: Sequence[Any]) -> str:
-    """The first keys of a side, safe to print, and how many more there are."""
-    text = ", ".join(visible(shortened(key, _KEY)) for key in of_side[:_SHOWN_KEYS])
-    return text if len(of_side) <= _SHOWN_KEYS else f"{text}, ... {len(of_side) - _SHOWN_KEYS:,} more"
-
-
 def _listed_run(run: ListedRun) -> dict[str, Any]:
     manifest = run.manifest
     about: dict[str, Any] = {"run": run.address, "latest": run.is_latest, "damaged": run.damage}
@@ -473,7 +435,7 @@ def _run_row(run: ListedRun, with_words: bool) -> list[object]:
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
     n_edges, n_found = f"{manifest.graph.n_edges:,}", _n_found(manifest)
     shown = [*([] if n_found is None else [listed(manifest)]), *([_counted(manifest)] if with_words else [])]
-    return [name, when, shortened(manifest.input.source, _KEY), question, n_edges, " ".join(shown), took, state]
+    return [name, when, shortened(manifest.input.source, _SOURCE), question, n_edges, " ".join(shown), took, state]
 
 
 def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:

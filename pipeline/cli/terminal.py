@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, TextIO
 
-__all__ = ["TIME", "VisibleFormatter", "json_line", "say", "shortened", "visible", "visible_lines"]
+__all__ = ["TIME", "VisibleFormatter", "json_line", "print_json", "say", "shortened", "visible", "visible_lines"]
 
 TIME = "%Y-%m-%d %H:%M:%S"
 """How log lines are dated."""
@@ -78,3 +78,8 @@ class VisibleFormatter(logging.Formatter):
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One object on one line, exact and safe to print."""
+    print(json_line(values), flush=True)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from mbe_stage.bicliques import keys
 from mbe_stage.pipeline.cli import show
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json
+from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.publishing import set_up_logging
+from mbe_stage.pipeline.cli.terminal import print_json
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution import ingest

@@ -35,12 +35,14 @@ from mbe_stage.pipeline.config.plugin_sections import (
     read_sections,
     section_names,
 )
+from mbe_stage.pipeline.config.registry import problem_facts
 from mbe_stage.pipeline.config.section import Section, is_section, message_of, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.config.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.package_files import default_configuration
 from mbe_stage.pipeline.stores.address import place_of
+from mbe_stage.problem import problem_named
 
 __all__ = [
     "Config",
@@ -396,8 +398,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _bytes_are_of_rows(self) -> Config:
-        from mbe_stage.problem import problem_named
-
         if self.execution.max_output_bytes is None:
             return self
         place, what = ("execution", "max_output_bytes"), "is about rows that are written while they are found, "
@@ -559,8 +559,6 @@ def _only_of_bicliques(config: Config) -> Iterator[str]:
 
 def _of_another_limit(config: Config) -> Iterator[tuple[str, str]]:
     """Limits of the number of results that are set, and that another problem has; with its name."""
-    from mbe_stage.problem import problem_named
-
     for limit in _LIMITS:
         if getattr(config.execution, limit) is not None and problem_named(config.problem).limit != limit:
             # It is called after what it bounds.
@@ -569,9 +567,7 @@ def _of_another_limit(config: Config) -> Iterator[tuple[str, str]]:
 
 def _instead(problem: str) -> str:
     """What a problem has in the place of what is asked of bicliques, where it says so."""
-    from mbe_stage.pipeline.problems.installed import publication_of
-
-    instead = publication_of(problem).instead
+    instead = problem_facts(problem).instead
     return f", where {instead}" if instead else ""
 
 

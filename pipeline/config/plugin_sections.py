@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mbe_stage.pipeline.config.registry import derived_facts, problem_facts, published_problems
 from mbe_stage.pipeline.config.section import read_section, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 
@@ -32,13 +33,11 @@ class Owner:
 
 def owner_of(section: str) -> Owner | None:
     """Whose section that is, of what is here; None where nothing here has it."""
-    from mbe_stage.pipeline.problems.installed import derived_publications, publication_of, published_problems
-
     problems = published_problems()
     if section != OURS and section in problems:
-        return Owner(section, publication_of(section).section, is_derived=False)
+        return Owner(section, problem_facts(section).section, is_derived=False)
     for problem in problems:
-        for output in derived_publications(problem):
+        for output in derived_facts(problem):
             if output.name == section:
                 return Owner(problem, output.section, is_derived=True)
     return None
@@ -46,17 +45,13 @@ def owner_of(section: str) -> Owner | None:
 
 def section_names() -> tuple[str, ...]:
     """The sections that problems and derived outputs have here, beside ours."""
-    from mbe_stage.pipeline.problems.installed import derived_publications, published_problems
-
     problems = published_problems()
-    outputs = (output.name for problem in problems for output in derived_publications(problem))
+    outputs = (output.name for problem in problems for output in derived_facts(problem))
     return (*(name for name in problems if name != OURS), *sorted(outputs))
 
 
 def is_here(problem: str) -> bool:
     """Whether runs of that problem can be published here."""
-    from mbe_stage.pipeline.problems.installed import published_problems
-
     return problem == OURS or problem in published_problems()
 
 
@@ -68,8 +63,6 @@ def check_problem(problem: str) -> str:
     ValueError
         There is no such problem here.
     """
-    from mbe_stage.pipeline.problems.installed import published_problems
-
     if is_here(problem):
         return problem
     names = published_problems()

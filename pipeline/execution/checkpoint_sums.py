@@ -14,7 +14,7 @@ import numpy as np
 from mbe_stage.pipeline.backends.arrow.parts import next_number
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
 __all__ = ["Arrays", "book_sums", "can_be_kept", "restore", "taken_back", "together"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.edges import InputFacts
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.journal import Journal
@@ -22,14 +22,13 @@ from mbe_stage.pipeline.execution.tiers import Tier
 from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
 from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
 from mbe_stage.pipeline.problems.base import Told
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import publication_of, reading_of
+from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
 from mbe_stage.pipeline.publish.published_tables import PublishedTables
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import kept_if_done, store_at, whole_run
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import wants_outlook
 

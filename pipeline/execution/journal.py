@@ -22,12 +22,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.publish.listing import asked
-from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry, question, software_versions
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, sync
+from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, as_file, stored_entries
 from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import percent_text
@@ -40,7 +37,6 @@ __all__ = [
     "begun_journal",
     "booked_entries",
     "changes",
-    "header_of",
     "read_journal",
     "remove_unbooked",
 ]
@@ -232,22 +228,6 @@ class Journal:
         )
 
 
-def header_of(config: Config, source: str, edges: str) -> Header:
-    """What a run asks, of the edges with this fingerprint, read from there."""
-    return Header(
-        problem=config.problem,
-        source=source,
-        input=edges,
-        question={
-            **{key: value for key, value in question(config).items() if key != "execution"},
-            "compression": config.output.compression,
-            "beside": inputs_of(config),
-        },
-        asked=asked(config),
-        versions=software_versions(),
-    )
-
-
 def read_journal(room: Path) -> tuple[Header, list[Record]]:
     """What a room's journal says; lines that are torn or damaged are none.
 
@@ -306,7 +286,7 @@ def begun_journal(room: Path, header: Header) -> Journal:
             f"{room.parents[1]}"
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
-        # What is gone on with reads every row once more, and needs them here.
+        # What is gone on with reads every row once more, and needs them here. Few runs do: start-up has no time for it.
         from mbe_stage.pipeline.stores.local_copies import meant_for
         from mbe_stage.pipeline.stores.part_objects import fetch_kept, remove_fetched
 

@@ -33,8 +33,7 @@ from mbe_stage.pipeline.execution.sigterm_checkpoint import grace_at_sigterm
 from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
 from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, Told
 from mbe_stage.pipeline.problems.derived import derived_collectors
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import (
@@ -48,9 +47,9 @@ from mbe_stage.pipeline.publish.manifest import (
     software_versions,
     write_manifest,
 )
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, synced_beside
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.staging import Store, synced_beside
 from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.problem import problem_named
 from mbe_stage.run_limits import Course
 from mbe_stage.runtime.compile_ahead import summed
@@ -463,7 +462,7 @@ def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Pat
         name: {key: facts.fingerprint for key, facts in inputs.items()}
         for name, inputs in manifest.derived_inputs.items()
     }
-    return latest if beside == inputs_of(config) and lost_file(latest, manifest, store) is None else None
+    return latest if beside == inputs_of(config) and lost_file(latest, manifest, store.sizes(latest)) is None else None
 
 
 def _may_get_further(manifest: Manifest) -> bool:

@@ -19,16 +19,17 @@ from mbe_stage.pipeline.execution.journal import (
     Record,
     begun_journal,
     changes,
-    header_of,
     read_journal,
 )
-from mbe_stage.pipeline.problems.installed import limit_of, publication_of
+from mbe_stage.pipeline.problems.installed import inputs_of, limit_of, publication_of
+from mbe_stage.pipeline.publish.listing import asked
 from mbe_stage.pipeline.publish.locks import is_locked
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, as_publish_errors, written_at
+from mbe_stage.pipeline.publish.manifest import question, software_versions
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, as_publish_errors, written_at
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.open_store import store_at
-from mbe_stage.pipeline.stores.protocol import Store
 
-__all__ = ["Unfinished", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
+__all__ = ["Unfinished", "header_of", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,22 @@ def list_unfinished(directory: str | Path) -> list[Unfinished]:
     """Every run of an output directory with something to go on with, the newest last."""
     with closing(store_at(directory)) as store:
         return [_read(room) for room in store.unfinished()]
+
+
+def header_of(config: Config, source: str, edges: str) -> Header:
+    """What a run asks, of the edges with this fingerprint, read from there."""
+    return Header(
+        problem=config.problem,
+        source=source,
+        input=edges,
+        question={
+            **{key: value for key, value in question(config).items() if key != "execution"},
+            "compression": config.output.compression,
+            "beside": inputs_of(config),
+        },
+        asked=asked(config),
+        versions=software_versions(),
+    )
 
 
 def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:

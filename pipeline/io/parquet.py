@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.keys import plain_type
+from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mbe_stage.pipeline.config.registry import OutputFacts, ProblemFacts
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pydantic import BaseModel
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.query import KeyedEdges
     from mbe_stage.pipeline.publish.changes import Comparison
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.pipeline.stores.protocol import Store
+    from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress
 
@@ -379,7 +381,7 @@ def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG0
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(ProblemFacts):
     """A problem, as the pipeline sees it.
 
     Attributes
@@ -527,7 +529,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedPublication:
+class DerivedPublication(OutputFacts):
     """A derived output, as the pipeline sees it; attributes are those of `Publication`, for the output's own tables.
 
     Attributes

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Key, QueryConfig
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.edges import InputFacts
 from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["KeyedEdges", "dense_ids", "to_query"]

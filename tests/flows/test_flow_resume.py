@@ -10,7 +10,7 @@ import pytest
 
 from mbe_stage import pipeline, run_limits
 from mbe_stage.flows.enumerate import configure, enumerate_bicliques_flow
-from mbe_stage.pipeline.execution import journal
+from mbe_stage.pipeline.execution import unfinished
 from mbe_stage.pipeline.execution.output_limit import OutputLimit
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.publish.manifest import read_manifest, software_versions
@@ -95,7 +95,7 @@ def test_of_other_software_it_begins_anew(
     tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
+        patched.setattr(unfinished, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
         room = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
     begins_anew(edges, tmp_path / "out", room, "numpy was 1.0 and is ", caplog)
 

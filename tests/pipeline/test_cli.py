@@ -284,14 +284,14 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
 def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after `latest` has moved, while the move is made durable."""
     out = tmp_path / "out"
-    real_sync = pipeline.publish.run_store.sync
+    real_sync = pipeline.publish.staging.sync
 
     def interrupt(path: Path) -> None:
         real_sync(path)
         if path == out:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline.publish.run_store, "sync", interrupt)
+    monkeypatch.setattr(pipeline.publish.staging, "sync", interrupt)
     result = mbe("enumerate", edges, "--out", out, "--quiet", "--engine", "reference")
     latest = pipeline.RunStore(out).latest()
     assert latest is not None

@@ -20,7 +20,7 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, run
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.publish.manifest import sha256_of
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import config_for, edges, ended_after, values, whatever_they_cost
 

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from mbe_stage.pipeline.config.model import Config, PublishedConfig, QueryConfig, load_config
+from mbe_stage.pipeline.config.registry import TOP_LEVEL_KEYS
 from mbe_stage.pipeline.config.section import read_section
 from mbe_stage.pipeline.errors import ConfigError
 from tests.pipeline.plugins import Installed, PathsSection, RankedSection, WedgesSection
@@ -222,3 +223,7 @@ def test_a_boolean_is_taken_where_one_is_meant() -> None:
     assert read.model_dump() == {**values, "several": ({"strict": False},), "anything": {"c": True}, "numbers": set()}
     with pytest.raises(ValidationError, match="no boolean"):
         read_section(Roomy, "roomy", {"numbers": {2.0, True}})
+
+
+def test_no_other_section_can_have_a_key_of_ours() -> None:
+    assert (*Config.model_fields,) == TOP_LEVEL_KEYS

@@ -18,11 +18,11 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, run
 from mbe_stage.pipeline.backends.arrow import parts
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.execution import job
-from mbe_stage.pipeline.execution import journal as journal_module
+from mbe_stage.pipeline.execution import unfinished as unfinished_module
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished, room_to_resume
 from mbe_stage.pipeline.publish import manifest
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.small_gpu import SmallGpu
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (
@@ -131,8 +131,8 @@ def test_other_edges_are_refused(tmp_path, edges) -> None:
 def test_other_software_is_refused(tmp_path, edges, monkeypatch) -> None:
     config = config_for(tmp_path, edges)
     ended_after(1, config)
-    versions = {**journal_module.software_versions(), "numpy": "1.0"}
-    monkeypatch.setattr(journal_module, "software_versions", lambda: versions)
+    versions = {**unfinished_module.software_versions(), "numpy": "1.0"}
+    monkeypatch.setattr(unfinished_module, "software_versions", lambda: versions)
     with pytest.raises(PublishError, match=r"numpy was .* and is 1\.0"):
         run(config, resume=True)
 

@@ -15,7 +15,7 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, read_manifest, ru
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import (
@@ -232,7 +232,7 @@ def test_a_run_is_published_where_what_is_kept_cannot_be_moved(tmp_path, edges, 
     usual = publish_module.os.rename
 
     def refused(source: Path, target: Path) -> None:
-        if Path(source).name == publish_module._KEPT:
+        if Path(source).name == publish_module.KEPT:
             raise OSError(28, "No space left on device")
         usual(source, target)
 

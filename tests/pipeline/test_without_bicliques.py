@@ -21,7 +21,7 @@ from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, read_manifest
 from mbe_stage.pipeline.publish.reading import bicliques_parts
-from mbe_stage.pipeline.publish.schemas import SCHEMA_VERSION
+from mbe_stage.pipeline.publish.run_files import SCHEMA_VERSION
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.verify.groups import check as check_groups
 from mbe_stage.pipeline.verify.job import Job

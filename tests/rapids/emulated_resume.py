@@ -27,10 +27,11 @@ from mbe_stage.cliques import reference as clique_reference
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pipeline import Config
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.execution.journal import begun_journal, header_of, read_journal
+from mbe_stage.pipeline.execution.journal import begun_journal, read_journal
 from mbe_stage.pipeline.execution.steps import enumerate_to
+from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.problems.installed import reading_of
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow

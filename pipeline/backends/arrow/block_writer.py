@@ -16,7 +16,7 @@ import pyarrow as pa
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill
 from mbe_stage.pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 __all__ = ["BlockWriter", "most_encoders"]
 

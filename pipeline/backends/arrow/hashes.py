@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
-from mbe_stage.pipeline.backends.arrow.keys import decoded
+from mbe_stage.pipeline.backends.arrow.plain import decoded
 
 __all__ = ["key_hashes"]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text
 from mbe_stage.pipeline.backends.backend import KeyType, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import with_settings
@@ -23,13 +24,11 @@ __all__ = [
     "as_keys",
     "as_plain",
     "as_utf8",
-    "decoded",
     "factorised",
     "first_true",
     "joined",
     "json_arrays",
     "merged",
-    "plain_type",
     "ranked",
 ]
 
@@ -57,7 +56,7 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
     kind = values.type
     if pa.types.is_null(kind):
         return values.cast(pa.large_string())
-    if _is_text(kind):
+    if is_text(kind):
         return _texts(values, refuse)
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
         return values.cast(pa.large_string()) if key_type == "string" else _integers(values, refuse)
@@ -159,59 +158,11 @@ def first_true(mask: pa.Array) -> int | None:
     return None if position < 0 else position
 
 
-def as_plain(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array of its values' own type: dictionaries decoded, text as large_string.
-
-    UUIDs become text as they are usually written, other bytes of a fixed length hexadecimal text.
-    """
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    if pa.types.is_dictionary(column.type):
-        column = pa.chunked_array(map(decoded, column.chunks), plain_type(column.type))
-    kind = column.type
-    is_uuid = isinstance(kind, pa.UuidType)
-    if isinstance(kind, pa.BaseExtensionType) and (is_uuid or _is_text(plain_type(kind.storage_type))):
-        column, kind = column.cast(kind.storage_type), kind.storage_type
-    if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
-        column = pa.chunked_array([_hexadecimal(chunk, is_uuid) for chunk in column.chunks], pa.large_string())
-    # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
-    column = column.cast(plain_type(column.type))
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def decoded(keys: pa.DictionaryArray) -> pa.Array:
-    """The values that a dictionary stands for; Arrow takes none out of a dictionary of views."""
-    values = keys.dictionary.cast(plain_type(keys.type.value_type))
-    return pa.DictionaryArray.from_arrays(keys.indices, values).dictionary_decode()
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a column without what does not change them: dictionaries, views, narrow offsets."""
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) else kind
-
-
-def _hexadecimal(values: pa.Array, is_uuid: bool) -> pa.Array:
-    width, (_, data) = values.type.byte_width, values.buffers()
-    numbers = np.frombuffer(data, np.uint8, len(values) * width, values.offset * width)
-    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[np.stack([numbers >> 4, numbers & 15], axis=1)]
-    texts = pa.array(digits.reshape(-1).view(f"S{2 * width}"), mask=values.is_null().to_numpy(zero_copy_only=False))
-    texts = texts.cast(pa.large_string())
-    return pc.replace_substring_regex(texts, "^(.{8})(.{4})(.{4})(.{4})", r"\1-\2-\3-\4-") if is_uuid else texts
-
-
 def _joined(*parts: pa.Array | str) -> pa.Array:
     """The texts of each row, one behind the other; plain text is the same in every row."""
     text = pa.large_string()
     columns = [pa.scalar(part, text) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar("", text))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
 
 
 def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:

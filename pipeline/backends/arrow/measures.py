@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.pipeline.backends.arrow.keys import as_plain, first_true
+from mbe_stage.pipeline.backends.arrow.keys import first_true
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import Refusal
 from mbe_stage.pipeline.io.raw import shortened
 

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any
 from mbe_stage.errors import StageError
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
-from mbe_stage.pipeline.backends.arrow.written import Written
+from mbe_stage.pipeline.backends.arrow.written import WorkerSink, Written
 from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.execution.output_limit import bytes_below
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.stores import part_objects
 from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
 from mbe_stage.pipeline.stores.attempt_parts import StoredParts
@@ -45,7 +45,6 @@ from mbe_stage.pipeline.stores.local_copies import Mirror
 from mbe_stage.runners.parts import PartFailed
 
 if TYPE_CHECKING:
-    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
     from mbe_stage.pipeline.problems.base import Collecting
 
 __all__ = ["MOST_HELD_BYTES", "Proof", "WorkerParts", "left_by_worker", "parts_of", "proven", "why_unproven"]
@@ -169,7 +168,7 @@ class WorkerParts:
     """
 
     directory: Path
-    sink: Callable[..., RowSink[Any]] = field(repr=False)
+    sink: Callable[..., WorkerSink] = field(repr=False)
     run_path: Path | None = None
     store: StoredParts | None = None
 
@@ -271,7 +270,7 @@ class WorkerParts:
 class _LeaseSink:
     """See `mbe_stage.runners.parts.PartSink`."""
 
-    def __init__(self, sink: RowSink[Any], room: Path, most_bytes: int | None) -> None:
+    def __init__(self, sink: WorkerSink, room: Path, most_bytes: int | None) -> None:
         self.accept = sink.accept
         self.made: Written | None = None
         self._room, self._most_bytes = room, most_bytes
@@ -288,7 +287,7 @@ class _LeaseSink:
 
 
 def parts_of(
-    collecting: Collecting, sink: Callable[..., RowSink[Any]], *, has_rows: bool = True
+    collecting: Collecting, sink: Callable[..., WorkerSink], *, has_rows: bool = True
 ) -> WorkerParts | WorkerSums | None:
     """How workers write; None where this process does the search, or derived outputs take in results without rows.
 

@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow.written import Written
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.written import WorkerSink, Written
 
 __all__ = ["WorkerSums"]
 
@@ -30,7 +27,7 @@ class WorkerSums:
         For each derived output: what makes something that sums up for it, with `accept` and `sums`.
     """
 
-    sink: Callable[..., RowSink[Any]] = field(repr=False)
+    sink: Callable[..., WorkerSink] = field(repr=False)
     derived: tuple[Callable[[], Any], ...] = ()
 
     @contextmanager
@@ -71,7 +68,7 @@ class _LeaseSums:
 
     is_full = False
 
-    def __init__(self, sink: RowSink[Any]) -> None:
+    def __init__(self, sink: WorkerSink) -> None:
         self.accept = sink.accept
         self.made: Written | None = None
 

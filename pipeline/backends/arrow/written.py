@@ -5,19 +5,35 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mbe_stage.pipeline.backends.arrow.order import Spill
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry
 from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import found_bytes_text
 
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+__all__ = ["WorkerSink", "Written"]
 
-__all__ = ["Written"]
+
+class WorkerSink(Protocol):
+    """What writes or sums up a lease in a worker: `pipeline.backends.arrow.row_sink.RowSink`, as far as it is used."""
+
+    def accept(self, block: Any) -> None:
+        """Take one block in."""
+
+    @property
+    def summary(self) -> Any:
+        """Of all that was found, as the problem sums up."""
+
+    @property
+    def spills(self) -> tuple[Spill, ...]:
+        """Files of rows that are sorted later."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *failure: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,7 @@ class Written:
     stored: tuple[StoredEntry, ...] = ()
 
     @classmethod
-    def by(cls, sink: RowSink[Any], room: Path) -> Written:
+    def by(cls, sink: WorkerSink, room: Path) -> Written:
         """What a sink that was left has written into a directory."""
         summary, spills = sink.summary, sink.spills
         files: dict[str, tuple[tuple[Path, int], ...]] = {}

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.backends.cudf.parts import DataSet, WriterPool
 from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
 __all__ = ["BlockWriter"]

@@ -14,7 +14,7 @@ from mbe_stage.device.graph import graph_from_edges, undirected_from_edges
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
-from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, values_of
 from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
 from mbe_stage.pipeline.clean.events import Events

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.parts import PartNames
 from mbe_stage.pipeline.backends.backend import FrameWriter
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

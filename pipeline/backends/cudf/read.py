@@ -11,7 +11,7 @@ import cudf
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import HostNeeded
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.csv_structure import count_rows

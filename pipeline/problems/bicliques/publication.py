@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.execution.forecast import Prospect, Trying
     from mbe_stage.pipeline.publish.changes import Comparison
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.pipeline.stores.protocol import Store
+    from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress as StreamProgress
 

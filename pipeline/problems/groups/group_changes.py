@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.views.diff.kernels import CHANGED, GROWN, SHRUNK
 from mbe_stage.pipeline.views.diff.partners import Pairs, no_pairs, pair_up
 from mbe_stage.pipeline.views.diff.rows import Rows, Side

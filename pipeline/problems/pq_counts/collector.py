@@ -23,7 +23,7 @@ from mbe_stage.pipeline.problems.pq_counts.counts import Counts
 from mbe_stage.pipeline.problems.pq_counts.memory import check_room
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of, to_query
 from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batches, vertex_batches
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
 from mbe_stage.tasks import Task
 
