@@ -50,7 +50,6 @@ def opened_directory(name: str | Path, above: int | None = None) -> Iterator[int
 
     Parameters
     ----------
-    name : str or Path
     above : int, optional
         The descriptor that the name is relative to.
 

@@ -36,7 +36,6 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
 
     Parameters
     ----------
-    rows : Rows
     config : InputConfig
         As given to the reader.
     backend : Backend
@@ -129,11 +128,9 @@ def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: 
 
     Parameters
     ----------
-    edges : Edges
     left_of_rows : (n,) int32
     right : pair
         The right vertex of each row, and the right keys.
-    backend : Backend
     """
     right_of_rows, right_keys = right
     left_ids, right_ids = distinct_pairs(left_of_rows, right_of_rows, len(right_keys), backend)

@@ -76,10 +76,8 @@ def events_of(
     ----------
     columns : mapping of str to Column
         By role, over all rows.
-    kept : KeptRows
     ids : pair of (n,) int32
         The ends of the rows still in.
-    backend : Backend
     are_seconds : bool
         Numbers in the column of times are known to be seconds since 1970.
 
@@ -87,7 +85,6 @@ def events_of(
     -------
     events : Events or None
         None where the input names neither weights nor times.
-    warnings : tuple of str
     """
     if not columns.keys() & {"weight", "timestamp"}:
         return None, ()

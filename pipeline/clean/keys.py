@@ -24,8 +24,6 @@ def number_keys(
         A column of int64 or text, without nulls.
     key_type, origin
         Whether text may, or must, be integers: what the configuration says, and, for ``auto``, the format.
-    refuse : Refusal
-    backend : Backend
 
     Returns
     -------
@@ -63,8 +61,6 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     ----------
     parts : sequence of pair
         What `number_keys` gave of each column, all of the same rows.
-    refuse : Refusal
-    backend : Backend
 
     Returns
     -------

@@ -35,11 +35,8 @@ def number_buckets(
     ----------
     times : (n,) int64 or float64
         Microseconds since 1970 where they are `moments`, else seconds; none of them missing.
-    moments : bool
     width, offset : int
         Of the buckets, in microseconds.
-    refuse : Refusal
-    backend : Backend
 
     Returns
     -------

@@ -31,13 +31,10 @@ def clean_undirected(
 
     Parameters
     ----------
-    rows : Rows
     columns : mapping of str to Column
         By role, over all rows.
     kept : KeptRows
         The rows that no filter took out.
-    config : InputConfig
-    backend : Backend
 
     Raises
     ------

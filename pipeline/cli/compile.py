@@ -30,7 +30,6 @@ class Compiled:
         What it was compiled for.
     n_steps, n_compiled : int
         Pieces of code in all, and those that were not there before.
-    seconds : float
     directories : tuple of Path
         Where later processes look for them.
     """
@@ -51,7 +50,6 @@ def compile_everything(
     ----------
     engine : str
         As `execution.engine`.
-    on_compile : callable, optional
     problem : str, optional
         Without the engines of other problems; by default those of all.
 

@@ -36,7 +36,6 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
         So many of each kind are shown.
     threads : int
         0: one a core.
-    as_json, quiet : bool
     """
     start = time.perf_counter()
     if out is not None:

@@ -27,7 +27,6 @@ def refuse_of_bicliques(run_dir: Path, given: Mapping[str, object]) -> None:
 
     Parameters
     ----------
-    run_dir : Path
     given : mapping of str to object
         By option, what is true where it was given.
 
@@ -55,7 +54,6 @@ def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_j
         Where all that differs is written.
     limit : int
         So many of each kind are shown.
-    as_json : bool
 
     Raises
     ------

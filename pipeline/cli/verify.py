@@ -43,10 +43,8 @@ def check(
         Keys of `input` to read it by in place of the manifest's: ``path``, ``format``.
     sample : int, optional
         So many bicliques are held against the graph.
-    seed : int
     threads : int
         0: one a core.
-    as_json, quiet, verbose : bool
 
     Raises
     ------

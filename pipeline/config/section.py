@@ -94,7 +94,6 @@ def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
 
     Parameters
     ----------
-    error : ErrorDetails
     field : FieldInfo, optional
         Whose value it is; of one that is too large both bounds are told.
     """

@@ -36,7 +36,6 @@ def parse_yaml(text: str, source: str) -> Any:
 
     Parameters
     ----------
-    text : str
     source : str
         Where it came from; messages begin with it.
 

@@ -32,7 +32,6 @@ def book_sums(
 
     Parameters
     ----------
-    journal : Journal
     remaining : sequence of Task
         At least one.
     work_done : float
@@ -76,12 +75,7 @@ def taken_back(journal: Journal | None) -> Arrays | None:
 
 
 def can_be_kept(derived: Sequence[Any]) -> bool:
-    """Whether what some derived outputs have taken in can be kept, and taken back by another process.
-
-    Parameters
-    ----------
-    derived : sequence of mbe_stage.pipeline.problems.derived.GuardedCollector
-    """
+    """Whether what some derived outputs have taken in can be kept, and taken back by another process."""
     return all(each.gives_sums for each in derived)
 
 

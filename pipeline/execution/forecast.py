@@ -36,12 +36,8 @@ class Trying:
         As the problem has them.
     seconds : float
         How long at most.
-    engine : str
-    execution : Execution
-    config : Config
     key_types : (pa.DataType, pa.DataType)
         Of the left and right keys.
-    cores : sequence of CoreSize
     seed : int
         Of what is drawn at random.
     """

@@ -27,7 +27,6 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, an address
         (docs/object-stores.md), or a list of these, which are one table.

@@ -292,8 +292,6 @@ def stage(
     ----------
     steps : Steps
         Of the tier that has the edges.
-    edges
-    config : Config
     run_path : Path
         `Staging.path`: an empty directory, or that of a run to be gone on with.
     store : Store
@@ -302,7 +300,6 @@ def stage(
         Of the steps before.
     warnings : sequence of str
         Those that the choice of the tier has brought.
-    on_progress : callable, optional
 
     Raises
     ------

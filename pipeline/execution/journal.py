@@ -67,14 +67,13 @@ class Header(_Line):
     ----------
     version : int
         Of the journal.
-    problem : str
     source : str
         The path of the input, for people.
     input : str
         The fingerprint of its edges.
     question : dict
-        As `pipeline.publish.manifest.question` but for limits, which are not those of what is left; and what else
-        the files depend on, such as their compression and what derived outputs are given.
+        As `pipeline.publish.manifest.question` but for limits, which are not those of what is left; and what else the
+        files depend on, such as their compression and what derived outputs are given.
     asked : dict
         What of it is no default, for people.
     versions : dict of str
@@ -95,12 +94,10 @@ class Record(_Line):
 
     Attributes
     ----------
-    roots : Roots
     done : tuple of (int, int)
         Ranges of these roots: below them nothing is left.
     files : tuple of FileEntry
         All that was found there; paths are relative to the room; files still in a store are not there yet.
-    n_found : int
     work : float
         Share of the whole work, as the engine guesses it.
     at : str
@@ -122,7 +119,6 @@ class Journal:
     ----------
     room : Path
         `Staging.path.parent`; the run grows below it.
-    header : Header
     records : sequence of Record
         Of earlier processes.
     """
@@ -404,7 +400,6 @@ def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
     ----------
     files : iterable of Path
         Those of all records.
-    room : Path
     *stays : str
         What else of the room stays, beside its lock and its journal.
     """

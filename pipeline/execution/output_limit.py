@@ -64,7 +64,6 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Out
 
     Parameters
     ----------
-    config : Config
     run_path : Path
         As of `OutputLimit`; sorted spills of it are among what is counted.
     journal : Journal or None

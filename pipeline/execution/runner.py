@@ -20,7 +20,6 @@ def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iter
 
     Parameters
     ----------
-    execution : ExecutionConfig
     problem, engine : str
         Whose tasks it will do, and with what: ``auto`` is ``cuda`` where that runs here.
 

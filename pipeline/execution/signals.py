@@ -22,12 +22,7 @@ _AGAIN = 0.05
 
 
 class EndedBySignal(KeyboardInterrupt):
-    """A signal that ends the run; as Ctrl-C it is no `Exception`, and only what cleans up sees it.
-
-    Attributes
-    ----------
-    number : signal.Signals
-    """
+    """A signal that ends the run; as Ctrl-C it is no `Exception`, and only what cleans up sees it."""
 
     def __init__(self, number: int) -> None:
         super().__init__()

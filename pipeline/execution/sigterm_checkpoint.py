@@ -27,13 +27,7 @@ _SAME_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Grace:
-    """Whether the run was told to end, and for how long that is put off.
-
-    Attributes
-    ----------
-    seconds : float
-    is_asked : bool
-    """
+    """Whether the run was told to end, and for how long that is put off."""
 
     seconds: float
     is_asked: bool = False

@@ -84,12 +84,9 @@ class EnumerationFacts(BaseModel):
         Equal for two runs exactly when they hold the same results.
     derived : dict of dict
         Counts of the derived outputs.
-    truncated : str or None
-    engine, device : str
     seconds : dict
         Steps ``load``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
         sums are made on a device.
-    peak_memory_bytes : int
     made_of : str or None
         As in the manifest.
     peak_device_memory_bytes : int or None
@@ -137,7 +134,6 @@ def enumerate_to(
     ----------
     edges
         Of the backend's own kind: `EdgeData` for those in host memory.
-    config : Config
     run_path : Path
         `Staging.path`: an empty directory.
     on_progress : callable, optional
@@ -293,19 +289,16 @@ def _streamed(
 
     Parameters
     ----------
-    config : Config
     sink : Sink
         Of the problem.
     graph, query
         Of the problem.
-    execution : Execution
     engine : str or None
         In the place of the configuration's.
     on_progress : callable or None
         Takes what the publication makes of a `Progress`.
     journal : Journal, optional
         What is booked there is not searched again.
-    course : Course, optional
     """
     told = publication_of(config.problem).progress
     n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
@@ -390,9 +383,6 @@ def finish(
     ----------
     run_path : Path
         Where `enumerate_to` wrote; its name is the run id until `Staging.publish` gives the final one.
-    input_facts : InputFacts
-    config : Config
-    facts : EnumerationFacts
     seconds : mapping, optional
         Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
     store : Store, optional

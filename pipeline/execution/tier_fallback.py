@@ -38,7 +38,6 @@ def on_a_tier_that_fits(
 
     Parameters
     ----------
-    config : Config
     work : callable
         Takes the tier, the warnings that its choice brings, and whom to tell of progress; begins anew when called anew.
     on_progress : callable, optional

@@ -144,8 +144,6 @@ def choose_tier(
 
     Parameters
     ----------
-    execution : ExecutionConfig
-    problem : str
     derived : sequence of DerivedPublication
         What else the run has to write.
 

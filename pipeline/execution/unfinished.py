@@ -39,10 +39,8 @@ class Unfinished:
 
     Attributes
     ----------
-    room : Path
     header : Header or None
         None where its journal cannot be read.
-    records : tuple of Record
     is_running : bool
         Somebody is writing it.
     """
@@ -74,8 +72,6 @@ def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str],
 
     Parameters
     ----------
-    store : Store
-    config : Config
     begins_anew : callable, optional
         Where all unfinished runs are of other questions or other software, they are left alone, and this is told what
         has changed since the newest; by default that is refused.

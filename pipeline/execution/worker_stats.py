@@ -64,7 +64,6 @@ class Ranks(_Frozen):
         Wall time of the search that they shared.
     skew : float
         How much longer than the mean the one was at work that was the longest: 0 where all were for as long.
-    each : tuple of Rank
     """
 
     seconds: float

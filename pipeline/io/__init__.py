@@ -67,7 +67,6 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
         paths.

@@ -47,7 +47,6 @@ class ParquetPlan:
         In the order of the rows.
     schema : pa.Schema
         Common to all files, the columns that directory names hold at its end.
-    n_rows : int
     chosen : dict of str to int
         Position in `schema` of the column of each role.
     in_paths : tuple of dict

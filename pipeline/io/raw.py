@@ -110,9 +110,6 @@ def columns_meant(
 
     Parameters
     ----------
-    available : sequence of str
-    config : InputConfig
-    source : str
     are_named : bool
         Whether these names stand in the input, and are not the reader's own.
     """

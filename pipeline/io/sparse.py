@@ -25,7 +25,6 @@ def matrix_edges(
 
     Parameters
     ----------
-    matrix : SciPy sparse array or matrix, or 2-D NumPy array
     first : int
         The key of the first row and column.
     one_of_two : bool

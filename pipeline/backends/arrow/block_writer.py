@@ -45,14 +45,12 @@ class BlockWriter:
 
     Parameters
     ----------
-    run_path : Path
     schemas : mapping of str to pa.Schema
         Of the data sets, by the names of their directories; without one nothing is written.
     rows : callable
         Takes a block in one of the threads, and gives its rows as one batch; None where nothing is to be written.
     spread : callable
         Takes such a batch, and gives the rows of each data set in the order of `schemas`.
-    compression : str
     order : KeyOrder or None
         Takes batches in and gives them back sorted; then there is one thread.
     block_bytes : int
@@ -136,7 +134,6 @@ class BlockWriter:
 
         Parameters
         ----------
-        name : str
         take : callable
             Takes that path, and sees to it that the run has the part there.
 

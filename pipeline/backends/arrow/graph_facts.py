@@ -25,7 +25,6 @@ def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -
 
     Parameters
     ----------
-    graph : BipartiteCSR
     most_steps : int
         A side that takes more steps is not counted; at 0 none is.
     execution : Execution

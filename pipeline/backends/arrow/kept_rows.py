@@ -57,7 +57,6 @@ class KeptRows:
     ----------
     journal : Journal or None
         Of the run.
-    run_path : Path
     data_set : str
         The name of the directory whose rows hold all that is to be known.
     members : mapping of str to (str, int)
@@ -157,7 +156,6 @@ class KeptRows:
 
         Parameters
         ----------
-        summary
         derived : sequence of DerivedCollector
             Which give their sums, too.
 

@@ -41,7 +41,6 @@ class Spill:
 
     Attributes
     ----------
-    path : Path
     range_bytes : (N_RANGES,) int64
         Of the rows of each range of keys, in memory.
     n_bytes : int

@@ -82,7 +82,6 @@ class PartWriter:
     ----------
     names : PartNames
         Shared by all writers of the data set.
-    schema : pa.Schema
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
     row_group_bytes : int

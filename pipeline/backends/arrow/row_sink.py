@@ -44,8 +44,6 @@ class RowSink(Generic[_S]):
 
     Parameters
     ----------
-    rows : BlockRows
-    run_path : Path
     schemas : mapping of str to pa.Schema
         Of the data sets, by the names of their directories, that of `BlockRows.batch` first; without one nothing is
         written, there is no order, and nothing grows with what passes.
@@ -54,7 +52,6 @@ class RowSink(Generic[_S]):
     order : callable, optional
         Takes a directory for scratch files, and gives what takes rows in and gives them back sorted. With a
         `SpillOrder` the rows stay in spill files, for the sink that puts those of several workers in order.
-    compression : str
     block_bytes : int
         Size of the blocks that will come.
     memory_budget : int

@@ -296,7 +296,6 @@ def parts_of(
 
     Parameters
     ----------
-    collecting : Collecting
     sink : callable
         As of `WorkerParts`.
     has_rows : bool

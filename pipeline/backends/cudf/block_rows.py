@@ -78,7 +78,6 @@ def cut(block: Any, ends: cp.ndarray, most_bytes: int) -> Iterator[Any]:
         With a length and a method `part`, which takes where a piece begins and where it ends.
     ends : (len(block),) int64
         Bytes of each result with all before it.
-    most_bytes : int
     """
     n = len(block)
     if n and int(ends[-1]) <= most_bytes:

@@ -32,13 +32,9 @@ class BlockWriter:
 
     Parameters
     ----------
-    rows : BlockRows
-    run_path : Path
     schemas : mapping of str to (pa.Schema, int)
         Of the data sets, by the names of their directories, and how many times as large as `BlockRows.frame` they are;
         without one nothing is written.
-    plan : WritingPlan
-    write_file : FrameWriter
     spread : callable
         Takes such a frame, and gives the rows of each data set in the order of `schemas`.
     order : callable, optional

@@ -46,12 +46,7 @@ def published_type(keys: cudf.Series) -> pa.DataType:
 
 
 def values_of(column: cudf.Series) -> cp.ndarray:
-    """Integers, floats, or the ticks of timestamps; not copied. What stands under a null is undefined.
-
-    Returns
-    -------
-    (n,) of the column's own type; ticks are int64
-    """
+    """Integers, floats, or the ticks of timestamps; not copied. What stands under a null is undefined."""
     inner = column.to_pylibcudf()[0]
     return _view(inner.data(), _DTYPES[inner.type().id()], inner.offset(), inner.size(), column)
 

@@ -34,7 +34,6 @@ class DeviceEdges:
     left_keys, right_keys : cudf.Series
         int64 or str; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
         each in at least one edge.
-    facts : InputFacts
     hashes : pair of (n,) uint64, optional
         What `key_hashes` gives, where it is known.
     events : Events, optional

@@ -17,7 +17,6 @@ class FrameSink:
 
     Parameters
     ----------
-    rows : BlockRows
     on_frame : callable or None
         Takes the rows piece by piece; None where they are kept, for one frame of them all.
     n_members : callable

@@ -38,7 +38,6 @@ def list_column(offsets: cp.ndarray, members: cp.ndarray) -> cudf.Series:
     ----------
     offsets : (n + 1,) int64 or int32
         Where each list begins, from 0 to ``members.size``.
-    members : int32
 
     Returns
     -------

@@ -97,7 +97,6 @@ def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at
     Returns
     -------
     counts : (n,) int64
-    n_batches : int
     """
     counts = cp.zeros(paths.size, np.int64)
     ends = cp.asnumpy(cp.cumsum(paths))

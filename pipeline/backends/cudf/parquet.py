@@ -48,8 +48,6 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
     ----------
     frame : cudf.DataFrame
         Its columns are those of the schema, in that order.
-    path : Path
-    schema : pa.Schema
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
 

@@ -21,7 +21,6 @@ def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, 
 
     Parameters
     ----------
-    name : str
     footers : iterable of pq.FileMetaData
         Of all files.
 

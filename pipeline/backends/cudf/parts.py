@@ -28,11 +28,6 @@ class WriterPool:
 
     One more books what was written (`book`). A context: leaving it waits for the last file and raises what went wrong;
     left by an exception, it drops what waits.
-
-    Parameters
-    ----------
-    n_threads : int
-    write_file : FrameWriter
     """
 
     def __init__(self, n_threads: int, write_file: FrameWriter) -> None:
@@ -123,9 +118,6 @@ class DataSet:
 
     Parameters
     ----------
-    names : PartNames
-    schema : pa.Schema
-    writers : WriterPool
     part_bytes : int
         Frames are kept until they hold so many bytes on the device, and then written as one part.
     """

@@ -53,7 +53,6 @@ class MemoryShares:
     ----------
     engine_bytes : int
         With the blocks that it hands over.
-    writing : WritingPlan
     """
 
     engine_bytes: int
@@ -73,7 +72,6 @@ class MemoryShares:
             What each writer takes whatever it writes: `parquet.encoder_bytes`, 0 for one on the host.
         members : bool
             Whether the long form is written too.
-        sort : bool
 
         Raises
         ------

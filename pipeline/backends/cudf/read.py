@@ -54,7 +54,6 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         As for `pipeline.io.read_edges`; a cuDF frame is taken where it is.
 
@@ -62,7 +61,6 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     -------
     on_device : callable
         Raises `HostNeeded` where the device does not take them.
-    on_host : callable
 
     Raises
     ------

@@ -29,7 +29,6 @@ def is_utf8(offsets: cp.ndarray, data: cp.ndarray, piece_bytes: int = PIECE_BYTE
     offsets : (n + 1,) int32 or int64
         Where each text begins in `data`, and where the last ends.
     data : uint8
-    piece_bytes : int
     """
     begin, end = int(offsets[0]), int(offsets[-1])
     starts = offsets[:-1][cp.diff(offsets) > 0]
@@ -72,7 +71,6 @@ class DeviceRows:
     ----------
     columns : dict of str to cudf.Series
         By role: those of `key_roles`; ``weight`` and ``timestamp`` where a filter needs them.
-    n_rows : int
     source, format : str
         As in `InputFacts`.
     reader : str

@@ -28,7 +28,6 @@ class EngineShare:
 
     Attributes
     ----------
-    bytes : int
     limit_for : callable
         The limit of the run of which the engine's share would be so many bytes.
     """
@@ -65,8 +64,6 @@ def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: boo
 
     Parameters
     ----------
-    pool : DevicePool
-    compression : str
     members, sort : bool
         As for `MemoryShares.of`.
     set_aside_bytes : int

@@ -75,7 +75,6 @@ def matrix_of_table(
 
     Parameters
     ----------
-    names : sequence of str
     columns : sequence of pa.Array or pa.ChunkedArray
         Booleans, numbers or text.
     first : int

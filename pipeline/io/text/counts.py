@@ -23,8 +23,6 @@ def refuse_count_line(
 
     Parameters
     ----------
-    path : path
-    config : InputConfig
     first : sequence
         The fields of the first row, or nothing.
     n_above : int

@@ -80,7 +80,6 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
 
     Parameters
     ----------
-    path : Path
     config : InputConfig
         `encoding`, `skip_lines` and `comment` are applied: lines to leave out come as blank lines.
     blank : int

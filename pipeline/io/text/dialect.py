@@ -77,7 +77,6 @@ class Dialect:
         From the header, or ``column 0``, ``column 1``, ... where there is none.
     n_skipped : int
         Lines before the first data row: comments, header, blank lines.
-    has_header : bool
     rows : list of list of str
         The first data rows.
     pads_quotes : bool
@@ -119,8 +118,6 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
 
     Parameters
     ----------
-    path : Path
-    config : InputConfig
     fewest : int
         Columns that there have to be.
 
