@@ -223,7 +223,7 @@ def test_graphs_of_cugraph_with_their_isolated_vertices(monkeypatch: pytest.Monk
     monkeypatch.setattr(CugraphLike, "__module__", "cugraph.structure.graph_classes")
     facts = ingest(reading_of(settings(input={"weight": "weight"})), CugraphLike()).facts
     assert (facts.source, facts.n_left, facts.n_edges) == ("memory:cugraph", 4, 2)
-    with pytest.raises(InputError, match="does not say on which side a vertex is"):
+    with pytest.raises(InputError, match="does not store the side of a vertex"):
         ingest(Config().input, CugraphLike())
 
 

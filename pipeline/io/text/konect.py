@@ -1,7 +1,7 @@
 """KONECT: a file `out.*`, on its own or inside its archive.
 
-Lines `left right [weight [timestamp]]`, comments begin with `%`; ids count from 1, separately for the two sides, and
-are kept as they stand.
+Lines are `left right [weight [timestamp]]`; comments begin with `%`. Ids count from 1, separately for the two sides,
+and are kept.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def read_snap(path: Path, config: InputConfig) -> RawEdges:
 
 
 def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
-    """Read `left right [weight [timestamp]]` lines; those that begin with `comment` are skipped, as are blank lines.
+    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped.
 
     Raises
     ------
     InputError
-        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line at all.
+        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line.
     """
     if config.comment is None:
         config = config.model_copy(update={"comment": comment})
@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 
 
 def read(path: Path, config: InputConfig) -> RawEdges:
-    """Read a KONECT file or archive; of a directory, the `out.*` file in it."""
+    """Read a KONECT file or archive or, in a directory, its `out.*` file."""
     if path.is_dir():
         path = _member(path)
     with open_konect(path) as stream:
