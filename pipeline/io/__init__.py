@@ -29,7 +29,7 @@ READERS = {
     "parquet": "mbe_stage.pipeline.io.parquet",
     "csv": "mbe_stage.pipeline.io.text.delimited",
     "konect": "mbe_stage.pipeline.io.text.konect",
-    "snap": "mbe_stage.pipeline.io.text.konect",
+    "snap": "mbe_stage.pipeline.io.text.snap",
     "matrix_market": "mbe_stage.pipeline.io.matrix_market",
     "npz": "mbe_stage.pipeline.io.npz",
     "fimi": "mbe_stage.pipeline.io.text.fimi",

@@ -23,12 +23,9 @@ from mbe_stage.pipeline.io.text.faults import place_of_row
 
 __all__ = ["read", "read_lines"]
 
+log = logging.getLogger(__name__)
+
 _NAMES = ("left", "right", "weight", "timestamp")
-
-
-def read_snap(path: Path, config: InputConfig) -> RawEdges:
-    """Read a SNAP edge list."""
-    return read_lines(path, config, "snap", "#")
 
 
 def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
@@ -64,9 +61,6 @@ def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) 
         input_columns=columns_meant(names, config, str(path), are_named=False),
         n_columns=n_fields,
     )
-
-
-log = logging.getLogger(__name__)
 
 
 def read(path: Path, config: InputConfig) -> RawEdges:
