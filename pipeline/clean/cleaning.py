@@ -1,4 +1,4 @@
-"""From rows as they stand to clean edges: nulls, filters, dense ids, duplicates, fingerprint."""
+"""Clean rows into edges: nulls, filters, dense ids, duplicates, fingerprint."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
-    """Bring rows as they stand into the form that everything after works on.
+    """Clean rows into the form that all later steps use.
 
-    Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
-    time filter apply to each row, then duplicate edges are merged. A weight or a time that no filter reads may be
+    Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
+    time filter apply to each row, and duplicate edges are merged. Weights and times that no filter reads may be
     missing.
 
     Parameters
@@ -39,14 +39,14 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     config : InputConfig
         As given to the reader.
     backend : Backend
-        Whose rows they are.
+        The backend of the rows.
 
     Raises
     ------
     InputError
         The input cannot be used, or no edge is left; the message says where and why.
     HostNeeded
-        The rows are to be judged by the host.
+        The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
     kept = KeptRows(rows, backend)
@@ -71,7 +71,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
-    # Once: they name the edges here, and later the results.
+    # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
     facts = InputFacts(
@@ -112,7 +112,7 @@ def _number_right(
     *,
     half_later: bool = False,
 ) -> tuple[Any, Any]:
-    """The right vertex of each row still in, and the right keys; with buckets half a bucket later, where asked."""
+    """Return the right vertex of each remaining row, and the right keys, with buckets shifted by half on request."""
     roles = key_roles("right", len(config.right_columns))
     parts = [numbered[role] for role in roles]
     if config.bucket_seconds is not None:
@@ -124,7 +124,7 @@ def _number_right(
 
 
 def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
-    """The edges of the same rows with other right vertices; the left ones have an edge as before, and their ids.
+    """Return the edges of the same rows with other right vertices; left ids stay the same.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _has_window(config: InputConfig) -> bool:
 
 
 def _present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any) -> Any:
-    """Which rows have no null, or None where all of them have none; refuses nulls unless they are to be dropped."""
+    """Return a mask of rows without nulls, or None for all rows; refuse nulls unless `config.nulls` drops them."""
     judged = {
         "weight": config.min_weight is not None,
         "timestamp": _has_window(config) or config.time_bucket is not None,
@@ -180,7 +180,7 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     first = {role: int(mask.argmin()) for role, mask in masks.items() if not bool(mask.all())}
     role = min(first, key=lambda role: first[role])
     n_nulls = rows.n_rows - int(masks[role].sum())
-    every = f"all {n_nulls} values are null or empty: nothing is on this side"
+    every = f"all {n_nulls} values are null or empty: this side has no vertex"
     some = f"no value ({n_nulls} of {rows.n_rows} are null or empty)"
     refused = rows.refusal(
         first[role],
@@ -203,7 +203,7 @@ def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | H
     }
     causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in kept.dropped.items() if count)
     return rows.none_left(
-        found=f"none of {rows.n_rows} rows is left: dropped {causes}",
+        found=f"all {rows.n_rows} rows were dropped: {causes}",
         expected="at least one edge",
         remedy="relax that filter, or check the columns it reads",
     )

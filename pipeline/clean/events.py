@@ -1,6 +1,6 @@
-"""Weights and times of the rows that became edges, for outputs that say something of them.
+"""Weights and times of the rows that became edges, for outputs that use them.
 
-They are kept in host memory whatever the backend, 24 bytes a row, and only where an output asks for them
+They are in host memory for every backend, take 24 bytes per row, and are kept only if an output needs them
 (`pipeline.problems.base.DerivedPublication.events`).
 """
 
@@ -25,25 +25,25 @@ NO_TIME = -(2**63)
 """In the place of a time that a row has not."""
 
 _SECOND = 1_000_000
-# Years 1000 to 8999: calendars end at 1 and 9999, where some write a moment that never comes, and parts of a time line
-# reach beyond its ends.
+# Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
+# ends.
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """The rows behind the edges, several of one edge among them, in the order of the input.
+    """The rows behind the edges in input order; an edge may have several.
 
     Attributes
     ----------
     left, right : (n,) int32
         The ends of each row's edge.
     weights : (n,) float64 or None
-        NaN where a row has no finite one; None where the input names no column of them.
+        NaN if a row has no finite weight; None if the input names no weight column.
     times : (n,) int64 or None
-        Microseconds since 1970, UTC; `NO_TIME` where a row has none; None where the input names no column of them, or
-        its numbers are no seconds since 1970.
+        Microseconds since 1970, UTC; `NO_TIME` if a row has no time; None if the input names no time column, or its
+        numbers are not seconds since 1970.
     """
 
     left: np.ndarray
@@ -52,7 +52,7 @@ class Events:
     times: np.ndarray | None
 
     def fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
-        """Names the rows by their ends' own keys, weights and times, whatever their order."""
+        """Return a fingerprint of the rows' keys, weights and times that does not depend on their order."""
         found = Fingerprint()
         for start in range(0, self.left.size, _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -70,21 +70,21 @@ class Events:
 def events_of(
     columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
 ) -> tuple[Events | None, tuple[str, ...]]:
-    """What the rows still in say of their edges, and a sentence for each column that says nothing.
+    """Return weights and times of the remaining rows, and a warning for each unusable column.
 
     Parameters
     ----------
     columns : mapping of str to Column
         By role, over all rows.
     ids : pair of (n,) int32
-        The ends of the rows still in.
+        The ends of the remaining rows.
     are_seconds : bool
-        Numbers in the column of times are known to be seconds since 1970.
+        Numbers in the time column are known to be seconds since 1970.
 
     Returns
     -------
     events : Events or None
-        None where the input names neither weights nor times.
+        None if the input names neither weights nor times.
     """
     if not columns.keys() & {"weight", "timestamp"}:
         return None, ()
@@ -93,7 +93,7 @@ def events_of(
     if "weight" in columns:
         values, is_there = _still_in(columns["weight"], kept, backend)
         weights = values.astype(np.float64)
-        # One bit pattern for all that are missing, and one for zero.
+        # One bit pattern for all missing values, and one for zero.
         weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
     if "timestamp" in columns:
         values, is_there = _still_in(columns["timestamp"], kept, backend)
@@ -102,7 +102,7 @@ def events_of(
         if columns["timestamp"].moments:
             times = _moments(values, is_there)
         elif are_seconds or unit == "seconds":
-            # Wide enough before: many columns of seconds have 32 bits.
+            # Wide enough for the checks: many columns of seconds have 32 bits.
             is_float = values.dtype.kind == "f"
             seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
             times = _moments(np.rint(seconds) if is_float else seconds, is_there)
@@ -117,7 +117,7 @@ def events_of(
 
 
 def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the rows still in, 0 where they are missing; and which are there."""
+    """Return values of the remaining rows, 0 if missing; and a mask of those present."""
     values = backend.on_host(kept.of(column.values))
     if column.present is None:
         return values, np.ones(values.size, np.bool_)

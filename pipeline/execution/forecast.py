@@ -1,7 +1,7 @@
-"""What searching a graph will take, as far as a moment of trying tells: of any problem, and what one may know better.
+"""A forecast of a search from a short trial, for any problem.
 
-A problem that can estimate brings it in its publication (`Publication.outlook`); for the others the engine runs for the
-trial's time, and what it found is told.
+A problem with its own estimate provides it in its publication (`Publication.outlook`). For other problems the engine
+runs for the time of the trial, and its results are reported.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["Prospect", "Tried", "Trying", "look_ahead"]
 
 @dataclass(frozen=True, slots=True)
 class Trying:
-    """What is tried.
+    """A trial to run.
 
     Attributes
     ----------
     graph, query
-        As the problem has them.
+        Of the problem's own types.
     seconds : float
-        How long at most.
+        Time limit.
     key_types : (pa.DataType, pa.DataType)
         Of the left and right keys.
     seed : int
-        Of what is drawn at random.
+        Seed of random draws.
     """
 
     graph: Any
@@ -55,12 +55,12 @@ class Trying:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What is to be expected.
+    """The forecast.
 
     Attributes
     ----------
     trial, estimate
-        Dataclasses of plain values, for ``--json``; `estimate` is None where the problem has none.
+        Dataclasses of plain values, for ``--json``; `estimate` is None if the problem has none.
     lines : sequence of (str, str)
         Label and text, for the terminal.
     suggestions : sequence of str
@@ -75,18 +75,18 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a short run of the engine found, of any problem.
+    """The result of a short run of the engine, for any problem.
 
     Attributes
     ----------
     seconds : float
-        How long it ran, after compilation.
+        Duration without compilation.
     n_found : int
-        Results in that time: all of them where `complete`.
+        Results in that time: all of them if `complete`.
     work_done : float
         Share of the work, as the engine estimates it.
     table_bytes : int or None
-        Of those results in their table, before compression; None where rows have no fixed size.
+        Size of those results in their table, before compression; None if rows have no fixed size.
     """
 
     engine: str
@@ -99,7 +99,7 @@ class Tried:
 
 
 def look_ahead(trying: Trying) -> Prospect:
-    """What searching comes to."""
+    """Forecast the search."""
     publication = publication_of(trying.config.problem)
     return _by_trying(publication, trying) if publication.outlook is None else publication.outlook(trying)
 
@@ -128,7 +128,7 @@ def _by_trying(publication: Publication, trying: Trying) -> Prospect:
 
 
 def _row_bytes(publication: Publication, trying: Trying) -> int | None:
-    """Of a result in the table that is called like the results, where every column has a fixed width."""
+    """Return the bytes of a row in the table of results; None unless every column has a fixed width."""
     schemas = publication.schemas(trying.config, trying.key_types)
     schema = schemas.get(publication.counted, schemas.get(f"{publication.counted}.parquet"))
     if schema is None or any(not _is_fixed(column.type) for column in schema):
@@ -145,14 +145,14 @@ def _lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:
     found = f"{of} found {plural(tried.n_found, *publication.unit)}"
     size = "" if tried.table_bytes is None else f", {bytes_text(tried.table_bytes)} before compression"
     if tried.complete:
-        return [("trial", f"{found}: all there are{size}")]
+        return [("trial", f"{found}: the complete result{size}")]
     share = f"{percent_text(tried.work_done, 1)} of the work"
-    beyond = f"the problem {publication.problem} estimates no more than that"
-    return [("trial", f"{found}{size}, and did not finish: {share}, as the engine sees it; {beyond}")]
+    beyond = f"the problem {publication.problem} has no other estimate"
+    return [("trial", f"{found}{size}, and did not finish: {share}, as the engine estimates it; {beyond}")]
 
 
 def _suggestions(publication: Publication, tried: Tried) -> Sequence[str]:
     if tried.complete:
-        return ["a full run is quick: the trial found all there are"]
+        return ["a full run is quick: the trial found all results"]
     command = problem_named(publication.problem).called
     return [f"count before you store: mbe {command} INPUT --count-only --time-limit 60"]

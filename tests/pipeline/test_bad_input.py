@@ -432,7 +432,7 @@ def test_objects(source: object, settings: dict[str, object], fragments: list[st
 def test_filters_that_leave_nothing_say_which(tmp_path: Path) -> None:
     path = written(tmp_path, "e.csv", "user,item,w,t\n1,2,0.5,10\n3,4,0.7,20\n")
     message = refusal(path, weight="w", min_weight=1)
-    assert "none of 2 rows is left: dropped 2 by weight (input.min_weight is 1.0)" in message
+    assert "all 2 rows were dropped: 2 by weight (input.min_weight is 1.0)" in message
     message = refusal(path, timestamp="t", time_from=30)
     assert "dropped 2 by time (input.time_from is 30" in message
     message = refusal(path, weight="w", min_weight=0.6, timestamp="t", time_until=15)
@@ -451,7 +451,7 @@ def test_an_error_after_filters_names_the_row_of_the_file(tmp_path: Path) -> Non
 def test_bounds_that_cannot_be_read(tmp_path: Path) -> None:
     path = written(tmp_path, "e.csv", "user,item,t\n1,2,1700000000000\n")
     message = refusal(path, timestamp="t", time_from="2024-01-01")
-    assert "no seconds since 1970" in message
+    assert "not seconds since 1970" in message
     message = refusal(path, timestamp="t", time_from="soon")
     assert "input.time_from is 'soon'" in message
     message = refusal(written(tmp_path, "f.csv", "user,item,t\n1,2,2024-01-01\n"), timestamp="t", time_until=5)

@@ -22,7 +22,7 @@ def test_all_or_numbers(given: Any, devices: Any) -> None:
 
 @pytest.mark.parametrize("given", ["every", "", "0;1", [], [-1], [0.5], "-1"])
 def test_anything_else_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="expected all, or numbers of GPUs such as 0,1"):
+    with pytest.raises(ValueError, match="expected all, or GPU indices such as 0,1"):
         ExecutionConfig(devices=given)
 
 

@@ -450,7 +450,7 @@ def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
         ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques is a question to a graph"),
         ({"input": {"left": "l"}}, r"input\.left is a question to a graph"),
         ({"groups": {"limit": 0}}, r"groups\.limit is 0"),
-        ({"output": {"sort": True}}, r"output\.sort is about the table of bicliques"),
+        ({"output": {"sort": True}}, r"output\.sort needs the table of bicliques"),
     ],
 )
 def test_what_is_no_question_to_a_run_is_refused(source: Path, sections: Any, message: str) -> None:
