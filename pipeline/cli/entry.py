@@ -1,4 +1,4 @@
-"""Entry of the `mbe` command: hears signals from its first statement on, and loads only what the answer needs."""
+"""Entry point of the `mbe` command: handles signals from its first statement, and loads only what the answer needs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import sys
 
 __all__ = ["main", "refusal"]
 
-# Libraries and their threads reserve more than they use: with less, importing them fails, or never ends (OpenBLAS asks
-# again and again for what it does not get, and hears no signal meanwhile).
+# Libraries and their threads reserve more memory than they use. With less, importing them fails or never ends: OpenBLAS
+# retries forever and blocks signals.
 _LEAST_BYTES = 1 << 30
 
 
 def refusal() -> str | None:
-    """What to say, or None where there is enough."""
+    """Return the error message, or None if there is enough memory."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY or limit >= _LEAST_BYTES:
         return None
     return (
         f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
-        f"{_LEAST_BYTES:,} at least; raise the limit"
+        f"at least {_LEAST_BYTES:,}; raise the limit"
     )
 
 

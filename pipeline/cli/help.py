@@ -1,6 +1,6 @@
-"""How help reads: plain text, the options under the headings that they name.
+"""The layout of help: plain text, with options under headings.
 
-Rich would draw it prettier, and take longer to load than everything else that help needs.
+Rich is prettier, but takes longer to load than the rest of help.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ EXAMPLES = {
 
 
 class Command(TyperCommand):
-    """A command whose options stand under their headings, followed by an example."""
+    """A command with options under headings, followed by an example."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """The example of the command."""
+        """Write the example of the command."""
         write_example(str(self.name), formatter)
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then the options of each heading."""
+        """Write arguments, then the options of each heading."""
         write_options(self, ctx, formatter)
 
 
 def command_line(**settings: Any) -> typer.Typer:
-    """A Typer without Rich, and without tracebacks of its own."""
+    """Make a Typer without Rich and without tracebacks of its own."""
     return typer.Typer(
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -65,7 +65,7 @@ def write_example(name: str, formatter: Any) -> None:
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write a command's arguments and options, each below its heading, in the order in which the headings come up."""
+    """Write a command's arguments and options under their headings, in order of first appearance."""
     headings: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)

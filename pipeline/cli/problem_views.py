@@ -1,4 +1,4 @@
-"""`mbe top` and `mbe diff` of runs whose problem shows and compares its results itself."""
+"""`mbe top` and `mbe diff` for problems that show and compare their own results."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["compared_by_problem", "refuse_of_bicliques", "shown_by_problem"]
 
 
 def shown_by_problem(run_dir: Path) -> Callable[[Path, int, str | None], Shown] | None:
-    """`Publication.top` of a run's problem; None where that has none, or nothing says whose run it is."""
+    """Return `Publication.top` of a run's problem; None if it has none or the problem is unknown."""
     problem = _problem(run_dir)
     return None if problem is None or not is_here(problem) else publication_of(problem).top
 
 
 def refuse_of_bicliques(run_dir: Path, given: Mapping[str, object]) -> None:
-    """Refuse options that are about bicliques, of a run of another problem.
+    """Refuse options of bicliques for a run of another problem.
 
     Parameters
     ----------
     given : mapping of str to object
-        By option, what is true where it was given.
+        True values by option, for the options given.
 
     Raises
     ------
@@ -38,27 +38,27 @@ def refuse_of_bicliques(run_dir: Path, given: Mapping[str, object]) -> None:
     wrong = next((option for option, value in given.items() if value), None)
     if wrong is not None:
         raise ConfigError(
-            f"command line: {wrong}: is about bicliques, but {run_dir} holds results of the problem "
+            f"command line: {wrong}: only applies to bicliques, but {run_dir} holds results of the problem "
             f"{_problem(run_dir)!r}; leave it out"
         )
 
 
 def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
-    """Compare two runs as their problem does, and show the outcome; whether they differ, or None where it does not.
+    """Compare two runs by their problem and show the result; None if the problem has no comparison.
 
     Parameters
     ----------
     old, new : Path
         Run directories.
     out : Path or None
-        Where all that differs is written.
+        Directory for all differences.
     limit : int
-        So many of each kind are shown.
+        Number of results to show of each kind.
 
     Raises
     ------
     PublishError
-        The runs are of two problems.
+        The runs have different problems.
     """
     problems = [_problem(run) for run in (old, new)]
     known = next((each for each in problems if each is not None and is_here(each)), None)
@@ -67,8 +67,8 @@ def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_j
         return None
     if problems[0] != problems[1]:
         raise PublishError(
-            f"{old} and {new}: hold results of the problems {problems[0]} and {problems[1]}; expected runs of "
-            "one problem; name two of the same"
+            f"{old} and {new}: have results of the problems {problems[0]} and {problems[1]}; expected runs of "
+            "one problem; name two such runs"
         )
     found = diff(old, new, limit, out)
     show.differences(old, new, found, out, as_json)

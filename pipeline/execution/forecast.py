@@ -145,7 +145,7 @@ def _lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:
     found = f"{of} found {plural(tried.n_found, *publication.unit)}"
     size = "" if tried.table_bytes is None else f", {bytes_text(tried.table_bytes)} before compression"
     if tried.complete:
-        return [("trial", f"{found}: the complete result{size}")]
+        return [("trial", f"{found}: all there are{size}")]
     share = f"{percent_text(tried.work_done, 1)} of the work"
     beyond = f"the problem {publication.problem} has no other estimate"
     return [("trial", f"{found}{size}, and did not finish: {share}, as the engine estimates it; {beyond}")]
@@ -153,6 +153,6 @@ def _lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:
 
 def _suggestions(publication: Publication, tried: Tried) -> Sequence[str]:
     if tried.complete:
-        return ["a full run is quick: the trial found all results"]
+        return ["a full run is quick: the trial found all there are"]
     command = problem_named(publication.problem).called
     return [f"count before you store: mbe {command} INPUT --count-only --time-limit 60"]
