@@ -31,10 +31,10 @@ def test_anything_else_is_refused(given: Any) -> None:
     [
         (
             {"engine": "reference"},
-            "execution.engine is reference.* take rapids or cuda, or leave execution.devices out",
+            "execution.engine is reference.* use rapids or cuda, or leave execution.devices out",
         ),
-        ({"engine": "cpu"}, "execution.engine is cpu.* take rapids or cuda"),
-        ({"runner": "dask"}, "execution.runner is dask.* take local"),
+        ({"engine": "cpu"}, "execution.engine is cpu.* use rapids or cuda"),
+        ({"runner": "dask"}, "execution.runner is dask.* use local"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(others: dict[str, Any], message: str) -> None:

@@ -59,7 +59,10 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ({"problem": 7}, "problem is 7: "),
         ({"problem": "paths", "paths": {"lenth": 2}}, "paths.lenth: unknown key; did you mean 'length'?"),
         ({"problem": "paths", "paths": {"length": 10}}, "paths.length is 10: expected 1 to 9"),
-        ({"problem": "paths", "paths": {"length": True}}, "paths.length is True: expected a name or a number, no boo"),
+        (
+            {"problem": "paths", "paths": {"length": True}},
+            "paths.length is True: expected a name or a number; YAML rea",
+        ),
         ({"problem": "paths", "paths": {"kind": "{0}"}}, "paths.kind is '{0}': expected one of simple, induced"),
         ({"problem": "paths", "paths": {"through": [[]]}}, "paths.through is []: expected a whole number or text"),
         ({"problem": "paths", "paths": None}, "paths is None: expected keys and their values, or {} for the defaults"),

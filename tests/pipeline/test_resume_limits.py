@@ -126,7 +126,7 @@ def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
     ("values", "message"),
     [
         ({"problem": "pq_counts"}, r"execution\.max_output_bytes: limits rows .* problem 'pq_counts' has none"),
-        ({"groups": {}, "output": {"bicliques": False}}, r"max_output_bytes: .* which output\.bicliques leaves out"),
+        ({"groups": {}, "output": {"bicliques": False}}, r"max_output_bytes: .* output\.bicliques leaves them out"),
     ],
 )
 def test_bytes_of_what_is_not_written_are_refused(values, message) -> None:

@@ -1,4 +1,4 @@
-"""Reading into device memory: Parquet and CSV by cuDF, every other format by its host reader and then copied."""
+"""Read into device memory: cuDF reads Parquet and CSV; the host reads other formats, whose rows are copied."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from mbe_stage.pipeline.io.text.layout import refuse_other_layout
 
 __all__ = ["MOST_ROWS", "Readers", "opened", "readers"]
 
-# fsspec, which cuDF asks to open files, takes names with these for patterns, chains or protocols.
+# fsspec, which cuDF uses to open files, reads these characters as patterns, chains or protocols.
 _SPECIAL = frozenset("*?[]:~")
 
 
 def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
-    """Their names, or, where a name could be taken for something else, their contents."""
+    """Return the files' names or, if a name could be misread, their contents."""
     if any(_SPECIAL & set(str(path)) for path in paths):
         return [io.BytesIO(path.read_bytes()) for path in paths]
     return [str(path.absolute()) for path in paths]
@@ -50,17 +50,17 @@ Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
 
 
 def readers(config: InputConfig, source: object | None = None) -> Readers:
-    """Two ways to the rows of a path or of an object in memory: on the device, and on the host.
+    """Return two ways to the rows of a path or of an object in memory: on the device, and on the host.
 
     Parameters
     ----------
     source : object, optional
-        As for `pipeline.io.read_edges`; a cuDF frame is taken where it is.
+        As for `pipeline.io.read_edges`; a cuDF frame is used in place.
 
     Returns
     -------
     on_device : callable
-        Raises `HostNeeded` where the device does not take them.
+        Raises `HostNeeded` if the device cannot read the rows.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
             columns=names,
             use_pandas_metadata=False,
             ignore_missing_columns=False,
-            # As they are listed: no search for partitions, which a plan has found already.
+            # Read the listed files without a search for partitions, which the plan has already found.
             dataset_kwargs={"format": "parquet", "partitioning": None},
         )
     except _CUDF_REFUSES as error:
@@ -147,7 +147,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
 
 
 def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
-    """What to say of page checksums that are there and that nobody looked at."""
+    """Return a warning if there are page checksums that were not verified."""
     files = plan.files if plan.content is None else [plan.content]
     if not have_page_checksums(files, plan.names.values()):
         return ()
@@ -172,7 +172,7 @@ def _check_plan(plan: ParquetPlan) -> None:
 
 
 def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
-    """Integers lie within what the footers say, or a page is damaged."""
+    """Check integers against the footers' bounds, which reveals damaged pages."""
     footers = None
     for name in dict.fromkeys(plan.names.values()):
         column = frame[name]
@@ -188,7 +188,7 @@ def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
 
 
 def _is_taken(kind: pa.DataType) -> bool:
-    """Whether columns of this type mean the same to cuDF as to the host."""
+    """Return whether columns of this type mean the same to cuDF as to the host."""
     if pa.types.is_dictionary(kind):
         return _is_taken(kind.value_type)
     return (
@@ -215,7 +215,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     _refuse_too_many(n_rows, str(path))
     if n_rows == 0:
         raise HostNeeded("a file without rows")
-    # Names of our own making: those in the file may repeat.
+    # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
     wanted = [names[position] for position in sorted(set(chosen.values()))]
     try:
@@ -227,7 +227,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
             usecols=wanted,
             dtype=dict.fromkeys(wanted, "str"),
             skiprows=dialect.n_skipped,
-            # Nothing but empty text is a null, and that is seen to where all formats meet.
+            # Only empty text is a null, which the common code for all formats handles.
             na_filter=False,
             compression=None,
         )
@@ -252,7 +252,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
 
 
 def _check_plain(dialect: Dialect, config: InputConfig) -> None:
-    """The device reads the bytes as they are, but for one header line."""
+    """Check that the device can read the bytes unchanged, apart from one header line."""
     if len(dialect.delimiter) > 1:
         raise HostNeeded(f"{DELIMITER_NAMES[dialect.delimiter]} between fields")
     if dialect.n_skipped > dialect.has_header or config.comment or config.encoding or dialect.pads_quotes:
@@ -271,9 +271,9 @@ def _plain_content(path: Path) -> str | io.BytesIO:
 
 
 def _refused_by_cudf(error: Exception) -> Exception:
-    """Why the host has to read; but a device without memory is no fault of the file."""
+    """Return the reason why the host has to read; lack of device memory stays an error."""
     said = " ".join(str(error).split())
-    return error if "out_of_memory" in said else HostNeeded(f"what cuDF says of it: {said}")
+    return error if "out_of_memory" in said else HostNeeded(f"an error of cuDF: {said}")
 
 
 def _refuse_too_many(n_rows: int, source: str) -> None:
@@ -281,7 +281,7 @@ def _refuse_too_many(n_rows: int, source: str) -> None:
         raise InputError.at(
             source,
             found=f"{n_rows} rows",
-            expected=f"fewer than {MOST_ROWS}, which is what a cuDF column holds",
+            expected=f"fewer than {MOST_ROWS}, the limit of a cuDF column",
             remedy=f"set {setting('execution.engine')} to cuda, which keeps its tables on the host, or split the input",
         )
 
