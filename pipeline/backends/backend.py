@@ -41,10 +41,10 @@ __all__ = [
 
 KeyType = Literal["auto", "integer", "string"]
 KeyOrigin = Literal["typed", "inferred", "integers"]
-"""Whether columns carry their own type, or are text of which integers are recognised, or text of integers."""
+"""Whether columns carry their own type, are text with integers to be recognised, or text of integers."""
 
 A_VALUE = "a value in every row"
-"""What a `Refusal` of nulls says it expected."""
+"""The expectation in a `Refusal` of nulls."""
 
 _SIDES = ("left", "right")
 
@@ -60,7 +60,7 @@ def key_roles(side: str, n_columns: int) -> tuple[str, ...]:
 
 
 FrameWriter = Callable[[Any, Path, "pa.Schema"], None]
-"""Writes a frame of a schema as one file."""
+"""Writes a frame with this schema as one file."""
 
 
 class HostNeeded(Exception):

@@ -22,7 +22,7 @@ from mbe_stage.splitmix import finalised
 __all__ = ["NO_TIME", "Events", "events_of"]
 
 NO_TIME = -(2**63)
-"""In the place of a time that a row has not."""
+"""Stands for a missing time."""
 
 _SECOND = 1_000_000
 # Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its

@@ -14,7 +14,7 @@ import numpy as np
 __all__ = ["AS_DATES", "in_unit", "moment_in", "range_of", "unit_of", "unit_of_one", "unit_words"]
 
 AS_DATES = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Dates in digits by their number of digits; the units of other numbers are called as `_TICKS` has them."""
+"""Formats of numeric dates by number of digits; `_TICKS` names the units of other numbers."""
 
 # Ticks per second; the magnitudes are those of seconds from 1973 to the year 5138.
 _TICKS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}

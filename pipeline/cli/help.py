@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 __all__ = ["EXAMPLES", "PLAIN", "Command", "command_line", "write_example", "write_options"]
 
 PLAIN: dict[str, Any] = {"max_content_width": 120, "help_option_names": ["--help", "-h"]}
-"""Context settings of what prints help: as wide as the terminal, within reason."""
+"""Context settings for help: as wide as the terminal, up to a limit."""
 
 EXAMPLES = {
     "mbe": "mbe enumerate edges.csv --left user --right item --out out",
@@ -32,7 +32,7 @@ EXAMPLES = {
     "compile": "mbe compile --engine cpu",
     "bench": "mbe bench edges.csv --repeats 5",
 }
-"""By command; that of another package's problem takes an input and a directory."""
+"""Examples by command; for another package's problem, with an input and a directory."""
 
 
 class Command(TyperCommand):

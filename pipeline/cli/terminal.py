@@ -11,7 +11,7 @@ from typing import Any, TextIO
 __all__ = ["TIME", "VisibleFormatter", "json_line", "say", "shortened", "visible", "visible_lines"]
 
 TIME = "%Y-%m-%d %H:%M:%S"
-"""How log lines are dated."""
+"""Date format of log lines."""
 
 # Characters that move a cursor, set a colour or title, or reverse text: C0 and C1 controls, DEL, bidirectional marks,
 # embeddings, overrides and isolates, line and paragraph separators. Also lone surrogates, which cannot be printed.

@@ -18,7 +18,7 @@ from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 __all__ = ["OURS", "Owner", "check_problem", "is_here", "owner_of", "read_sections", "section_names"]
 
 OURS = "bicliques"
-"""The problem whose section is always there."""
+"""The problem whose section always exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.package_files import default_configuration
 __all__ = ["LARGEST_DOCUMENT", "parse_yaml"]
 
 LARGEST_DOCUMENT = 1 << 18
-"""Characters of a document; also bytes of a file that is worth reading."""
+"""Most characters of a document, and most bytes of a file to read."""
 
 _DEEPEST = 20
 _MOST_NODES = 10_000

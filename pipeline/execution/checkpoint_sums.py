@@ -20,7 +20,7 @@ from mbe_stage.tasks import Task
 __all__ = ["Arrays", "book_sums", "can_be_kept", "restore", "taken_back", "together"]
 
 Arrays = dict[str, np.ndarray]
-"""Whatever was summed up, as arrays by name: of numbers, and none of objects."""
+"""Sums as arrays by name, of numbers rather than objects."""
 
 _OWN = "run"  # Not the name of a derived output: sections and problems have other names.
 

@@ -23,7 +23,7 @@ Part = Literal["read", "count", "publish"]
 """Parts of a job: reading and naming the edges; enumerating them to count, or to publish tables."""
 
 OnCompile = Callable[[CompileProgress], None]
-"""Told how compiling goes on."""
+"""Receives the progress of compilation."""
 
 
 def host_steps(

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 VERSION = 2
 KEPT = "checkpoint: %s more results, about %s of the work is done"
-"""What the log says of a checkpoint."""
+"""Log line of a checkpoint."""
 _STAYS = (".lock", JOURNAL_NAME)
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 OnProgress = Callable[[Any], None]
-"""Told where a search stands: `Publication.progress`."""
+"""Receives the progress of a search: `Publication.progress`."""
 
 
 def on_a_tier_that_fits(

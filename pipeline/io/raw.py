@@ -20,7 +20,7 @@ __all__ += ["refuse_two_sets", "shortened"]
 _LONGEST_QUOTE = 80
 
 Choose = Callable[[Sequence[str], str], dict[str, int]]
-"""Takes the names of all columns, and the source for messages; gives the position of the column of each role."""
+"""Takes the names of all columns, and the source for messages; returns the column position of each role."""
 
 
 @dataclass(frozen=True, slots=True)

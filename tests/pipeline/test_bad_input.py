@@ -436,7 +436,7 @@ def test_filters_that_leave_nothing_say_which(tmp_path: Path) -> None:
     message = refusal(path, timestamp="t", time_from=30)
     assert "dropped: 2 by time (input.time_from is 30" in message
     message = refusal(path, weight="w", min_weight=0.6, timestamp="t", time_until=15)
-    assert "dropped 1 by weight" in message
+    assert "dropped: 1 by weight" in message
     assert "1 by time" in message
     message = refusal(written(tmp_path, "n.csv", "user,item\n1,\n,4\n"), nulls="drop")
     assert "dropped 2 by null (input.nulls is drop)" in message

@@ -28,7 +28,7 @@ RANGE_BITS = 10
 N_RANGES = 1 << RANGE_BITS
 _MEMORY_BYTES = 128 << 20
 GROUP_BYTES = 64 << 20
-"""Rows sorted and handed on at once, where nothing else is asked for."""
+"""Default bytes of rows to sort and pass on at once."""
 # Bytes of a batch in a spill: small enough that few rows are read twice, large enough for negligible overhead.
 _BATCH_BYTES = 128 << 10
 # Temporary and read once: LZ4 costs less than the disk traffic it saves.

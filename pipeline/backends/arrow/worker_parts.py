@@ -148,7 +148,7 @@ def _why_not_known(store: StoredParts, name: str) -> str:
 log = logging.getLogger(__name__)
 
 MOST_HELD_BYTES = 1 << 30
-"""Of files of one lease on the disk of its host alone, where temporary files may be in memory: then the lease ends."""
+"""Limit for the files of a lease on its host, where temporary files may be in memory; at the limit the lease ends."""
 
 
 @dataclass(frozen=True, slots=True)

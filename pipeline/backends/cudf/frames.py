@@ -25,7 +25,7 @@ Frame = cudf.DataFrame
 Series = cudf.Series
 
 MOST_CHILDREN = 2**31 - 1
-"""Values below one list column: libcudf counts with int32."""
+"""Most values in one list column: libcudf counts with int32."""
 MOST_BYTES = 4 * MOST_CHILDREN
 
 

@@ -23,10 +23,10 @@ __all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memor
 log = logging.getLogger(__name__)
 
 _FREE_SHARE = 0.9
-"""Of the free memory, what a run without a limit takes: the rest is for the driver, kernels and their stacks."""
+"""Share of free memory for a run without a limit; the rest is for the driver, kernels and their stacks."""
 
 _ASKED = re.compile(r"(?:failed to allocate|requested bytes)\D*([\d.]+)(?: ([KMGT])iB)?", re.IGNORECASE)
-"""How RMM says what it was asked for: in bytes, or in a unit of them."""
+"""RMM's text for a requested size: in bytes, or in a larger unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,16 +14,16 @@ _WRITERS = 4
 _LARGEST_PART = 512 << 20
 _SMALLEST_PART = 1 << 20
 _WORTH_A_WRITER = 16 << 20
-"""A part that is smaller is better written by fewer threads, in larger parts."""
+"""Smaller parts are better merged and written by fewer threads."""
 LONG_FORM = 6
-"""How much larger `members/` is than the lists, on the device: key, name of the side with its offset, vertex."""
+"""Size of `members/` relative to the lists on the device: key, name of the side with its offset, vertex."""
 _ENCODED = 4
-"""Beside a part, what encoding it takes, in parts: levels, pages, as much again for them compressed, dictionaries."""
+"""Memory for encoding a part, in parts: levels, pages, compressed pages, dictionaries."""
 _MADE = 4
-"""Parts on their way to the writers: a frame, the same sorted, frames that are collected, the same joined."""
+"""Parts on the way to the writers: a frame, its sorted copy, collected frames, their concatenation."""
 _EIGHTHS = 6
-"""Of what is left, what the writers may take at most. One eighth is for the engine, or for rows that wait to be sorted;
-one is for what nobody plans to the byte: sums and keys in passing, a block of which some parts are still written."""
+"""Most eighths of the remaining memory for the writers. One eighth is for the engine, or for rows waiting to be sorted;
+one is for unplanned needs: sums and keys, and blocks with parts still being written."""
 
 
 @dataclass(frozen=True, slots=True)

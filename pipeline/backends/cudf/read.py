@@ -42,7 +42,7 @@ def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
 
 
 MOST_ROWS = 2**31 - 1
-"""Rows that a cuDF column holds."""
+"""Most rows of a cuDF column."""
 
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
 

@@ -18,7 +18,7 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 __all__ = ["PIECE_BYTES", "DeviceRows", "is_utf8"]
 
 PIECE_BYTES = 64 << 20
-"""Bytes looked at together; some ten times as many are needed for it."""
+"""Bytes to check at once, which needs about ten times as much memory."""
 
 
 def is_utf8(offsets: cp.ndarray, data: cp.ndarray, piece_bytes: int = PIECE_BYTES) -> bool:

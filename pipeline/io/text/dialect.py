@@ -47,7 +47,7 @@ DELIMITER_NAMES = {
     WHITESPACE: "blanks",
 }
 MARKS = ("\t", ",", ";", "|")
-"""Delimiters of one character that hardly stand within keys."""
+"""One-character delimiters that rarely occur in keys."""
 _SPELLED = {name: each for each, name in DELIMITER_NAMES.items()} | {"\\t": "\t", "space": " ", WHITESPACE: WHITESPACE}
 SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
 # Smallest share of rows with the common length for a table with odd lines.

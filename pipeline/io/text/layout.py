@@ -22,15 +22,15 @@ __all__ = ["EMPTY", "FLAGS", "MATRIX_SAMPLE", "are_edges", "counts_items", "is_m
 __all__ += ["refuse_matrix_table", "refuse_other_layout", "rising"]
 
 EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
-"""How a cell of a matrix says that there is no edge, in small letters."""
+"""Cells of a matrix for "no edge", in lower case."""
 FLAGS = EMPTY | {"1", "1.0", "true", "t", "yes", "y", "x", "+", "*"}
-"""What stands in a matrix that says of each pair whether there is an edge."""
+"""Cells of a matrix that says for each pair if there is an edge."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WIDE = 3
 _ITEMS = 5
 MATRIX_SAMPLE = 1000
-"""Rows of a typed table that are looked at."""
+"""Rows of a typed table to check."""
 _NO_CELLS = (pa.types.is_nested, pa.types.is_temporal, pa.types.is_null)
 _ZEROS = 0.2
 _SHARED = 0.25
