@@ -266,7 +266,7 @@ _ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *o
 @app.command(name="enumerate", cls=ProblemCommand)
 @opt.taking(_ENUMERATING)
 def enumerate_(**options: Any) -> None:
-    """Enumerate the maximal bicliques of one input, with all settings as options."""
+    """Enumerate the maximal bicliques of one input, by options."""
     publish(opt.configuration(_ENUMERATING, options), options)
 
 

@@ -439,7 +439,7 @@ def test_filters_that_leave_nothing_say_which(tmp_path: Path) -> None:
     assert "dropped: 1 by weight" in message
     assert "1 by time" in message
     message = refusal(written(tmp_path, "n.csv", "user,item\n1,\n,4\n"), nulls="drop")
-    assert "dropped 2 by null (input.nulls is drop)" in message
+    assert "dropped: 2 by null (input.nulls is drop)" in message
 
 
 def test_an_error_after_filters_names_the_row_of_the_file(tmp_path: Path) -> None:

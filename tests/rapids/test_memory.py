@@ -222,7 +222,7 @@ def test_what_a_piece_of_work_takes():
 def test_a_share_that_is_too_little_for_the_engine_names_the_limit():
     with (
         pytest.raises(
-            MemoryBudgetExceeded, match=r"^needs 3 bytes; .* execution\.device_memory, of which 7 MiB would do$"
+            MemoryBudgetExceeded, match=r"^needs 3 bytes; .* execution\.device_memory, for which 7 MiB would do$"
         ),
         naming_the_limit(lambda needed: (2 * needed << 20) + 1),
     ):

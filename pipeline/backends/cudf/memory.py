@@ -173,7 +173,7 @@ def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
             raise
         limit = mebibytes(limit_for(error.needed_bytes))
         raise MemoryBudgetExceeded(
-            f"{error}; its budget is a share of {setting('execution.device_memory')}, of which {limit} would do"
+            f"{error}; its budget is a share of {setting('execution.device_memory')}, for which {limit} would do"
         ) from error
 
 
