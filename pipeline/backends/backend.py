@@ -164,19 +164,19 @@ class Edges(Protocol):
 
     @property
     def left_ids(self) -> Any:
-        """As above."""
+        """Left end of each edge."""
 
     @property
     def right_ids(self) -> Any:
-        """As above."""
+        """Right end of each edge."""
 
     @property
     def left_keys(self) -> Any:
-        """As above."""
+        """Key of each left id."""
 
     @property
     def right_keys(self) -> Any:
-        """As above."""
+        """Key of each right id."""
 
     @property
     def facts(self) -> InputFacts:

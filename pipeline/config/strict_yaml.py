@@ -1,7 +1,7 @@
 """YAML of a configuration, read strictly and within bounds.
 
-Several things that YAML accepts silently are refused: duplicate keys, of which YAML would keep the last; keys that YAML
-reads as booleans (`on`, `yes`) or as nothing; and numbers that YAML reads in another base, such as `010` and `12:30`.
+Several things that YAML accepts silently are refused: duplicate keys, where YAML keeps the last; keys that YAML reads
+as booleans (`on`, `yes`) or as nothing; and numbers that YAML reads in another base, such as `010` and `12:30`.
 Documents far larger or deeper than any configuration, also after expanding aliases, are refused too: they would take
 minutes or hit interpreter limits.
 """

@@ -306,7 +306,7 @@ def test_workers_without_credentials_send(
         finally:
             client.run(os.environ.update, environment, workers=[one])
     assert f"worker {one}: {bucket.url}/out: cannot be written from" in caplog.text
-    assert "give it the store's credentials and the extra that reads it to spare that" in caplog.text
+    assert "give it the store's credentials and the extra that reads it to avoid that" in caplog.text
     assert shared.manifest.ranks is not None
     assert {rank.name: rank.writes for rank in shared.manifest.ranks.each if rank.found} == {
         rank.name: rank.name != one for rank in shared.manifest.ranks.each if rank.found
