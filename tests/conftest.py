@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import os
@@ -59,6 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for part in range(n_parts):
         items += ordered[part:n_long:n_parts]
         items += itertools.islice(others, max(0, len(ordered) * (part + 1) // n_parts - len(items)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt everything imported so far from garbage collection: looking at it again and again takes minutes in all."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -28,6 +28,7 @@ CIRCLES: list[list[str]] = []
 # Files of `tests` that start processes by themselves, or wait for one without a limit, and why.
 START_PROCESSES = {
     "tests/patience.py": "what the others start them with",
+    "tests/command_nursery.py": "forks commands, which end with it",
     "tests/pipeline/nursery.py": "forks what it was started for by these, and ends with it",
     "tests/pipeline/scheduler_nursery.py": "the same",
 }

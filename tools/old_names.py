@@ -49,7 +49,7 @@ class _Alias(importlib.abc.InspectLoader):
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        package, dot, _ = fullname.partition(".")
+        package, dot, _module = fullname.partition(".")
         if not dot or package not in _PACKAGES or importlib.util.find_spec(new_name(fullname)) is None:
             return None
         return ModuleSpec(fullname, _Alias())

@@ -1,4 +1,4 @@
-"""Maximal biclique enumeration, as a problem among others."""
+"""The problem of maximal biclique enumeration."""
 
 from __future__ import annotations
 

@@ -545,10 +545,8 @@ def configuration(
 
     Parameters
     ----------
-    parameters : iterable of Parameter
     options : mapping
         What the command was called with, by name; None is not given.
-    base : Path, optional
     overrides : sequence of str
         ``section.key=value``, over everything.
     problem : str, optional

@@ -261,7 +261,6 @@ def edges_read(
     ------
     steps : Steps
         Of the tier.
-    edges
     seconds : dict
         ``read``, ``load``, and ``compile`` if code was compiled.
     """

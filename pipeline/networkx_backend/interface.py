@@ -25,7 +25,6 @@ class MbeGraph:
 
     Attributes
     ----------
-    csr : UndirectedCSR
     nodes : list
         Position is the id.
     ids : dict
@@ -124,7 +123,6 @@ def find_cliques(
 
     Parameters
     ----------
-    G : MbeGraph
     nodes : list, optional
         Only cliques that hold all of these.
     engine : str
@@ -158,7 +156,6 @@ def butterflies(
 
     Parameters
     ----------
-    G : MbeGraph
     nodes : iterable, optional
         Only these are told; those that are none of the graph are left out.
     engine : str

@@ -61,7 +61,6 @@ class Collecting:
     ----------
     run_path : Path
         The staging path; the collector writes its tables below it, and nothing else.
-    config : Config
     edges
         The clean edges, as the backend has them, with `facts`, `left_keys` and `right_keys`.
     graph
@@ -172,10 +171,6 @@ class Completing:
 
     Attributes
     ----------
-    run_path : Path
-    config : Config
-    input : InputFacts
-    config_fingerprint : str
     truncated : str or None
         As in the manifest.
     counts : mapping of str to int
@@ -370,7 +365,6 @@ class Room:
 
     Attributes
     ----------
-    n_bytes : int
     lines : sequence of (str, str)
         What ``mbe inspect`` says of it: label and text.
     """

@@ -29,7 +29,6 @@ class GuardedCollector:
     ----------
     name : str
         Of the derived output.
-    collecting : Collecting
     make : callable
         Gives its collector.
     """

@@ -126,7 +126,6 @@ def reading_of(config: Config, **given: str) -> InputConfig:
 
     Parameters
     ----------
-    config : Config
     **given
         Keys of the section to be replaced.
 

@@ -20,7 +20,6 @@ class SinkCollector:
 
     Parameters
     ----------
-    collecting : Collecting
     package : str
         Where the problem's folders of backends stand: ``mbe_stage.pipeline.problems.bicliques``. Each has the
         modules `sink`, with `sink_of`, and `tables`.

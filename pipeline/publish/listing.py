@@ -40,7 +40,6 @@ class ListedRun:
         None where it cannot be read.
     damage : str or None
         What is wrong with it, as far as names and sizes of files tell; None where nothing is.
-    is_latest : bool
     """
 
     run_dir: Path

@@ -270,7 +270,6 @@ def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileE
 
     Parameters
     ----------
-    run_path : Path
     known : iterable of FileEntry
         Of some of them, made when these were complete: nothing is read again.
     """
@@ -286,8 +285,6 @@ def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> 
 
     Parameters
     ----------
-    run_dir : Path
-    manifest : Manifest
     store : Store, optional
         Of which it is a run, where not all of it may be on this machine.
     """

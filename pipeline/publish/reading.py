@@ -79,7 +79,6 @@ def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.R
 
     Parameters
     ----------
-    run_path : path
     members : int
         Of a side, that a batch holds where its rows are like the average of their row group; this bounds memory.
 

@@ -304,7 +304,6 @@ class Staging:
 
     Parameters
     ----------
-    store : RunStore
     kept_days : float
         As of `RunStore.begin`.
     room : Path, optional

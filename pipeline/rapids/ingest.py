@@ -15,7 +15,6 @@ def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         Taken instead of `config.path`: a `cudf.DataFrame`, or whatever `pipeline.execution.ingest.ingest` takes.
 

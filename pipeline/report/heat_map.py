@@ -140,8 +140,6 @@ def _cells(
 
     Parameters
     ----------
-    cells : sequence of Cell
-    columns, rows : Axis
     bottom : float
         Where the first row ends.
     most : int

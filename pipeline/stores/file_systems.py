@@ -37,10 +37,6 @@ _MOST_ATTEMPTS = 5
 class FileSystemObjects(ObjectsBelow):
     """Files below an address.
 
-    Parameters
-    ----------
-    address : Address
-
     Raises
     ------
     ConfigError

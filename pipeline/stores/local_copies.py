@@ -170,7 +170,6 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
 
     Parameters
     ----------
-    address : Address
     kept_days : float
         What can be gone on with stays for so long.
     but : Path, optional

@@ -149,8 +149,6 @@ def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str
 
     Parameters
     ----------
-    objects : ObjectsBelow
-    run_path : Path
     below : str
         The name of the published run.
 

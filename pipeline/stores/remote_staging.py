@@ -41,7 +41,6 @@ class RemoteStaging(Staging):
 
     Parameters
     ----------
-    store : RemoteStore
     kept_days : float
         As of `RemoteStore.begin`.
     room : Path, optional

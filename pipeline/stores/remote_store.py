@@ -55,10 +55,6 @@ _OURS = re.compile(rf"{re.escape(STAGING)}/({_OF_RUNS}|[0-9a-f]{{16}}\.part)")
 class RemoteStore:
     """See `pipeline.stores.protocol.Store`.
 
-    Parameters
-    ----------
-    address : str
-
     Raises
     ------
     ConfigError
@@ -103,7 +99,7 @@ class RemoteStore:
         if self._address.is_http:
             raise PublishError(
                 f"{self.address}: a server of HTTP can only be read; expected a directory, an object store, or another "
-                "address of docs/object-stores.md; choose one"
+                "address of docs/how-to/object-stores.md; choose one"
             )
         self._refuse_among_published()
         with as_store_publish_errors():

@@ -64,7 +64,6 @@ def check_witnesses(
 
     Parameters
     ----------
-    adjacency : Adjacency
     side : str
         Whose vertices the seeds are.
     seeds : (n, 2) integers
@@ -75,7 +74,6 @@ def check_witnesses(
         Those of the run's bicliques, ascending.
     vertex_keys : pa.ChunkedArray
         The keys of that side as the user wrote them, for the message.
-    threads : int
 
     Raises
     ------

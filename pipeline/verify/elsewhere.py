@@ -85,8 +85,6 @@ def found_anew(job: Job, edges: EdgeData, rules: RowRules, n_stated: int) -> Pat
 
     Parameters
     ----------
-    job : Job
-    edges : EdgeData
     rules : RowRules
         What the query asks for, in dense ids.
     n_stated : int

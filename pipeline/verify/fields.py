@@ -148,8 +148,6 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
 
     Parameters
     ----------
-    run : Path
-    manifest : Manifest
     keys : pair of pa.ChunkedArray
         Of the left and of the right vertices.
 

@@ -94,16 +94,12 @@ class VerifyReport:
 
     Attributes
     ----------
-    run : Path
-    problem : str
     n_found : int
         Results, by the tables.
     n_against_input : int
         How many of them were held against the graph one by one; 0 without the input.
-    checks : list of Check
     not_checked : list of str
         What could not be checked, or only in part, and why.
-    seconds : float
     """
 
     run: Path
@@ -147,10 +143,6 @@ def verify_run(
         0 is every core.
     on_progress : callable, optional
         Called with the share of the work that is done, roughly: checksums, keys, rows, and the rest.
-
-    Returns
-    -------
-    VerifyReport
 
     Raises
     ------
@@ -203,8 +195,6 @@ class Job:
 
     Parameters
     ----------
-    run : Path
-    manifest : Manifest
     edges : EdgeData or None
         The input, where it is given; once `check_input` has passed, it is the run's input.
     sample : int

@@ -67,7 +67,6 @@ def compare_with_last(
 
     Parameters
     ----------
-    store : Store
     run_path : Path
         Where the run's tables are.
     manifest : Manifest

@@ -54,8 +54,6 @@ def export_run(
 
     Parameters
     ----------
-    run_dir : path
-    output : binary file
     min_left, min_right : int
         Only bicliques with at least that many vertices on a side.
     limit : int, optional

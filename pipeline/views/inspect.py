@@ -73,8 +73,6 @@ class Inspection:
 
     Attributes
     ----------
-    problem : str
-    graph : SearchedGraph
     left, right : SideFacts
         Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
     graph_bytes : int
@@ -144,7 +142,6 @@ def inspect_edges(
 
     Parameters
     ----------
-    edges : EdgeData
     config : Config, optional
         Its problem and what is asked, engine, threads and budget; of the output `two_hop_steps`, and what counts among
         the bytes.

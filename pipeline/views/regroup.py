@@ -116,7 +116,6 @@ def _regrouped(
 
     Parameters
     ----------
-    run_dir : Path
     sections, source, on_share, on_progress, on_compile
         As for `regroup`.
     """

@@ -42,7 +42,6 @@ class Biclique:
         `biclique_key`.
     left, right : tuple of int or str
         The members' own keys, in the order of the side's keys.
-    n_edges : int
     """
 
     key: int
@@ -118,7 +117,6 @@ def largest_bicliques(
         How many at most.
     by : {"edges", "left", "right"}
         What makes a biclique large; of equals, the smaller key comes first.
-    conditions : Conditions
 
     Returns
     -------

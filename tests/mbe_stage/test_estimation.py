@@ -12,11 +12,9 @@ import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, InvalidArgument
 from mbe_stage.bicliques.estimation import Effort, Interval, estimate_bicliques
-from mbe_stage.bicliques.estimation.budget import Budget
-from mbe_stage.bicliques.estimation.descent import descend
+from mbe_stage.bicliques.estimation.descent import Budget, chances, descend, thinned
+from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
-from mbe_stage.bicliques.estimation.model import GrowthModel
-from mbe_stage.bicliques.estimation.thinning import chances, thinned
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.reference import maximal_bicliques
 from tests.mbe_stage.graphs import crown, from_matrix, half_graph, random_matrix

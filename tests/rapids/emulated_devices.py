@@ -159,7 +159,7 @@ class Runs:
 @contextmanager
 def failing(name: str, after: int) -> Iterator[None]:
     """The device of the thread of that name fails after so many quanta."""
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
 
     work, n_quanta = SharedSearch.work, 0
 

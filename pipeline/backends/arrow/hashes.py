@@ -18,7 +18,6 @@ def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
     ----------
     keys : pa.Array or pa.ChunkedArray
         Integers within int64 or strings (also dictionary-encoded, sliced or chunked), none of them null.
-    side : {"left", "right"}
 
     Returns
     -------

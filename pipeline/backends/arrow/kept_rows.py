@@ -176,13 +176,6 @@ class KeptRows:
     def book_sums(self, remaining: Sequence[Task], work_done: float, summary: _Summary, derived: Sequence[Any]) -> None:
         """Record the sums of a run without rows.
 
-        Parameters
-        ----------
-        remaining, work_done
-            As of `book`.
-        summary, derived
-            As of `take_back_sums`.
-
         Raises
         ------
         PublishError

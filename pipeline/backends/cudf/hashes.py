@@ -20,7 +20,6 @@ def key_hashes(keys: cudf.Series, side: str) -> cp.ndarray:
     ----------
     keys : cudf.Series
         Integers or text, none of them null.
-    side : {"left", "right"}
     """
     if kind_of(keys) == plc.TypeId.STRING:
         return vertex_hashes(hash_text(*text_buffers(keys)), side)

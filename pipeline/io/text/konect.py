@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import pyarrow as pa
-
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import open_konect
@@ -62,6 +60,7 @@ def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) 
         n_columns=n_fields,
     )
 
+__all__ = ["read"]
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read a KONECT file or archive or, in a directory, its `out.*` file."""

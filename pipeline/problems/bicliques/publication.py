@@ -37,12 +37,10 @@ class Counts(BaseModel):
 
     Attributes
     ----------
-    bicliques : int
     left_members, right_members : int
         Summed over all bicliques.
     sizes : int
         Distinct sizes ``(n_left, n_right)``.
-    max_left, max_right, max_edges : int
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

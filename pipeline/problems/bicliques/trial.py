@@ -162,12 +162,6 @@ def try_and_estimate(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
-    seconds : float
-    engine : str
-        As in `mbe_stage.enumerate_bicliques`.
-    execution : Execution
     long_form : bool
         Whether members are written in long form, too: it makes the tables larger.
     seed : int

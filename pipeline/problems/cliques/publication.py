@@ -39,7 +39,6 @@ class Counts(BaseModel):
 
     Attributes
     ----------
-    cliques : int
     members : int
         Summed over all cliques.
     sizes : int

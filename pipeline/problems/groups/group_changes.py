@@ -36,7 +36,6 @@ class GroupRows:
 
     Attributes
     ----------
-    run_path : Path
     table : pa.Table
         `groups`.
     members : pa.Table
@@ -110,7 +109,6 @@ def since_last(
 
     Parameters
     ----------
-    old, new : GroupRows
     search_limit : int
         Bound on the search, as for `pipeline.views.diff.partners.pair_up`.
     threads : int

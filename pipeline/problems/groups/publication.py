@@ -33,7 +33,6 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    run_path : Path
     limit : int
         Most rows.
     """

@@ -37,7 +37,6 @@ def explanation(
 
     Parameters
     ----------
-    n_left, n_right, n_edges : int
     expected_edges : float
         By the members' degrees.
     left_edge_share : float
@@ -95,10 +94,6 @@ def groups_table(
 
     Parameters
     ----------
-    chosen : Chosen
-    edges : GroupEdges
-    graph : BipartiteCSR
-    events : list of GroupEvents
     further : mapping
         The columns that are not made here, by name; one that is missing is null throughout.
     """
@@ -154,12 +149,8 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
 
     Parameters
     ----------
-    chosen : Chosen
-    edges : GroupEdges
-    graph : BipartiteCSR
     keys : pa.Array
         As `keys_of_both_sides` gives them.
-    known : Known
     """
     members = chosen.members
     sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
@@ -194,9 +185,6 @@ def scores_table(
 
     Parameters
     ----------
-    chosen : Chosen
-    edges : GroupEdges
-    graph : BipartiteCSR
     scores : mapping
         ``share_size``, ``edge_share`` and ``edge_sqrt``: ``(n,) float64``, the left vertices first.
     keys : pa.Array

@@ -105,10 +105,6 @@ def diff_runs(
     on_compile : callable, optional
         Called with a `mbe_stage.runtime.compile_ahead.CompileProgress`; by default there are log lines.
 
-    Returns
-    -------
-    RunDiff
-
     Raises
     ------
     PublishError

@@ -106,10 +106,8 @@ def write_diff(
 
     Parameters
     ----------
-    diff : RunDiff
     directory : path
         Must not exist, or be empty.
-    summary : dict, optional
     on_progress : callable
         Called with the share of the rows that have been written.
 
@@ -179,10 +177,8 @@ def _batch(
 
     Parameters
     ----------
-    schema : pa.Schema
     first : list of pa.Array
         The columns that come before those of the members.
-    side : Side
     at : (n,) integers
         Positions in `side`.
     left, right : pa.ListArray

@@ -86,11 +86,8 @@ class BicliqueTables:
         Empty where the frames went to `on_frame`.
     left_vertices, right_vertices : Frame
         What the dense ids in the lists stand for: ``vertex``, ``key``, degrees, and each vertex's share.
-    size_histogram : Frame
-    n_bicliques : int
     truncated : str or None
         Which limit stopped the enumeration.
-    input : InputFacts
     groups : mapping of str to Frame
         Where groups were asked for, their tables by the names of the published files: ``groups``, ``group_members``,
         ``vertex_scores`` and, of grown groups, ``group_edges``.
