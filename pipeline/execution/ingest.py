@@ -29,7 +29,7 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     ----------
     source : object, optional
         Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, an address
-        (docs/object-stores.md), or a list of these, which form one table.
+        (docs/how-to/object-stores.md), or a list of these, which form one table.
     backend : Backend, optional
         Holds the edges: in host memory by default.
 

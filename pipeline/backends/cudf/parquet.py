@@ -167,7 +167,7 @@ def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMet
             column = column.child(1).set_name(element.name).set_nullability(element.nullable)
         if field.name not in _REPEATING_COLUMNS:
             # For any other column a dictionary would be built, found too large, and thrown away. zstd compresses plain
-            # members better than delta encoded ones (docs/rapids.md).
+            # members better than delta encoded ones (docs/explanation/rapids.md).
             column.set_encoding(plc.io.types.ColumnEncoding.PLAIN)
     return metadata
 
