@@ -29,6 +29,7 @@ class EdgeData:
     left_keys, right_keys : pa.Array
         int64 or string; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
         each in at least one edge.
+    facts : InputFacts
     hashes : pair of (n,) uint64, optional
         The result of `key_hashes`, if known.
     events : Events, optional
