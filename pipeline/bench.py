@@ -373,3 +373,6 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
 
 if __name__ == "__main__":
     _main(*sys.argv[1:])
+    sys.stdout.flush()
+    # Threads of Arrow may still release arrays. Once Python has ended, that aborts the process: "terminate called".
+    os._exit(0)

@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +67,36 @@ class Commands:
         asked = {"code": code, "cwd": str(cwd), "environment": environment, "arguments": arguments, "file": file}
         return self._completed(asked)
 
-    def _completed(self, asked: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    def mbe(
+        self,
+        *arguments: object,
+        cwd: Path = ROOT,
+        environment: Mapping[str, str] = os.environ,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end; what it writes to a descriptor that is given is not in the answer."""
+        asked = {"arguments": list(map(str, arguments)), "cwd": str(cwd), "environment": dict(environment)}
+        return self._completed(asked, stdout, stderr)
+
+    def _completed(
+        self, asked: dict[str, Any], stdout: int | None = None, stderr: int | None = None
+    ) -> subprocess.CompletedProcess[str]:
         streams = [os.memfd_create(name) for name in ("stdout", "stderr")]
         try:
             with socket.socket(socket.AF_UNIX) as to, open(os.devnull) as nothing:
                 to.settimeout(PATIENCE)
                 to.connect(self._address)
-                socket.send_fds(to, [json.dumps(asked).encode()], [nothing.fileno(), *streams])
+                ends = [
+                    given if given is not None else ours for given, ours in zip((stdout, stderr), streams, strict=True)
+                ]
+                socket.send_fds(to, [json.dumps(asked).encode()], [nothing.fileno(), *ends])
                 code = int(to.recv(16))
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0).decode() for stream in streams)
         finally:
             for stream in streams:
                 os.close(stream)
-        return subprocess.CompletedProcess(["python"], code, out, err)
+        return subprocess.CompletedProcess(asked.get("arguments", []), code, out, err)
 
     def end(self) -> None:
         """End the process; what it has forked ends with it."""

@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,13 +82,6 @@ class Block:
 def blocks(document: str) -> list[Block]:
     text = (ROOT / document).read_text(encoding="utf-8")
     return [Block(m[1], m[2], m[3], text.count("\n", 0, m.start()) + 1) for m in _FENCE.finditer(text)]
-
-
-@pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    made = Commands(tmp_path_factory.mktemp("commands"))
-    yield made
-    made.end()
 
 
 def run_block(block: Block, directory: Path, commands: Commands | None) -> subprocess.CompletedProcess[str]:

@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse
-from polars import selectors
 
 from mbe_stage.graphs.given import are_edges
 from mbe_stage.pipeline.config.model import InputConfig
@@ -32,6 +30,9 @@ def polars_table(frame: Any, config: InputConfig) -> pa.Table:
     InputError
         The query of a lazy frame fails, a column does not exist, or Arrow has no type for it.
     """
+    import polars
+    from polars import selectors
+
     try:
         names = frame.collect_schema().names()
         positions = set(range(len(names)))
@@ -57,6 +58,9 @@ def polars_table(frame: Any, config: InputConfig) -> pa.Table:
 
 def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.ChunkedArray:
     """Return the part of an unread column that `refuse_matrix_table` checks; nulls if it cannot be read."""
+    import polars
+    from polars import selectors
+
     unread = pa.chunked_array([pa.nulls(height)])
     if config.names_columns:
         return unread
@@ -69,6 +73,8 @@ def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.C
 
 
 def _column(values: Any) -> pa.ChunkedArray:
+    import polars
+
     if values.dtype == polars.Object:
         # Arrow would get the addresses of the objects.
         raise TypeError(f"column {values.name!r} holds Python objects")

@@ -100,8 +100,7 @@ def test_serve_brings_its_own_server(edges_file, tmp_path, fails_too):
         assert not api.healthy()
     log = (tmp_path / "serve.log").read_text()
     assert ("missing.csv: no such file" in log) == fails_too
-    assert "Traceback" not in log
-    assert "unexpected exception" not in log
+    assert not any(word in log for word in ("Traceback", "unexpected exception")), log[-20_000:]
     assert "no secret" not in log
 
 

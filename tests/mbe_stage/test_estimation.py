@@ -124,7 +124,7 @@ def test_numbers_that_no_float_holds() -> None:
     n = whole_number(3000 * log(2))
     assert abs(n - 2**3000) < 2**2960
     assert Interval(1, 2, 3).at_least(2) == Interval(2, 2, 3)
-    huge = estimate_bicliques(crown(1100), effort=Effort(None, 3_000_000)).bicliques
+    huge = estimate_bicliques(crown(1100), effort=Effort(None, 300_000)).bicliques
     assert huge.low <= 2**1100
 
 

@@ -165,6 +165,19 @@ def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
     assert len(read_journal(room)[1]) == n_records
 
 
+def test_a_record_that_its_checksum_does_not_fit_is_none(tmp_path, edges) -> None:
+    """Valid in every other way: one result more than there are."""
+    room = ended_after(2, config_for(tmp_path / "out", edges))
+    before = read_journal(room)[1]
+    header, *lines = (room / JOURNAL_NAME).read_bytes().splitlines()
+    checksum, _, text = lines[-1].partition(b" ")
+    record = json.loads(text)
+    record["n_found"] += 1
+    changed = b"%s %s" % (checksum, json.dumps(record).encode())
+    (room / JOURNAL_NAME).write_bytes(b"\n".join([header, *lines[:-1], changed, b""]))
+    assert read_journal(room)[1] == before[:-1]
+
+
 def beyond(values: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(values.offsets, pc.add(values.values, 10**9))
 

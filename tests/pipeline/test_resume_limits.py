@@ -83,6 +83,9 @@ def test_fewer_than_are_kept_is_refused(tmp_path, edges) -> None:
     with pytest.raises(PublishError, match=rf"it already has {kept.n_found:,} results, and execution\.max_bicliques"):
         run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found - 1}), resume=True)
     assert RunStore(tmp_path).unfinished() == [kept.room]
+    # As many as are kept are within it.
+    result = run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found}), resume=True)
+    assert result.manifest.n_found == kept.n_found
 
 
 def test_a_time(tmp_path, edges, undisturbed) -> None:

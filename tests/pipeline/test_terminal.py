@@ -22,7 +22,7 @@ from examples.demo.groups import group_table
 from mbe_stage.pipeline.cli import app, console
 from mbe_stage.pipeline.cli.terminal import json_line, say, shortened, visible
 from mbe_stage.pipeline.views.top import Biclique
-from tests.patience import completed
+from tests.commands import Commands
 from tests.pipeline.output_support import edge_data, publish, settings
 
 # A title, a colour, a cleared screen, a C1 sequence, DEL, a line of its own, an override, a fake line of ours.
@@ -192,15 +192,13 @@ def test_a_message_of_the_flow_is_safe() -> None:
     assert_safe(result.stderr + out.getvalue())
 
 
-def test_a_file_of_hostile_parquet_keys_through_the_whole_command(tmp_path: Path) -> None:
+def test_a_file_of_hostile_parquet_keys_through_the_whole_command(tmp_path: Path, commands: Commands) -> None:
     path = tmp_path / "e.parquet"
     pq.write_table(pa.table({"l": [EVIL, EVIL, "b"], "r": np.array([1, 2, 1])}), path)
-    program = [sys.executable, "-c", "from mbe_stage.pipeline.cli.app import main; main()"]
-    made = [*program, "enumerate", path, "--engine", "reference", "--out", tmp_path / "out"]
-    for command in (made, [*program, "top", tmp_path / "out"]):
-        # Bytes: reading text would replace the returns.
-        done = completed(command, check=True, text=False)
-        assert_safe(done.stdout.decode() + done.stderr.decode())
+    for asked in (["enumerate", path, "--engine", "reference", "--out", tmp_path / "out"], ["top", tmp_path / "out"]):
+        done = commands.mbe(*asked)
+        assert done.returncode == 0, done.stderr
+        assert_safe(done.stdout + done.stderr)
 
 
 def test_nothing_is_printed_but_through_these_functions() -> None:
