@@ -1,4 +1,4 @@
-"""From rows as they stand to clean edges: nulls, filters, dense ids, duplicates, fingerprint."""
+"""Clean rows into edges: nulls, filters, dense ids, duplicates, fingerprint."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = ["clean"]
 log = logging.getLogger(__name__)
 
 _SECOND = 1_000_000
-# Years 1000 to 8999: calendars end at 1 and 9999, where some write a moment that never comes, and parts of a time line
-# reach beyond its ends.
+# Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
+# ends.
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 
 
 def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
-    """Bring rows as they stand into the form that everything after works on.
+    """Clean rows into the form that all later steps use.
 
-    Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
-    time filter apply to each row, then duplicate edges are merged. A weight or a time that no filter reads may be
+    Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
+    time filter apply to each row, and duplicate edges are merged. Weights and times that no filter reads may be
     missing.
 
     Parameters
@@ -48,14 +48,14 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     config : InputConfig
         As given to the reader.
     backend : Backend
-        Whose rows they are.
+        The backend of the rows.
 
     Raises
     ------
     InputError
         The input cannot be used, or no edge is left; the message says where and why.
     HostNeeded
-        The rows are to be judged by the host.
+        The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
     kept = KeptRows(rows, backend)
@@ -80,7 +80,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
-    # Once: they name the edges here, and later the results.
+    # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
     facts = InputFacts(
@@ -121,7 +121,7 @@ def _number_right(
     *,
     half_later: bool = False,
 ) -> tuple[Any, Any]:
-    """The right vertex of each row still in, and the right keys; with buckets half a bucket later, where asked."""
+    """Return the right vertex of each remaining row, and the right keys, with buckets shifted by half on request."""
     roles = key_roles("right", len(config.right_columns))
     parts = [numbered[role] for role in roles]
     if config.bucket_seconds is not None:
@@ -133,7 +133,7 @@ def _number_right(
 
 
 def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
-    """The edges of the same rows with other right vertices; the left ones have an edge as before, and their ids.
+    """Return the edges of the same rows with other right vertices; left ids stay the same.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _has_window(config: InputConfig) -> bool:
 
 
 def _present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any) -> Any:
-    """Which rows have no null, or None where all of them have none; refuses nulls unless they are to be dropped."""
+    """Return a mask of rows without nulls, or None for all rows; refuse nulls unless `config.nulls` drops them."""
     judged = {
         "weight": config.min_weight is not None,
         "timestamp": _has_window(config) or config.time_bucket is not None,
@@ -189,7 +189,7 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     first = {role: int(mask.argmin()) for role, mask in masks.items() if not bool(mask.all())}
     role = min(first, key=lambda role: first[role])
     n_nulls = rows.n_rows - int(masks[role].sum())
-    every = f"all {n_nulls} values are null or empty: nothing is on this side"
+    every = f"all {n_nulls} values are null or empty: this side has no vertex"
     some = f"no value ({n_nulls} of {rows.n_rows} are null or empty)"
     refused = rows.refusal(
         first[role],
@@ -212,7 +212,7 @@ def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | H
     }
     causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in kept.dropped.items() if count)
     return rows.none_left(
-        found=f"none of {rows.n_rows} rows is left: dropped {causes}",
+        found=f"all {rows.n_rows} rows were dropped: {causes}",
         expected="at least one edge",
         remedy="relax that filter, or check the columns it reads",
     )
@@ -221,7 +221,7 @@ def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | H
 def _events_of(
     columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
 ) -> tuple[Events | None, tuple[str, ...]]:
-    """What the rows still in say of their edges, and a sentence for each column that says nothing.
+    """Return weights and times of the remaining rows, and a warning for each unusable column.
 
     Parameters
     ----------
@@ -229,15 +229,15 @@ def _events_of(
         By role, over all rows.
     kept : KeptRows
     ids : pair of (n,) int32
-        The ends of the rows still in.
+        The ends of the remaining rows.
     backend : Backend
     are_seconds : bool
-        Numbers in the column of times are known to be seconds since 1970.
+        Numbers in the time column are known to be seconds since 1970.
 
     Returns
     -------
     events : Events or None
-        None where the input names neither weights nor times.
+        None if the input names neither weights nor times.
     warnings : tuple of str
     """
     if not columns.keys() & {"weight", "timestamp"}:
@@ -247,7 +247,7 @@ def _events_of(
     if "weight" in columns:
         values, is_there = _still_in(columns["weight"], kept, backend)
         weights = values.astype(np.float64)
-        # One bit pattern for all that are missing, and one for zero.
+        # One bit pattern for all missing values, and one for zero.
         weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
     if "timestamp" in columns:
         values, is_there = _still_in(columns["timestamp"], kept, backend)
@@ -256,7 +256,7 @@ def _events_of(
         if columns["timestamp"].moments:
             times = _moments(values, is_there)
         elif are_seconds or unit == "seconds":
-            # Wide enough before: many columns of seconds have 32 bits.
+            # Wide enough for the checks: many columns of seconds have 32 bits.
             is_float = values.dtype.kind == "f"
             seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
             times = _moments(np.rint(seconds) if is_float else seconds, is_there)
@@ -271,7 +271,7 @@ def _events_of(
 
 
 def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the rows still in, 0 where they are missing; and which are there."""
+    """Return values of the remaining rows, 0 if missing; and a mask of those present."""
     values = backend.on_host(kept.of(column.values))
     if column.present is None:
         return values, np.ones(values.size, np.bool_)

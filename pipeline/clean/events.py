@@ -1,6 +1,6 @@
-"""Weights and times of the rows that became edges, for outputs that say something of them.
+"""Weights and times of the rows that became edges, for outputs that use them.
 
-They are kept in host memory whatever the backend, 24 bytes a row, and only where an output asks for them
+They are in host memory for every backend, take 24 bytes per row, and are kept only if an output needs them
 (`pipeline.problems.base.DerivedPublication.events`).
 """
 
@@ -17,24 +17,24 @@ from mbe_stage.splitmix import finalised
 __all__ = ["NO_TIME", "Events"]
 
 NO_TIME = -(2**63)
-"""In the place of a time that a row has not."""
+"""Stands for a missing time."""
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """The rows behind the edges, several of one edge among them, in the order of the input.
+    """The rows behind the edges in input order; an edge may have several.
 
     Attributes
     ----------
     left, right : (n,) int32
         The ends of each row's edge.
     weights : (n,) float64 or None
-        NaN where a row has no finite one; None where the input names no column of them.
+        NaN if a row has no finite weight; None if the input names no weight column.
     times : (n,) int64 or None
-        Microseconds since 1970, UTC; `NO_TIME` where a row has none; None where the input names no column of them, or
-        its numbers are no seconds since 1970.
+        Microseconds since 1970, UTC; `NO_TIME` if a row has no time; None if the input names no time column, or its
+        numbers are not seconds since 1970.
     """
 
     left: np.ndarray
@@ -43,7 +43,7 @@ class Events:
     times: np.ndarray | None
 
     def fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
-        """Names the rows by their ends' own keys, weights and times, whatever their order."""
+        """Return a fingerprint of the rows' keys, weights and times that does not depend on their order."""
         found = Fingerprint()
         for start in range(0, self.left.size, _CHUNK):
             part = slice(start, start + _CHUNK)

@@ -26,7 +26,7 @@ __all__ = ["ProgressDisplay", "set_up_logging"]
 
 log = logging.getLogger("mbe_stage.pipeline.cli.console")
 
-# Where stderr is no terminal: seconds between the lines of progress, while somebody may be watching and afterwards.
+# Seconds between progress lines if stderr is not a terminal: at first, while a user may be watching, and later.
 _WATCHED_EVERY = 2.0
 _WATCHED_FOR = 30.0
 _LOG_EVERY = 10.0
@@ -34,7 +34,7 @@ _LOOK_EVERY = 0.5
 
 
 def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
-    """Log lines of the package on stderr, plain, or above the progress bar on a terminal; returns that console."""
+    """Send the package's log lines to stderr, above the progress bar on a terminal; return that console."""
     console = Console(file=cast(IO[str], _WhileItLasts(sys.stderr)), markup=False, highlight=False)
     handler: logging.Handler
     if console.is_terminal:
@@ -58,9 +58,9 @@ def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
 
 
 class _WhileItLasts:
-    """A stream to a terminal that may go away: what can be shown to nobody is no reason to end the work.
+    """A stream to a terminal that may go away: failing to show output must not end the work.
 
-    Whoever closes a terminal sends SIGHUP too, which ends the command, or is ignored, as behind `nohup`.
+    Closing a terminal also sends SIGHUP, which ends the command, or is ignored under `nohup`.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -89,28 +89,28 @@ def _unless_it_has_gone() -> Iterator[None]:
 
 
 class _FoundAndLeft:
-    """What was found, and the time that is left when it becomes text: no block comes while a slow sink works."""
+    """The number of results and the time left at rendering, because no block comes while a slow sink works."""
 
     def __init__(self, found: str, seconds_left: float) -> None:
         self._found = found
         self._end = time.perf_counter() + seconds_left
 
     def __str__(self) -> str:
-        # First what matters most: a narrow terminal cuts off the rest.
+        # The most important part first: a narrow terminal cuts off the rest.
         return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
 
 
 class _ShareColumn(TextColumn):
-    """The share of the work that is done; Rich's own says 100 % too early."""
+    """The finished share of the work; Rich's own column says 100 % too early."""
 
     def render(self, task: Task) -> Text:
         return Text(percent_text(task.completed / task.total, 0) if task.total else "", style="progress.percentage")
 
 
 class ProgressDisplay:
-    """Share, bicliques found, rate, time and time left: a bar on a terminal, else a log line now and then.
+    """Share, results, rate, time and time left: a bar on a terminal, else regular log lines.
 
-    There is a line every two seconds at first and every ten later, whether or not the work reports.
+    There is a line every two seconds at first and every ten later, even if the work does not report.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ class ProgressDisplay:
     quiet : bool
         Show nothing.
     first : str
-        What happens before the work begins.
+        The activity before the work begins.
     counted : str
-        What is enumerated.
+        The results that are enumerated.
 
     Attributes
     ----------
     enumerated : Listener
-        Takes note of an enumeration's progress; it wants an outlook, unless nothing is shown.
+        Takes progress of an enumeration; it wants a forecast, unless nothing is shown.
     """
 
     def __init__(self, console: Console, quiet: bool, first: str, counted: str = "bicliques") -> None:
@@ -138,7 +138,7 @@ class ProgressDisplay:
         self._found: object = ""
         self._compile_lines = log_lines()
         self._start = time.perf_counter()
-        # Starting Python has taken a moment already.
+        # Starting Python has already taken a moment.
         self._last_line = self._start - _WATCHED_EVERY / 2
         self._stack = ExitStack()
         if console.is_terminal and not quiet:
@@ -169,7 +169,7 @@ class ProgressDisplay:
             self._show(what, standing.share, found if left is None else _FoundAndLeft(found, left))
 
     def compiled(self, standing: CompileProgress) -> None:
-        """Take note of what is compiled before the work begins."""
+        """Show the progress of compilation before the work begins."""
         if self._bar is None:
             self._compile_lines(standing)
             self._last_line = time.perf_counter()
@@ -179,15 +179,15 @@ class ProgressDisplay:
             self._bar.update(self._task, description=str(standing), total=standing.total, completed=standing.done)
 
     def verified(self, share: float) -> None:
-        """Take note of a verification's progress."""
+        """Show the progress of a verification."""
         self._show("verifying", share)
 
     def exported(self, share: float) -> None:
-        """Take note of an export's progress."""
+        """Show the progress of an export."""
         self._show("exporting", share)
 
     def working(self, what: str, share: float) -> None:
-        """Take note of the progress of any other work, by its name."""
+        """Show the progress of any other work, by its name."""
         self._show(what, share)
 
     def _show(self, what: str, share: float | None, found: object = "") -> None:
@@ -199,12 +199,12 @@ class ProgressDisplay:
 
     @property
     def _standing(self) -> str:
-        """Where the work stands now."""
+        """The current state as text."""
         found = str(self._found)
         return f"{self._what}, {found}" if found else self._what
 
     def _say(self) -> None:
-        """Write where the work stands, unless there was a line a moment ago."""
+        """Log the current state, unless there was a line a moment ago."""
         now = time.perf_counter()
         if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
             self._last_line = now

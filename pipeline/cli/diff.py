@@ -23,23 +23,23 @@ from mbe_stage.pipeline.wording import plural
 
 __all__ = ["compare", "differences", "summary"]
 
-# Keys of one side that a table row shows; `--json` shows all.
+# Number of keys per side that a table row shows; `--json` shows all.
 _SHOWN_KEYS = 8
 
 
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
-    """Compare two runs, write what differs where `out` says so, and show it; returns whether anything differs.
+    """Compare two runs, write all differences to `out` if given, and show them; return whether there are any.
 
     Parameters
     ----------
     old, new : Path
         Run directories.
     out : Path, optional
-        Where all differences are written.
+        Directory for all differences.
     limit : int
-        So many of each kind are shown.
+        Number of bicliques to show of each kind.
     threads : int
-        0: one a core.
+        0: one per core.
     """
     start = time.perf_counter()
     if out is not None:
@@ -54,7 +54,7 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
 
 
 def summary(diff: RunDiff) -> dict[str, Any]:
-    """What a difference amounts to, as plain values."""
+    """Summarise a difference as plain values."""
     return {
         "old": address_of(diff.old),
         "new": address_of(diff.new),
@@ -68,7 +68,7 @@ def summary(diff: RunDiff) -> dict[str, Any]:
 
 
 def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seconds: float, as_json: bool) -> None:
-    """The whole result."""
+    """Print the whole result."""
     if as_json:
         rest = {
             "differences": [_as_values(one) for one in largest],

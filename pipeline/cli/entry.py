@@ -17,8 +17,8 @@ import sys
 
 __all__ = ["main", "refusal"]
 
-# Libraries and their threads reserve more than they use: with less, importing them fails, or never ends (OpenBLAS asks
-# again and again for what it does not get, and hears no signal meanwhile).
+# Libraries and their threads reserve more memory than they use. With less, importing them fails or never ends: OpenBLAS
+# retries forever and blocks signals.
 _LEAST_BYTES = 1 << 30
 
 
@@ -49,7 +49,7 @@ def refusal() -> str | None:
         return None
     return (
         f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
-        f"{_LEAST_BYTES:,} at least; raise the limit"
+        f"at least {_LEAST_BYTES:,}; raise the limit"
     )
 
 

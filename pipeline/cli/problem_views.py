@@ -1,4 +1,4 @@
-"""`mbe top` and `mbe diff` of runs whose problem shows and compares its results itself."""
+"""`mbe top` and `mbe diff` for problems that show and compare their own results."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def show_by_problem(
 
 
 def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
-    """Compare two runs as their problem does, and show the outcome; whether they differ, or None where it does not.
+    """Compare two runs by their problem and show the result; None if the problem has no comparison.
 
     Parameters
     ----------
     old, new : Path
         Run directories.
     out : Path or None
-        Where all that differs is written.
+        Directory for all differences.
     limit : int
-        So many of each kind are shown.
+        Number of results to show of each kind.
 
     Raises
     ------
     PublishError
-        The runs are of two problems.
+        The runs have different problems.
     """
     problems = [problem_of(run) for run in (old, new)]
     known = next((each for each in problems if each is not None and is_here(each)), None)
@@ -71,8 +71,8 @@ def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_j
         return None
     if problems[0] != problems[1]:
         raise PublishError(
-            f"{old} and {new}: hold results of the problems {problems[0]} and {problems[1]}; expected runs of "
-            "one problem; name two of the same"
+            f"{old} and {new}: have results of the problems {problems[0]} and {problems[1]}; expected runs of "
+            "one problem; name two such runs"
         )
     found = diff(old, new, limit, out)
     show.differences(old, new, found, out, as_json)

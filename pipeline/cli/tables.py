@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["keys", "largest", "results_console", "table"]
 
-# Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
+# Characters of a cell: enough for a few long paths or keys, but not for a key of a megabyte.
 _CELL = 1_000
-# Keys of one side that a table row shows, and characters of each; `--json` shows all.
+# Number of keys per side that a table row shows, and characters of each; `--json` shows all.
 _SHOWN_KEYS = 8
 _KEY = 64
 
 
 def results_console() -> Console:
-    """Stdout; wide enough for tables where it is no terminal."""
+    """Return stdout as a console, wide enough for tables if it is not a terminal."""
     from rich.console import Console
 
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, markup=False, highlight=False)
@@ -42,9 +42,9 @@ def table(
     unbroken: Collection[str] = (),
     right: Collection[str] = (),
 ) -> Table:
-    """A table of plain values, safe to print; columns whose values are all numbers are set right, and those of `right`.
+    """Make a table of plain values, safe to print; numeric columns and those of `right` are right-aligned.
 
-    Cells are folded where there is not enough room, but for those of the `unbroken` columns.
+    Cells wrap if there is not enough room, except those of the `unbroken` columns.
     """
     from rich.table import Table
     from rich.text import Text
@@ -66,7 +66,7 @@ def _cell(value: object) -> Text:
 
 
 def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
-    """Some bicliques with their vertices' own keys."""
+    """Show some bicliques with their vertices' own keys."""
     bicliques = found.bicliques
     if as_json:
         rows = [
@@ -94,6 +94,6 @@ def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
 
 
 def keys(of_side: Sequence[Any]) -> str:
-    """The first keys of a side, safe to print, and how many more there are."""
+    """Format the first keys of a side, safe to print, and the number of the others."""
     text = ", ".join(visible(shortened(key, _KEY)) for key in of_side[:_SHOWN_KEYS])
     return text if len(of_side) <= _SHOWN_KEYS else f"{text}, ... {len(of_side) - _SHOWN_KEYS:,} more"

@@ -15,18 +15,18 @@ __all__ = ["Prospect", "Trying"]
 
 @dataclass(frozen=True, slots=True)
 class Trying:
-    """What is tried.
+    """A trial to run.
 
     Attributes
     ----------
     graph, query
-        As the problem has them.
+        Of the problem's own types.
     seconds : float
-        How long at most.
+        Time limit.
     key_types : (pa.DataType, pa.DataType)
         Of the left and right keys.
     seed : int
-        Of what is drawn at random.
+        Seed of random draws.
     """
 
     graph: Any
@@ -42,12 +42,12 @@ class Trying:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What is to be expected.
+    """The forecast.
 
     Attributes
     ----------
     trial, estimate
-        Dataclasses of plain values, for ``--json``; `estimate` is None where the problem has none.
+        Dataclasses of plain values, for ``--json``; `estimate` is None if the problem has none.
     lines : sequence of (str, str)
         Label and text, for the terminal.
     suggestions : sequence of str

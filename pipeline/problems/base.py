@@ -96,7 +96,7 @@ class Collected:
     counts : mapping of str to int or str
         Of the manifest: how many of what; `Publication.counted` among them.
     content_fingerprint : str
-        Equal for two runs exactly when they hold the same results.
+        Equal for two runs if and only if they hold the same results.
     seen : optional
         What was kept of the results while they streamed past, for `Publication.page`.
     """

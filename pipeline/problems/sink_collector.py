@@ -43,7 +43,7 @@ class SinkCollector:
         return self._sink.shares
 
     def accept(self, block: Any) -> None:
-        """Take one block in; its arrays are kept until they are written.
+        """Take one block; its arrays are kept until they are written.
 
         Raises
         ------

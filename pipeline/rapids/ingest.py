@@ -11,7 +11,7 @@ __all__ = ["ingest"]
 
 
 def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
-    """Read edges and bring them into the form that everything after works on.
+    """Read and clean edges.
 
     Parameters
     ----------

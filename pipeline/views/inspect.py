@@ -75,18 +75,18 @@ class TwoHopFacts:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a short run of the engine found, of any problem.
+    """The result of a short run of the engine, for any problem.
 
     Attributes
     ----------
     seconds : float
-        How long it ran, after compilation.
+        Duration without compilation.
     n_found : int
-        Results in that time: all of them where `complete`.
+        Results in that time: all of them if `complete`.
     work_done : float
         Share of the work, as the engine estimates it.
     table_bytes : int or None
-        Of those results in their table, before compression; None where rows have no fixed size.
+        Size of those results in their table, before compression; None if rows have no fixed size.
     """
 
     engine: str
@@ -267,7 +267,7 @@ def _two_hop(degrees: np.ndarray) -> TwoHopFacts:
 
 
 def _look_ahead(trying: Trying) -> Prospect:
-    """What searching comes to."""
+    """Forecast the search."""
     publication = publication_of(trying.config.problem)
     return _by_trying(publication, trying) if publication.outlook is None else publication.outlook(trying)
 
@@ -296,7 +296,7 @@ def _by_trying(publication: Publication, trying: Trying) -> Prospect:
 
 
 def _row_bytes(publication: Publication, trying: Trying) -> int | None:
-    """Of a result in the table that is called like the results, where every column has a fixed width."""
+    """Return the bytes of a row in the table of results; None unless every column has a fixed width."""
     schemas = publication.schemas(trying.config, trying.key_types)
     schema = schemas.get(publication.counted, schemas.get(f"{publication.counted}.parquet"))
     if schema is None or any(not _is_fixed(column.type) for column in schema):
@@ -315,8 +315,8 @@ def _trial_lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, 
     if tried.complete:
         return [("trial", f"{found}: all there are{size}")]
     share = f"{percent_text(tried.work_done, 1)} of the work"
-    beyond = f"the problem {publication.problem} estimates no more than that"
-    return [("trial", f"{found}{size}, and did not finish: {share}, as the engine sees it; {beyond}")]
+    beyond = f"the problem {publication.problem} has no other estimate"
+    return [("trial", f"{found}{size}, and did not finish: {share}, as the engine estimates it; {beyond}")]
 
 
 def _after_trial(publication: Publication, tried: Tried) -> Sequence[str]:

@@ -165,7 +165,7 @@ def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
         assert process.wait(85.0) == (0 if is_served else 130)
         took = time.monotonic() - begun
     log = (tmp_path / "run.log").read_text()
-    assert "a last checkpoint is waited for" in log
+    assert "saving a last checkpoint" in log
     (kept,) = list_unfinished(out)
     assert kept.n_found > 0, log
     assert RunStore(out).runs() == []

@@ -207,7 +207,7 @@ def test_where_nothing_can_be_kept_the_command_fails(tmp_path: Path, monkeypatch
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     done = CliRunner().invoke(app, ["compile", "--engine", "reference"])
     assert done.exit_code == 3
-    assert "compiled code cannot be kept" in done.stderr
+    assert "compiled code cannot be saved" in done.stderr
 
 
 @pytest.mark.parametrize("engine", ["cuda", "rapids"])

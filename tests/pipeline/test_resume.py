@@ -145,7 +145,7 @@ def test_nothing_to_resume_begins_anew(tmp_path, edges, caplog) -> None:
 @pytest.mark.usefixtures("installed")
 def test_problems_that_keep_nothing_say_so(tmp_path, edges) -> None:
     config = Config.from_mapping({**values(tmp_path, edges), "problem": "butterflies"})
-    with pytest.raises(ConfigError, match="whose runs keep nothing to go on with"):
+    with pytest.raises(ConfigError, match="whose runs write no checkpoints"):
         run(config, resume=True)
 
 

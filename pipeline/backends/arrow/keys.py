@@ -1,6 +1,6 @@
-"""Columns of keys: integers within int64 or text; integers rank by value, text by its UTF-8 bytes.
+"""Key columns: integers within int64 or text; integers rank by value, text by its UTF-8 bytes.
 
-An empty string is no key but a null, in every format.
+An empty string is a null in every format.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ __all__ = [
 ]
 
 _LARGEST_INTEGER = 2**63 - 1
-# Above it not every integer is a float, so a float does not tell which integer it was.
+# Beyond this not every integer is a float, so a float does not identify an integer.
 _EXACT_FLOATS = 2.0**53
-# Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
+# The canonical form of an integer: "007" and "+7" stay strings when integers are inferred.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
 _AS_STRING: dict[str, object] = {"input.key_type": "string"}
-# What JSON escapes within quotes, the backslash first: the others bring backslashes of their own.
+# Characters that JSON escapes within quotes. The backslash comes first, because the other escapes add backslashes.
 _ESCAPED = {character: json.dumps(character)[1:-1] for character in ("\\", '"', *map(chr, range(32)))}
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
 
 
 def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.Array:
-    """A column of any type as int64 or large_string, its nulls, NaNs and empty strings as nulls.
+    """Return a column of any type as int64 or large_string, with nulls, NaNs and empty strings as nulls.
 
     Raises
     ------
@@ -73,13 +73,13 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
 
 
 def factorised(keys: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """As `Backend.factorised`; in order of appearance."""
+    """Implement `Backend.factorised`, in order of appearance."""
     encoded = keys.dictionary_encode()
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
 def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """As `Backend.ranked`: integers by value, text by its bytes."""
+    """Implement `Backend.ranked`: integers by value, text by its bytes."""
     if pa.types.is_integer(distinct.type):
         return merged(codes, distinct)
     order = pc.sort_indices(distinct).to_numpy()
@@ -89,13 +89,13 @@ def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]
 
 
 def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """As `Backend.merged`."""
+    """Implement `Backend.merged`."""
     ordered, rank = np.unique(integers.to_numpy(), return_inverse=True)
     return rank.astype(np.int32)[codes], pa.array(ordered)
 
 
 def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
-    """As `Backend.as_utf8`: what came as text is looked at only now, where each key stands once."""
+    """Implement `Backend.as_utf8`: text is only checked here, because here each key occurs once."""
     try:
         distinct.validate(full=True)
     except pa.ArrowInvalid:
@@ -113,7 +113,7 @@ def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
 
 
 def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None:
-    """As `Backend.as_integers`."""
+    """Implement `Backend.as_integers`."""
     matches = pc.match_substring_regex(texts, _INTEGER if must else _CANONICAL_INTEGER)
     odd = first_true(pc.invert(matches))
     if odd is not None and not must:
@@ -129,7 +129,7 @@ def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None
 
 
 def as_json(keys: pa.Array) -> pa.Array:
-    """As `Backend.as_json`."""
+    """Implement `Backend.as_json`."""
     texts = keys.cast(pa.large_string())
     if pa.types.is_integer(keys.type):
         return texts
@@ -140,26 +140,26 @@ def as_json(keys: pa.Array) -> pa.Array:
 
 
 def joined(first: pa.Array, second: pa.Array) -> pa.Array:
-    """As `Backend.joined`, of what `as_keys` gives."""
+    """Implement `Backend.joined` for results of `as_keys`."""
     if first.type != second.type:
         first, second = (keys.cast(pa.large_string()) for keys in (first, second))
     return pa.concat_arrays([first, second])
 
 
 def json_arrays(columns: Sequence[pa.Array]) -> pa.Array:
-    """As `Backend.json_arrays`."""
+    """Implement `Backend.json_arrays`."""
     first, *others = columns
     return _joined("[", first, *(part for column in others for part in (",", column)), "]")
 
 
 def first_true(mask: pa.Array) -> int | None:
-    """Position of the first true value, nulls counted as false; None where there is none."""
+    """Return the position of the first true value, with nulls as false; None if there is none."""
     position = pc.index(mask, pa.scalar(True)).as_py()
     return None if position < 0 else position
 
 
 def _joined(*parts: pa.Array | str) -> pa.Array:
-    """The texts of each row, one behind the other; plain text is the same in every row."""
+    """Concatenate the texts of each row; plain text is repeated in every row."""
     text = pa.large_string()
     columns = [pa.scalar(part, text) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar("", text))
@@ -186,7 +186,7 @@ def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:
     try:
         return values.cast(pa.int64())
     except pa.ArrowInvalid:
-        # Rare, and never fast enough to matter: look at the values one by one.
+        # Rare, so a slow loop over the values is fine.
         row = next(i for i, value in enumerate(values.to_pylist()) if value is not None and abs(value) >= 2**63)
         raise with_settings(refuse(row, **_beyond(values[row].as_py())), _AS_STRING) from None
 
@@ -202,7 +202,7 @@ def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:
         raise refuse(
             row,
             found=f"the number {values[row].as_py()!r}",
-            expected="integers or text as keys (floats only where they are whole and at most 2**53)",
+            expected="integers or text as keys (floats only if they are whole and at most 2**53)",
             remedy="choose another column, or convert this one to text",
         )
     return values.cast(pa.int64())
@@ -217,7 +217,7 @@ def _beyond(value: object) -> dict[str, str]:
 
 
 def _narrowest(keys: pa.Array) -> pa.Array:
-    """Plain strings where they fit: every reader knows those."""
+    """Return plain strings if they fit, because every reader supports those."""
     return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys
 
 

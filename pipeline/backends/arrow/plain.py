@@ -10,9 +10,9 @@ __all__ = ["as_plain", "decoded", "is_text", "plain_type"]
 
 
 def as_plain(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array of its values' own type: dictionaries decoded, text as large_string.
+    """Return a column as one array of its values' own type: dictionaries decoded, text as large_string.
 
-    UUIDs become text as they are usually written, other bytes of a fixed length hexadecimal text.
+    UUIDs become text in their usual form, other bytes of a fixed length hexadecimal text.
     """
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
@@ -24,19 +24,19 @@ def as_plain(column: pa.ChunkedArray) -> pa.Array:
         column, kind = column.cast(kind.storage_type), kind.storage_type
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
         column = pa.chunked_array([_hexadecimal(chunk, is_uuid) for chunk in column.chunks], pa.large_string())
-    # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
+    # Before the chunks are joined: together they may exceed the 2 GiB of plain strings.
     column = column.cast(plain_type(column.type))
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def decoded(keys: pa.DictionaryArray) -> pa.Array:
-    """The values that a dictionary stands for; Arrow takes none out of a dictionary of views."""
+    """Decode a dictionary column; Arrow cannot take values from a dictionary of views."""
     values = keys.dictionary.cast(plain_type(keys.type.value_type))
     return pa.DictionaryArray.from_arrays(keys.indices, values).dictionary_decode()
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a column without what does not change them: dictionaries, views, narrow offsets."""
+    """Return the type of a column's values without dictionaries, views and narrow offsets."""
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pa.types.is_string(kind) or pa.types.is_string_view(kind):

@@ -1,4 +1,4 @@
-"""Reading into device memory: Parquet and CSV by cuDF, every other format by its host reader and then copied."""
+"""Read into device memory: cuDF reads Parquet and CSV; the host reads other formats, whose rows are copied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mbe_stage.pipeline.io.text.layout import refuse_other_layout
 __all__ = ["MOST_ROWS", "Readers", "readers"]
 
 MOST_ROWS = 2**31 - 1
-"""Rows that a cuDF column holds."""
+"""Most rows of a cuDF column."""
 
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
 
@@ -40,17 +40,17 @@ Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
 
 
 def readers(config: InputConfig, source: object | None = None) -> Readers:
-    """Two ways to the rows of a path or of an object in memory: on the device, and on the host.
+    """Return two ways to the rows of a path or of an object in memory: on the device, and on the host.
 
     Parameters
     ----------
     source : object, optional
-        As for `pipeline.io.read_edges`; a cuDF frame is taken where it is.
+        As for `pipeline.io.read_edges`; a cuDF frame is used in place.
 
     Returns
     -------
     on_device : callable
-        Raises `HostNeeded` where the device does not take them.
+        Raises `HostNeeded` if the device cannot read the rows.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
             columns=names,
             use_pandas_metadata=False,
             ignore_missing_columns=False,
-            # As they are listed: no search for partitions, which a plan has found already.
+            # Read the listed files without a search for partitions, which the plan has already found.
             dataset_kwargs={"format": "parquet", "partitioning": None},
         )
     except _CUDF_REFUSES as error:
@@ -137,7 +137,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
 
 
 def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
-    """What to say of page checksums that are there and that nobody looked at."""
+    """Return a warning if there are page checksums that were not verified."""
     files = plan.files if plan.content is None else [plan.content]
     if not have_page_checksums(files, plan.names.values()):
         return ()
@@ -162,7 +162,7 @@ def _check_plan(plan: ParquetPlan) -> None:
 
 
 def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
-    """Integers lie within what the footers say, or a page is damaged."""
+    """Check integers against the footers' bounds, which reveals damaged pages."""
     footers = None
     for name in dict.fromkeys(plan.names.values()):
         column = frame[name]
@@ -178,7 +178,7 @@ def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
 
 
 def _is_taken(kind: pa.DataType) -> bool:
-    """Whether columns of this type mean the same to cuDF as to the host."""
+    """Return whether columns of this type mean the same to cuDF as to the host."""
     if pa.types.is_dictionary(kind):
         return _is_taken(kind.value_type)
     return (
@@ -205,7 +205,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     _refuse_too_many(n_rows, str(path))
     if n_rows == 0:
         raise HostNeeded("a file without rows")
-    # Names of our own making: those in the file may repeat.
+    # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
     wanted = [names[position] for position in sorted(set(chosen.values()))]
     try:
@@ -217,7 +217,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
             usecols=wanted,
             dtype=dict.fromkeys(wanted, "str"),
             skiprows=dialect.n_skipped,
-            # Nothing but empty text is a null, and that is seen to where all formats meet.
+            # Only empty text is a null, which the common code for all formats handles.
             na_filter=False,
             compression=None,
         )
@@ -242,7 +242,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
 
 
 def _check_plain(dialect: Dialect, config: InputConfig) -> None:
-    """The device reads the bytes as they are, but for one header line."""
+    """Check that the device can read the bytes unchanged, apart from one header line."""
     if len(dialect.delimiter) > 1:
         raise HostNeeded(f"{DELIMITER_NAMES[dialect.delimiter]} between fields")
     if dialect.n_skipped > dialect.has_header or config.comment or config.encoding or dialect.pads_quotes:
@@ -261,9 +261,9 @@ def _plain_content(path: Path) -> str | io.BytesIO:
 
 
 def _refused_by_cudf(error: Exception) -> Exception:
-    """Why the host has to read; but a device without memory is no fault of the file."""
+    """Return the reason why the host has to read; lack of device memory stays an error."""
     said = " ".join(str(error).split())
-    return error if "out_of_memory" in said else HostNeeded(f"what cuDF says of it: {said}")
+    return error if "out_of_memory" in said else HostNeeded(f"an error of cuDF: {said}")
 
 
 def _refuse_too_many(n_rows: int, source: str) -> None:
@@ -271,7 +271,7 @@ def _refuse_too_many(n_rows: int, source: str) -> None:
         raise InputError.at(
             source,
             found=f"{n_rows} rows",
-            expected=f"fewer than {MOST_ROWS}, which is what a cuDF column holds",
+            expected=f"fewer than {MOST_ROWS}, the limit of a cuDF column",
             remedy=f"set {setting('execution.engine')} to cuda, which keeps its tables on the host, or split the input",
         )
 

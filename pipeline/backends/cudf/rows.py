@@ -1,4 +1,4 @@
-"""Rows as read, in device memory, and their columns as the rules want them."""
+"""Rows as read, in device memory, with columns in the form that the cleaning rules need."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["DeviceRows"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows:
-    """Rows as read, nothing dropped, nothing converted: the twin of `RawEdges`.
+    """Rows as read, with nothing dropped or converted: the device's `RawEdges`.
 
     Attributes
     ----------
     columns : dict of str to cudf.Series
-        By role: those of `key_roles`; ``weight`` and ``timestamp`` where a filter needs them.
+        By role: those of `key_roles`; ``weight`` and ``timestamp`` if a filter needs them.
     source, format : str
         As in `InputFacts`.
     reader : str
-        What read the rows, for the log.
+        The reader of the rows, for the log.
     keys : {"typed", "inferred", "integers"}
         As in `RawEdges`.
     warnings : tuple of str
@@ -63,7 +63,7 @@ class DeviceRows:
         return replace(self, source=source)
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
-        """The host judges: it knows the row in the file."""
+        """Ask for the host, which knows the row in the file."""
         return HostNeeded("nulls" if expected == A_VALUE else found)
 
     def none_left(self, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
@@ -71,12 +71,12 @@ class DeviceRows:
         return HostNeeded("no row that is left")
 
     def column(self, role: str, key_type: KeyType) -> Column:
-        """As `Backend.column`.
+        """Implement `Backend.column`.
 
         Raises
         ------
         HostNeeded
-            Values of a kind that only the host takes, or refuses.
+            Values of a type that only the host accepts, or refuses.
         """
         column = self.columns[role]
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):

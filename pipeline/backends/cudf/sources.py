@@ -8,12 +8,12 @@ from pathlib import Path
 
 __all__ = ["opened"]
 
-# fsspec, which cuDF asks to open files, takes names with these for patterns, chains or protocols.
+# fsspec, which cuDF uses to open files, reads these characters as patterns, chains or protocols.
 _SPECIAL = frozenset("*?[]:~")
 
 
 def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
-    """Their names, or, where a name could be taken for something else, their contents."""
+    """Return the files' names or, if a name could be misread, their contents."""
     if any(_SPECIAL & set(str(path)) for path in paths):
         return [io.BytesIO(path.read_bytes()) for path in paths]
     return [str(path.absolute()) for path in paths]

@@ -1,7 +1,7 @@
 """KONECT: a file `out.*`, on its own or inside its archive.
 
-Lines `left right [weight [timestamp]]`, comments begin with `%`; ids count from 1, separately for the two sides, and
-are kept as they stand.
+Lines are `left right [weight [timestamp]]`; comments begin with `%`. Ids count from 1, separately for the two sides,
+and are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def read(path: Path, config: InputConfig) -> RawEdges:
-    """Read a KONECT file or archive; of a directory, the `out.*` file in it."""
+    """Read a KONECT file or archive or, in a directory, its `out.*` file."""
     if path.is_dir():
         path = _member(path)
     with open_konect(path) as stream:

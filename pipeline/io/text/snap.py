@@ -1,4 +1,4 @@
-"""SNAP edge lists: lines `left right [weight [timestamp]]`, comments begin with `#`; ids are kept as they stand."""
+"""SNAP edge lists: lines `left right [weight [timestamp]]`, comments begin with `#`; ids are kept."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 
 
 def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
-    """Read `left right [weight [timestamp]]` lines; those that begin with `comment` are skipped, as are blank lines.
+    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped.
 
     Raises
     ------
     InputError
-        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line at all.
+        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line.
     """
     if config.comment is None:
         config = config.model_copy(update={"comment": comment})

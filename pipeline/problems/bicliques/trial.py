@@ -107,7 +107,7 @@ class Trial:
     Attributes
     ----------
     seconds : float
-        How long it ran, after compilation.
+        Duration without compilation.
     n_bicliques : int
         Found in that time: all of them where `complete`.
     work_done : float

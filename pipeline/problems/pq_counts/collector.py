@@ -107,7 +107,7 @@ class PqCollector:
 
     def _book(self, remaining: Sequence[Task], work_done: float) -> None:
         journal = self._collecting.journal
-        # Where nothing is left the run ends now, and publishes.
+        # Without remaining tasks the run ends now, and publishes.
         if remaining and journal is not None:
             start = time.perf_counter()
             book_sums(journal, remaining, work_done, self._sums, self._sink.n_kinds)

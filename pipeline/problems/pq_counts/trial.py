@@ -31,7 +31,7 @@ class CountTrial:
     Attributes
     ----------
     seconds : float
-        How long it ran, after compilation.
+        Duration without compilation.
     work_done : float
         Share of the work, as the engine guesses it.
     counts : sequence of dict
