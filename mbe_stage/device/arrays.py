@@ -11,7 +11,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 from numba import cuda
-from numba.cuda.typing.typeof import typeof_impl
+
+from mbe_stage.device.numba_private import resident, typed_kind
 
 __all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_work", "zeroed_beside"]
 
@@ -85,12 +86,7 @@ def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
 
 
 def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
-    """Named tuples of arrays as a kernel takes them, their types worked out once.
-
-    Numba works out the type of a tuple at every launch; what has the attribute `_numba_type_` is asked for it instead.
-    Where a kernel is compiled, or looked for on disk, the type is that of the class itself, which pickles by its name:
-    a process finds what another one compiled.
-    """
+    """Named tuples of arrays as a kernel takes them, their types worked out once."""
     return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
 
 
@@ -101,27 +97,12 @@ def _typed_kind(kernel: Any, bundle: Any) -> type:
     """The kind of tuple, with the type that it has for Numba where its arrays are of these dtypes."""
     key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
     if key not in _KINDS:
-        numba_type = kernel.typeof_pyval(type(bundle)(*kernel_views(*bundle)))
-        kind = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
-        # What looks at tuples would else find a class that is another one in every process.
-        typeof_impl.register(kind, lambda _value, _context: numba_type)
-        _KINDS[key] = kind
+        _KINDS[key] = typed_kind(kernel, type(bundle)(*kernel_views(*bundle)))
     return _KINDS[key]
 
 
-class _Resident(cuda.In):  # type: ignore[misc]  # Numba's, without types
-    """An array that is on the device: what a launch has to know of it is found out once."""
-
-    def __init__(self, array: Any) -> None:
-        super().__init__(array)
-        self._known = super().to_device([])
-
-    def to_device(self, retr: list[Any], stream: int = 0) -> Any:  # noqa: ARG002 - the signature is Numba's
-        return self._known
-
-
 @functools.lru_cache(maxsize=512)
-def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> _Resident:
+def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> Any:
     """One view for each place and shape: CuPy hands the same places out again, and making a view takes 13 us."""
     described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
-    return _Resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))
+    return resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

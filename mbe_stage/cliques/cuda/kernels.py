@@ -22,8 +22,9 @@ from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.warp import ALL, global_nanoseconds, held
+from mbe_stage.device.warp import ALL
 from mbe_stage.search.cuda.loop import next_task_with, nothing_reserved, persistent_loop
 
 BLOCKS_PER_MULTIPROCESSOR = 2

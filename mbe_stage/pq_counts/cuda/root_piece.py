@@ -11,7 +11,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import SHORT
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, rank
+from mbe_stage.device.intrinsics import load_fresh
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, rank
 from mbe_stage.search.cuda.nodes import take_words
 
 _I = np.int32

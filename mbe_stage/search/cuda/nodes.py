@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.warp import ALL, ballot, count_bits, global_nanoseconds, load_fresh, next_tile, nth_bit
+from mbe_stage.device.intrinsics import global_nanoseconds, load_fresh
+from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, nth_bit
 from mbe_stage.search.cuda import control as at
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import THREADS, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
 from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
+from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.device.jit import kernel
-from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as words
 from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, next_root, note_time
 from mbe_stage.pq_counts.cuda.triples import layout as at
