@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device.grid import this_warp
 from mbe_stage.device.masks import bit_of, low_bits, nth_of, size_of
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
@@ -49,7 +50,13 @@ def _write_level(node, level, frame, work):  # noqa: ARG001
     return _I(size_of(missing) + 1)
 
 
-share_level, keep_levels = levels_with(_frame_words, write_frame, _write_level)
+@cuda.jit(device=True, forceinline=True)
+def _home_of(settings):
+    """Where the words begin that this warp has for the frame in its hands, int64."""
+    return np.int64(settings[at.POOL_LIMIT] + np.int64(this_warp()) * np.int64(at.MATRIX_WORDS))
+
+
+share_level, keep_levels = levels_with(_frame_words, write_frame, _write_level, _home_of)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -21,7 +21,7 @@ def home_of(settings):
     return _L(settings[at.POOL_LIMIT] + _L(this_warp()) * settings[at.OWN_WORDS])
 
 
-def levels_with(frame_words: Any, write_frame: Any, write_level: Any) -> tuple[Any, Any]:
+def levels_with(frame_words: Any, write_frame: Any, write_level: Any, home_of: Any = home_of) -> tuple[Any, Any]:
     """The device functions `share_level` and `keep_levels` of a problem.
 
     Parameters
@@ -33,6 +33,9 @@ def levels_with(frame_words: Any, write_frame: Any, write_level: Any) -> tuple[A
     write_level : device function
         ``write_level(node, level, frame, work)`` writes the problem's fields of a node, and gives how many children it
         has, int32.
+    home_of : device function, optional
+        As the one above. A problem whose frames all have the same size gives its own: as the size is then known when
+        the kernel is compiled, it saves two registers.
     """
 
     @cuda.jit(device=True, forceinline=True)
