@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mbe_stage.cliques import reduction
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
@@ -54,7 +54,7 @@ def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None
     from mbe_stage.device.jit import all_at_once, compile_steps_of, step_together
 
     others = (*compile_steps_of(part_lists_warp_per_vertex, copy_pieces_block_per_piece), *reduction.compile_steps())
-    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (at.COUNT, at.SIZES, at.MEMBERS)]
+    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS)]
     everything = (step_together(*kernels), *others)
     if query is None or detail is None:
         return everything
@@ -187,8 +187,8 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 def _mode(query: CliqueQuery, detail: Detail) -> int:
     """Mode that the kernel is compiled for: sizes are tracked if they are wanted or limited."""
     if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
-        return at.COUNT
-    return at.MEMBERS if detail == Detail.MEMBERS else at.SIZES
+        return layout.COUNT
+    return layout.MEMBERS if detail == Detail.MEMBERS else layout.SIZES
 
 
 def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
@@ -236,7 +236,7 @@ def _searched(
     from mbe_stage.cliques.cuda.search import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
-    for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
+    for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == layout.MEMBERS):
         if statistics is not None and quantum.found is not None:
             statistics.update(quantum.found.statistics)
         yield from found(quantum)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques.constraints import ACTIVE
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
@@ -115,17 +115,17 @@ class Worker(QuantumWorker):
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
         """Go on with a state's piece, with this worker's output."""
         control = state.control
-        control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = (
+        control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
             self._n_out,
             self._left_used,
             self._right_used,
         )
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(self._plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out = int(control[at.N_OUT])
-        self._left_used, self._right_used = int(control[at.LEFT_USED]), int(control[at.RIGHT_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out = int(control[layout.N_OUT])
+        self._left_used, self._right_used = int(control[layout.LEFT_USED]), int(control[layout.RIGHT_USED])
         return status
 
     def _make_room(self) -> None:

@@ -16,8 +16,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cuda import kernels, session
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import kernels, layout, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.handing_over import Parcel, Room, Standing
 from mbe_stage.bicliques.cuda.layout import mode_of
@@ -161,7 +160,7 @@ class Search:
     def quantum(self) -> Quantum:
         """Work for a quantum; the results of the last one have been taken."""
         with device_work(self.budget_bytes):
-            if self.session.status & at.OUTPUT_FULL:
+            if self.session.status & layout.OUTPUT_FULL:
                 self.session.enlarge_output()
             self.session.start_quantum()
             if self.detail == Detail.MEMBERS:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
 from mbe_stage.device import WARP_SIZE
@@ -374,9 +374,9 @@ def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_
         ints[n_columns] = n_columns
         ints[row_offsets_at + n_rows] = n_edges
         ints[column_offsets_at + n_columns] = n_edges
-        nodes[0, at.NODE_COLUMNS] = n_columns
-        nodes[0, at.NODE_IDS] = n_columns
-        nodes[0, at.NODE_ROWS] = n_rows
-        nodes[0, at.NODE_EDGES] = n_edges
-        nodes[0, at.NODE_END] = n_rows
-        nodes[0, at.NODE_SIZE] = column_members_at + n_edges
+        nodes[0, layout.NODE_COLUMNS] = n_columns
+        nodes[0, layout.NODE_IDS] = n_columns
+        nodes[0, layout.NODE_ROWS] = n_rows
+        nodes[0, layout.NODE_EDGES] = n_edges
+        nodes[0, layout.NODE_END] = n_rows
+        nodes[0, layout.NODE_SIZE] = column_members_at + n_edges

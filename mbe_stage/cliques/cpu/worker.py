@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
 from mbe_stage.cliques.cpu.tree import run_quantum
@@ -109,14 +109,14 @@ class Worker(QuantumWorker):
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
         """Go on with a state's piece, with this worker's output."""
         plan, control = self._plan, state.control
-        control[at.MIN_SIZE], control[at.MAX_SIZE] = plan.min_size, plan.max_size
-        control[at.LARGEST], control[at.FIRST_ROOT] = self._largest, self._first_root
-        control[at.N_OUT], control[at.MEMBERS_USED] = self._n_out, self._members_used
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
+        control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root
+        control[layout.N_OUT], control[layout.MEMBERS_USED] = self._n_out, self._members_used
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out, self._members_used = int(control[at.N_OUT]), int(control[at.MEMBERS_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out, self._members_used = int(control[layout.N_OUT]), int(control[layout.MEMBERS_USED])
         return status
 
     def _make_room(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
 from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
@@ -232,16 +232,16 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
     words = device.words
     lane = _I(cuda.laneid)
     home = home_of(device.settings)
-    excluded_at = _L(home + at.BASE_AT + 2 * n_base)
+    excluded_at = _L(home + layout.BASE_AT + 2 * n_base)
     low, high = _W(0), _W(0)
     if lane < n:
         column = _I(own.columns[lane])
         low = _packed_row(column, n, wide, own, words)
-        words[home + at.IDS_AT + lane] = words[wide.ids_at + column]
+        words[home + layout.IDS_AT + lane] = words[wide.ids_at + column]
     if lane + 32 < n:
         column = _I(own.columns[lane + 32])
         high = _packed_row(column, n, wide, own, words)
-        words[home + at.IDS_AT + lane + 32] = words[wide.ids_at + column]
+        words[home + layout.IDS_AT + lane + 32] = words[wide.ids_at + column]
     cuda.syncwarp()
     own.frame[own.frame_at + lane] = low
     own.frame[own.frame_at + lane + 32] = high
@@ -251,11 +251,11 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
         words[excluded_at + 2 * k] = _U(row & _W(0xFFFFFFFF))
         words[excluded_at + 2 * k + 1] = _U(row >> _W(32))
         k = next_tile(k)
-    _write_base(wide, _L(home + at.BASE_AT), _I(2), own, words)
+    _write_base(wide, _L(home + layout.BASE_AT), _I(2), own, words)
     cuda.syncwarp()
-    if mode == at.MEMBERS:
+    if mode == layout.MEMBERS:
         place_members(home, n_base, n, words)
-    return at.Frame(home, n_base, n_excluded, excluded_at, low, high)
+    return layout.Frame(home, n_base, n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -315,14 +315,14 @@ def child_piece(node, child, newest, own, device, launch):
     if launch.techniques & JOINS != 0:
         n_joined = _join_full(wide, n, own, words)
         n, n_base = _I(n - n_joined), _I(n_base + n_joined)
-    is_out = launch.mode != at.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
+    is_out = launch.mode != layout.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
     n_excluded = _I(-1)
     if not is_out:
         n_excluded = _list_excluded(wide, branch, n, own, words)
     if n_excluded < 0:
         return DONE, _W(0), _W(0), no_frame(), newest
     _list_candidates(wide, own)
-    if n <= device.settings[at.NARROW]:
+    if n <= device.settings[layout.NARROW]:
         frame = _child_frame(wide, n, n_excluded, n_base, own, device, launch.mode)
         return FRAME, _W(0), low_bits(n), frame, newest
     block = new_wide(n, n_excluded, n_base, device)

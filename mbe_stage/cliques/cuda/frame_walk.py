@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.emit import emit
 from mbe_stage.cliques.cuda.levels import keep_levels, share_level
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
@@ -118,7 +118,7 @@ def _room_beside(frame, list_level, device):
     """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
     room = Room(_L(0), _I(0))
     if list_level < 0 and frame.n_excluded > _FEW_EXCLUDED:
-        beside = _L(home_of(device.settings) + at.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
+        beside = _L(home_of(device.settings) + layout.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
         room = Room(beside, _I(frame.n_excluded >> 1))
     return room
 
@@ -126,7 +126,7 @@ def _room_beside(frame, list_level, device):
 @cuda.jit(device=True, forceinline=True)
 def _with_excluded(frame, excluded_at, n_excluded):
     """A frame with other rows of excluded vertices."""
-    return at.Frame(frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
+    return layout.Frame(frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -135,7 +135,7 @@ def _shrunk(frame, n_live, own, device):
     place = _room_beside(frame, _I(-1), device).place
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[own.frame_at + at.N_WHOLE_AT] = _W(frame.n_excluded)
+        own.frame[own.frame_at + layout.N_WHOLE_AT] = _W(frame.n_excluded)
     cuda.syncwarp()
     return _with_excluded(frame, place, n_live)
 
@@ -145,8 +145,8 @@ def _whole(frame, list_level, own):
     """A frame with all its rows again."""
     n_excluded = frame.n_excluded
     if list_level >= 0:
-        n_excluded = _I(own.frame[own.frame_at + at.N_WHOLE_AT])
-    return _with_excluded(frame, _L(frame.home + at.BASE_AT + 2 * frame.n_base), n_excluded)
+        n_excluded = _I(own.frame[own.frame_at + layout.N_WHOLE_AT])
+    return _with_excluded(frame, _L(frame.home + layout.BASE_AT + 2 * frame.n_base), n_excluded)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -173,7 +173,7 @@ def _visit(joined, candidates, frame, list_level, work):
     own, device, launch = work.own, work.device, work.launch
     lane = _I(cuda.laneid)
     n = size_of(candidates)
-    if launch.mode != at.COUNT:
+    if launch.mode != layout.COUNT:
         size = _I(frame.n_base + size_of(joined))
         if size + n < launch.min_size or size > launch.max_size:
             return joined, candidates, _W(0), True, _I(0), _I(-1)
@@ -198,7 +198,7 @@ def _visit(joined, candidates, frame, list_level, work):
 @cuda.jit(device=True, forceinline=True)
 def _push(depth, joined, candidates, branches, own):
     """Put a node on the stack whose branches are to be visited."""
-    level = own.frame_at + at.STACK + depth * at.LEVEL_WORDS
+    level = own.frame_at + layout.STACK + depth * layout.LEVEL_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
         own.frame[level] = joined
@@ -218,7 +218,7 @@ def _next_child(depth, own):
         What has joined.
     depth : int32
     """
-    level = own.frame_at + at.STACK + (depth - 1) * at.LEVEL_WORDS
+    level = own.frame_at + layout.STACK + (depth - 1) * layout.LEVEL_WORDS
     joined, candidates, branches = own.frame[level], own.frame[level + 1], own.frame[level + 2]
     cuda.syncwarp()
     branch = first_of(branches)
@@ -236,7 +236,7 @@ def _next_child(depth, own):
 @cuda.jit(device=True, forceinline=True)
 def _take_back(branch, depth, own):
     """Let a branch be visited again, which was the last one that was taken, of what is now this level."""
-    level = own.frame_at + at.STACK + depth * at.LEVEL_WORDS
+    level = own.frame_at + layout.STACK + depth * layout.LEVEL_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
         own.frame[level + 1] = _W(own.frame[level + 1] | bit_of(branch))
@@ -261,7 +261,7 @@ def walk_frame(joined, candidates, frame, work):
     """
     own, device, launch = work.own, work.device, work.launch
     bottom = depth = _I(0)
-    home = frame.home if frame.home < device.settings[at.POOL_LIMIT] else _L(-1)
+    home = frame.home if frame.home < device.settings[layout.POOL_LIMIT] else _L(-1)
     steps = _I(0)
     found = _L(0)
     branch, branch_level = _I(-1), _I(0)
@@ -303,6 +303,6 @@ def walk_frame(joined, candidates, frame, work):
         joined, candidates, branch, depth = _next_child(depth, own)
     if cuda.laneid == 0:
         if found != 0:
-            cuda.atomic.add(device.control, at.FOUND, found)
-        own.state[at.N_VISITED] += _L(steps)
+            cuda.atomic.add(device.control, layout.FOUND, found)
+        own.state[layout.N_VISITED] += _L(steps)
     return is_done

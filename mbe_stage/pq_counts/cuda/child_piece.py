@@ -13,7 +13,7 @@ from numba import cuda
 
 from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
@@ -98,19 +98,19 @@ def child_piece(node, child, own, device, limits):
     """
     fields = device.nodes[node]
     words = device.words
-    place = fields[at.OFFSET]
-    all_rows, all_columns = _I(fields[at.N_ROWS]), _I(fields[at.N_COLUMNS])
-    pivot = _I(fields[at.PIVOT])
-    chosen = chosen_of(fields[at.KEY], limits)
+    place = fields[layout.OFFSET]
+    all_rows, all_columns = _I(fields[layout.N_ROWS]), _I(fields[layout.N_COLUMNS])
+    pivot = _I(fields[layout.PIVOT])
+    chosen = chosen_of(fields[layout.KEY], limits)
     row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
     columns_place = _L(place + _L(all_rows) * _L(row_words))
-    by_columns = fields[at.KIND] & at.COLUMN_PIVOT == 0
+    by_columns = fields[layout.KIND] & layout.COLUMN_PIVOT == 0
     if by_columns:
         line, n = _L(place + _L(pivot) * _L(row_words)), all_columns
     else:
         line, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
     n_pivots = _I(1)
-    if fields[at.KIND] & at.HAS_NO_PIVOT != 0:
+    if fields[layout.KIND] & layout.HAS_NO_PIVOT != 0:
         line, pivot, n_pivots = _L(-1), _I(-1), _I(0)
         member = child if child < n else _I(-1)
     else:

@@ -14,7 +14,7 @@ from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, has, size_of, voted
 from mbe_stage.device.warp import ALL, max_all
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
 from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
@@ -97,7 +97,7 @@ def leaf_of_lane(part, end, rows, columns, chosen, own, limits):
         leaf = _one_leaf(rows, columns, chosen, limits)
         return part == 0 and lane == 0, leaf
     by_rows = end == BY_ROWS
-    members, others, members_at = columns, rows, _I(own.frame_at + at.FRAME_COLUMNS)
+    members, others, members_at = columns, rows, _I(own.frame_at + layout.FRAME_COLUMNS)
     most_held, held = limits.most_columns, chosen.held_columns
     if by_rows:
         members, others, members_at = rows, columns, own.frame_at
@@ -245,16 +245,16 @@ def _push(depth, rows, columns, key, pivot, own):
         What is held and optional.
     pivot : int32
     """
-    missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
+    missing = np.uint64(rows & ~own.frame[own.frame_at + layout.FRAME_COLUMNS + (pivot & 63)])
     if pivot < 64:
         missing = np.uint64(columns & ~own.frame[own.frame_at + pivot])
-    level = own.frame_at + at.STACK + depth * at.LEVEL_WORDS
+    level = own.frame_at + layout.STACK + depth * layout.LEVEL_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
         own.frame[level] = rows
         own.frame[level + 1] = columns
         own.frame[level + 2] = missing
-        own.frame[level + 3] = np.uint64(np.uint64(np.uint64(pivot) << np.uint64(at.KEY_BITS)) | np.uint64(key))
+        own.frame[level + 3] = np.uint64(np.uint64(np.uint64(pivot) << np.uint64(layout.KEY_BITS)) | np.uint64(key))
     cuda.syncwarp()
 
 
@@ -268,11 +268,11 @@ def _next_child(depth, own, limits):
     chosen : Chosen
     depth : int32
     """
-    level = own.frame_at + at.STACK + (depth - 1) * at.LEVEL_WORDS
+    level = own.frame_at + layout.STACK + (depth - 1) * layout.LEVEL_WORDS
     rows, columns, missing, tag = own.frame[level], own.frame[level + 1], own.frame[level + 2], own.frame[level + 3]
     cuda.syncwarp()
-    pivot = _I(tag >> np.uint64(at.KEY_BITS))
-    chosen = chosen_of(np.int64(np.uint64(tag & np.uint64((1 << at.KEY_BITS) - 1))), limits)
+    pivot = _I(tag >> np.uint64(layout.KEY_BITS))
+    chosen = chosen_of(np.int64(np.uint64(tag & np.uint64((1 << layout.KEY_BITS) - 1))), limits)
     member = first_of(missing)
     is_last = member < 0
     by_columns = pivot < 64
@@ -296,7 +296,7 @@ def _next_child(depth, own, limits):
         columns = np.uint64(columns & ~bit_of(member))
         if cuda.laneid == 0:
             own.frame[level + 1] = columns
-        rows = np.uint64(rows & own.frame[own.frame_at + at.FRAME_COLUMNS + member])
+        rows = np.uint64(rows & own.frame[own.frame_at + layout.FRAME_COLUMNS + member])
         chosen = Chosen(chosen.held_rows, chosen.optional_rows, _I(chosen.held_columns + 1), chosen.optional_columns)
     else:
         rows = np.uint64(rows & ~bit_of(member))
@@ -346,8 +346,8 @@ def walk_frame(rows, columns, chosen, home, credit, work):
         steps = _I(steps + 1)
         if depth == bottom:
             break
-        credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
-        is_over = credit < at.VISIT_CREDIT
+        credit = credit_for(layout.VISIT_CREDIT, credit, device.control, device.settings)
+        is_over = credit < layout.VISIT_CREDIT
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
             is_over = stops(device.control, launch.deadline)
             if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
@@ -361,5 +361,5 @@ def walk_frame(rows, columns, chosen, home, credit, work):
             break
         rows, columns, chosen, depth = _next_child(depth, own, limits)
     if cuda.laneid == 0:
-        own.state[at.N_VISITED] += np.int64(steps)
+        own.state[layout.N_VISITED] += np.int64(steps)
     return credit

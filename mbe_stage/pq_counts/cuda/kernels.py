@@ -16,7 +16,7 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
 from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
@@ -31,10 +31,10 @@ from mbe_stage.search.cuda.loop import next_task_with, persistent_loop
 from mbe_stage.search.cuda.nodes import next_root
 
 BLOCKS_PER_MULTIPROCESSOR = 2
-GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
-WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
-DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
-_FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
+GRAPH = bundle(layout.Graph, I64, I32, I64, I64, I32, I32)
+WARPS = bundle(layout.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
+DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64, I64, I64)
+_FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 4
 """Open nodes that warps choose between: with 8 or 32 of them some searches end with most warps idle."""
 _I = np.int32
@@ -45,14 +45,14 @@ _L = np.int64
 def _next_root(order, device):
     """The next root that nobody has taken, int32, as `next_task_with` takes it."""
     root = next_root(order, device.control)
-    return _I(at.ROOT) if root >= 0 else _I(at.NOTHING), root
+    return _I(layout.ROOT) if root >= 0 else _I(layout.NOTHING), root
 
 
 @cuda.jit(device=True, forceinline=True)
 def _reserve(credit, device):
     """Credit for a visit of a node of a frame, int32; -1 where there is none."""
-    credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
-    return credit if credit >= at.VISIT_CREDIT else _I(-1)
+    credit = credit_for(layout.VISIT_CREDIT, credit, device.control, device.settings)
+    return credit if credit >= layout.VISIT_CREDIT else _I(-1)
 
 
 next_task = next_task_with(_next_root, _OLDEST, SHARING)
@@ -75,7 +75,7 @@ def _piece_of(node, child, own, graph, device, launch):
         Of the piece; words of a row of the matrix.
     chosen : Chosen
     """
-    if node == at.ROOT:
+    if node == layout.ROOT:
         fewest = launch.limits.fewest_columns
         if launch.techniques & WINDOWS != 0:
             place, n_rows, n_columns, n_words = windowed_root_piece(child, fewest, own, graph, device)
@@ -96,11 +96,11 @@ def _do_task(node, child, newest, credit, work):
     began = global_nanoseconds()
     home = _L(-1)
     outcome = FRAME
-    if node >= 0 and device.nodes[node, at.KIND] & at.IS_FRAME != 0:
+    if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
         rows, columns, chosen, home = open_level(node, child, own, device, limits)
     else:
         if cuda.laneid == 0:
-            own.state[at.N_PIECES] += 1
+            own.state[layout.N_PIECES] += 1
         place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, launch)
         if place < 0:
             return False, newest, credit
@@ -111,8 +111,8 @@ def _do_task(node, child, newest, credit, work):
         )
         rows, columns = np.uint64(0), np.uint64(0)
         if outcome == FRAME:
-            credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
-            if credit < at.VISIT_CREDIT:
+            credit = credit_for(layout.VISIT_CREDIT, credit, device.control, device.settings)
+            if credit < layout.VISIT_CREDIT:
                 return False, newest, credit
             rows, columns = frame_of(piece, n_rows, n_columns, own)
         elif outcome == NODE:
@@ -122,7 +122,7 @@ def _do_task(node, child, newest, credit, work):
                 return False, newest, credit
             newest = made
     if cuda.laneid == 0:
-        own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+        own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
         credit = walk_frame(rows, columns, chosen, home, credit, work)
     return outcome != SHORT_OF, newest, credit
@@ -137,13 +137,13 @@ def own_of(warps):
     frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
     slot = _I(cuda.threadIdx.x // WARP_SIZE)
-    return at.Own(
+    return layout.Own(
         held(warps.counts[warp]),
         held(warps.rows[warp]),
         held(warps.mask[warp]),
         warps.state[warp],
         frames,
-        _I(slot * at.FRAME_WORDS),
+        _I(slot * layout.FRAME_WORDS),
     )
 
 
@@ -163,9 +163,9 @@ def _work(graph, warps, device, techniques):
         Known when it is compiled: `Techniques.kernel_mask`.
     """
     own = own_of(warps)
-    deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
-    launch = at.Launch(limits_of(device.settings), deadline, techniques)
-    _loop(at.Work(own, graph, device, launch))
+    deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
+    launch = layout.Launch(limits_of(device.settings), deadline, techniques)
+    _loop(layout.Work(own, graph, device, launch))
 
 
 def count_bicliques_warp_per_task(graph, warps, device):

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import ALL, ballot, count_bits
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -21,14 +21,14 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 @cuda.jit(device=True, forceinline=True)
 def limits_of(settings):
     """The settings that the walk needs all the time."""
-    return at.Limits(
-        np.int32(settings[at.FEWEST_ROWS]),
-        np.int32(settings[at.MOST_ROWS]),
-        np.int32(settings[at.FEWEST_COLUMNS]),
-        np.int32(settings[at.MOST_COLUMNS]),
-        np.int32(settings[at.OPTIONAL_ROWS_AT]),
-        np.int32(settings[at.HELD_COLUMNS_AT]),
-        np.int32(settings[at.OPTIONAL_COLUMNS_AT]),
+    return layout.Limits(
+        np.int32(settings[layout.FEWEST_ROWS]),
+        np.int32(settings[layout.MOST_ROWS]),
+        np.int32(settings[layout.FEWEST_COLUMNS]),
+        np.int32(settings[layout.MOST_COLUMNS]),
+        np.int32(settings[layout.OPTIONAL_ROWS_AT]),
+        np.int32(settings[layout.HELD_COLUMNS_AT]),
+        np.int32(settings[layout.OPTIONAL_COLUMNS_AT]),
     )
 
 
@@ -94,12 +94,12 @@ def credit_for(needed, credit, control, settings):
     """The warp's credit, raised to `needed` or more if it can be; int32. Where it cannot, the quantum ends."""
     if credit >= needed:
         return credit
-    more = np.int32(max(np.int32(needed), np.int32(at.CREDIT)))
+    more = np.int32(max(np.int32(needed), np.int32(layout.CREDIT)))
     granted = 0
     if cuda.laneid == 0:
-        if cuda.atomic.add(control, at.CREDITS, np.int64(more)) + more <= settings[at.CREDIT_LIMIT]:
+        if cuda.atomic.add(control, layout.CREDITS, np.int64(more)) + more <= settings[layout.CREDIT_LIMIT]:
             granted = 1
         else:
-            cuda.atomic.or_(control, at.STATUS, np.int64(at.KINDS_SHORT))
+            cuda.atomic.or_(control, layout.STATUS, np.int64(layout.KINDS_SHORT))
     granted = cuda.shfl_sync(ALL, granted, 0)
     return np.int32(credit + more) if granted != 0 else np.int32(credit)

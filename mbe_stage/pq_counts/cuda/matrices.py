@@ -15,13 +15,13 @@ from numba import cuda
 
 from mbe_stage.device.masks import transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
 BINS = 512
 """Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
-BINS_AT = 2 * at.FRAME_WORDS - BINS
+BINS_AT = 2 * layout.FRAME_WORDS - BINS
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -105,7 +105,7 @@ def list_words(piece):
         if word < piece.n_words:
             mask = _U(piece.mask[word])
         there = ballot(mask != 0)
-        if n_words + count_bits(there) > at.FRAME_WORDS - BINS // 2:
+        if n_words + count_bits(there) > layout.FRAME_WORDS - BINS // 2:
             return _I(-1)
         if mask != 0:
             entry = np.uint64(np.uint64(np.uint64(word) << np.uint64(32)) | np.uint64(mask))

@@ -7,7 +7,7 @@ from numba import cuda
 
 from mbe_stage.device.masks import low_bits, transposed
 from mbe_stage.device.warp import count_bits, next_one, next_tile
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import credit_for, is_wanted, key_of, tally
@@ -123,7 +123,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
     pivot : int32
         A place in the list of rows, or, below 0, -1 less a column.
     """
-    narrow = _I(device.settings[at.NARROW])
+    narrow = _I(device.settings[layout.NARROW])
     outcome = NODE
     best_column, most_column = _I(0), _I(-1)
     is_first = True
@@ -176,7 +176,7 @@ def frame_of(piece, n_rows, n_columns, own):
     """
     lane = _I(cuda.laneid)
     frame_at = own.frame_at
-    for k in range(at.STACK // 32):
+    for k in range(layout.STACK // 32):
         own.frame[frame_at + 32 * k + lane] = np.uint64(0)
     cuda.syncwarp()
     n_before = _I(0)
@@ -191,15 +191,15 @@ def frame_of(piece, n_rows, n_columns, own):
             if _U(mask >> _U(lane)) & _U(1) != 0:
                 number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
                 column = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
-                own.frame[frame_at + at.FRAME_COLUMNS + number] = column
+                own.frame[frame_at + layout.FRAME_COLUMNS + number] = column
             n_before = _I(n_before + count_bits(mask))
         word = next_one(word)
     cuda.syncwarp()
     for half in range(2):
         # Columns of this lane, 32 rows of them, turned around: a row of this lane.
         shift = np.uint64(32 * half)
-        one = own.frame[frame_at + at.FRAME_COLUMNS + lane]
-        other = own.frame[frame_at + at.FRAME_COLUMNS + 32 + lane]
+        one = own.frame[frame_at + layout.FRAME_COLUMNS + lane]
+        other = own.frame[frame_at + layout.FRAME_COLUMNS + 32 + lane]
         low = transposed(_U(np.uint64(one >> shift) & np.uint64(0xFFFFFFFF)))
         high = transposed(_U(np.uint64(other >> shift) & np.uint64(0xFFFFFFFF)))
         row = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
@@ -284,9 +284,9 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
     columns_are_last = chosen.held_columns == limits.most_columns - 2
     if lists_pairs and (rows_are_last or columns_are_last):
         if rows_are_last and (n_rows <= n_columns or not columns_are_last):
-            return _I(at.HAS_NO_PIVOT | at.COLUMN_PIVOT)
-        return _I(at.HAS_NO_PIVOT)
-    return _I(0) if pivot >= 0 else _I(at.COLUMN_PIVOT)
+            return _I(layout.HAS_NO_PIVOT | layout.COLUMN_PIVOT)
+        return _I(layout.HAS_NO_PIVOT)
+    return _I(0) if pivot >= 0 else _I(layout.COLUMN_PIVOT)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -344,22 +344,22 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
     columns_place = _L(place + _L(n_rows) * _L(row_words))
     _write_columns(piece, n_rows, columns_place, column_words)
     _write_rows(device.words, place, n_rows, n_columns, columns_place)
-    if kind & at.HAS_NO_PIVOT != 0:
+    if kind & layout.HAS_NO_PIVOT != 0:
         pivot = _I(0)
-        missed = n_columns if kind == at.HAS_NO_PIVOT else n_rows
+        missed = n_columns if kind == layout.HAS_NO_PIVOT else n_rows
     elif pivot >= 0:
         missed = n_missed(_L(place + _L(pivot) * _L(row_words)), n_columns, device.words)
     else:
         pivot = _number_of(_I(-1 - pivot), mask)
         missed = n_missed(_L(columns_place + _L(pivot) * _L(column_words)), n_rows, device.words)
     if cuda.laneid == 0:
-        device.nodes[node, at.OFFSET] = place
-        device.nodes[node, at.WORDS] = n_words
-        device.nodes[node, at.N_ROWS] = _L(n_rows)
-        device.nodes[node, at.N_COLUMNS] = _L(n_columns)
-        device.nodes[node, at.KEY] = key
-        device.nodes[node, at.PIVOT] = _L(pivot)
-        device.nodes[node, at.KIND] = _L(kind)
-        device.nodes[node, at.LINK] = _L(newest)
+        device.nodes[node, layout.OFFSET] = place
+        device.nodes[node, layout.WORDS] = n_words
+        device.nodes[node, layout.N_ROWS] = _L(n_rows)
+        device.nodes[node, layout.N_COLUMNS] = _L(n_columns)
+        device.nodes[node, layout.KEY] = key
+        device.nodes[node, layout.PIVOT] = _L(pivot)
+        device.nodes[node, layout.KIND] = _L(kind)
+        device.nodes[node, layout.LINK] = _L(newest)
     cuda.syncwarp()
     return node, _I(missed + 1), _L(place + n_matrix)

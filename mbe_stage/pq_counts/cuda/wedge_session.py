@@ -12,7 +12,7 @@ import numpy as np
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import on_grid
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import BLOCKS_NS, CONTROL_WORDS, LONGEST_NS
 from mbe_stage.pq_counts.cuda.session import Counted
@@ -28,7 +28,7 @@ PAIR, TRIPLE = 2, 3
 def wedge_bytes(max_row_degree: int) -> int:
     """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
     # While leaves are fetched it is written down which there are.
-    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + at.N_SETTINGS)
+    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + layout.N_SETTINGS)
 
 
 class Asked(NamedTuple):
@@ -77,10 +77,10 @@ def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
     ranks : (n_rows,) int32
         As `Wedges` has them.
     """
-    settings = np.zeros(at.N_SETTINGS, np.int64)
-    settings[at.QUANTUM_NS] = int(asked.quantum_seconds * 1e9)
-    settings[at.FEWEST_COLUMNS], settings[at.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
-    settings[at.NARROW] = asked.short_list
+    settings = np.zeros(layout.N_SETTINGS, np.int64)
+    settings[layout.QUANTUM_NS] = int(asked.quantum_seconds * 1e9)
+    settings[layout.FEWEST_COLUMNS], settings[layout.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
+    settings[layout.NARROW] = asked.short_list
     times = cp.zeros(asked.max_row_degree + 1, cp.int64)
     return Wedges(times, cp.zeros(CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 
@@ -106,12 +106,12 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
         For which warps waited for the last block to end, of all warps together.
     """
     control = np.zeros(CONTROL_WORDS, np.int64)
-    control[at.NEXT_ROOT] = n_roots_taken
+    control[layout.NEXT_ROOT] = n_roots_taken
     upload(control, shared[0].control)
     on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, *shared))
     control = cp.asnumpy(shared[0].control)
     idle_ns = n_blocks * int(control[LONGEST_NS]) - int(control[BLOCKS_NS])
-    return min(int(graph.order.size), int(control[at.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
+    return min(int(graph.order.size), int(control[layout.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
 
 
 class WedgeSession(SearchSession):

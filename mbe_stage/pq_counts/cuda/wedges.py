@@ -15,7 +15,7 @@ from numba import cuda, types
 
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, tally
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
@@ -50,7 +50,7 @@ class Wedges(NamedTuple):
     ranks: Any
 
 
-GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+GRAPH = bundle(layout.Graph, I64, I32, I64, I64, I32, I32)
 WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 
@@ -94,9 +94,9 @@ def count_wedges_block_per_root(graph, wedges):
     small = cuda.shared.array(_SMALL, types.int32)
     slots = cuda.shared.array(2, types.int32)
     thread = _I(cuda.threadIdx.x)
-    deadline = _L(global_nanoseconds() + wedges.settings[at.QUANTUM_NS])
-    fewest, short_list = _I(wedges.settings[at.FEWEST_COLUMNS]), _U(wedges.settings[at.NARROW])
-    n_rows = _I(wedges.settings[at.MOST_ROWS])
+    deadline = _L(global_nanoseconds() + wedges.settings[layout.QUANTUM_NS])
+    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.NARROW])
+    n_rows = _I(wedges.settings[layout.MOST_ROWS])
     fill(counts, _I(0), _I(WINDOW), _I(0))
     fill(small, _I(0), _I(_SMALL), _I(0))
     n_looked_at = _I(0)

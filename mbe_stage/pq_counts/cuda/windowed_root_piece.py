@@ -12,12 +12,12 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
 from mbe_stage.search.cuda.nodes import take_words
 
-WINDOW = 2 * at.FRAME_WORDS // 32 * 32
+WINDOW = 2 * layout.FRAME_WORDS // 32 * 32
 """Rows that are counted at a time."""
 _NEVER = 0x7FFFFFFF
 _I = np.int32

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import this_warp
-from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 _I = np.int32
@@ -18,7 +18,7 @@ _L = np.int64
 @cuda.jit(device=True, forceinline=True)
 def home_of(settings):
     """Where the words begin that this warp has for the frame in its hands, int64."""
-    return _L(settings[at.POOL_LIMIT] + _L(this_warp()) * settings[at.OWN_WORDS])
+    return _L(settings[layout.POOL_LIMIT] + _L(this_warp()) * settings[layout.OWN_WORDS])
 
 
 def levels_with(frame_words: Any, write_frame: Any, write_level: Any) -> tuple[Any, Any]:
@@ -40,9 +40,9 @@ def levels_with(frame_words: Any, write_frame: Any, write_level: Any) -> tuple[A
         """Write what a level of the stack is; returns how many children are left, int32."""
         nodes = work.device.nodes
         if cuda.laneid == 0:
-            nodes[node, at.OFFSET] = home
-            nodes[node, at.WORDS] = _L(frame_words(frame))
-            nodes[node, at.LINK] = _L(at.ANYBODYS)
+            nodes[node, layout.OFFSET] = home
+            nodes[node, layout.WORDS] = _L(frame_words(frame))
+            nodes[node, layout.LINK] = _L(layout.ANYBODYS)
         return write_level(node, level, frame, work)
 
     @cuda.jit(device=True, forceinline=True)
@@ -81,12 +81,12 @@ def levels_with(frame_words: Any, write_frame: Any, write_level: Any) -> tuple[A
         if home < 0:
             home = home_of(device.settings)
             write_frame(home, frame, work)
-        node = _L(device.settings[at.NODE_LIMIT] + _L(this_warp()) * device.settings[at.MOST_LEVELS])
+        node = _L(device.settings[layout.NODE_LIMIT] + _L(this_warp()) * device.settings[layout.MOST_LEVELS])
         level = bottom
         while level < depth:
             n_children = write_node(node, level, home, frame, work)
             if cuda.laneid == 0:
-                device.nodes[node, at.END] = _L(n_children)
+                device.nodes[node, layout.END] = _L(n_children)
             cuda.syncwarp()
             node += 1
             level = _I(level + 1)

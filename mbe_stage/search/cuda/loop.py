@@ -13,7 +13,7 @@ from numba import cuda
 
 from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.warp import global_nanoseconds
-from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.nodes import find_some_open_node, read_shared, stops, take_child
 
 _SHORTEST_NAP_NS, _LONGEST_NAP_NS = 100, 2000
@@ -45,7 +45,7 @@ def own_child(newest, nodes, control):
         child = take_child(newest, True, nodes, control)
         if child >= 0:
             break
-        newest = _I(nodes[newest, at.LINK])
+        newest = _I(nodes[newest, layout.LINK])
     return child, newest
 
 
@@ -73,7 +73,7 @@ def others_child(turn, n_oldest, is_any, nodes, control, settings):
         if child >= 0:
             return node, child
         tries = _I(tries + 1)
-    return _I(at.NOTHING), _I(0)
+    return _I(layout.NOTHING), _I(0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -96,7 +96,7 @@ def wait_for_work(n_warps, deadline, control):
     """
     began = global_nanoseconds()
     if cuda.laneid == 0:
-        cuda.atomic.add(control, at.N_IDLE, _L(1))
+        cuda.atomic.add(control, layout.N_IDLE, _L(1))
     cuda.syncwarp()
     goes_on = False
     nap = _I(_SHORTEST_NAP_NS)
@@ -104,15 +104,15 @@ def wait_for_work(n_warps, deadline, control):
         # Who reads the words that busy warps write to keeps them waiting: the longer in vain, the less often.
         cuda.nanosleep(nap)
         nap = min(_I(2 * nap), _I(_LONGEST_NAP_NS))
-        n_idle = read_shared(control, at.N_IDLE)
-        if read_shared(control, at.N_OPEN) > 0:
+        n_idle = read_shared(control, layout.N_IDLE)
+        if read_shared(control, layout.N_OPEN) > 0:
             goes_on = not stops(control, deadline)
             break
         # Nodes come from busy warps alone: if all were idle before none was open, there is none.
         if n_idle >= n_warps or stops(control, deadline):
             break
     if cuda.laneid == 0 and goes_on:
-        cuda.atomic.add(control, at.N_IDLE, _L(-1))
+        cuda.atomic.add(control, layout.N_IDLE, _L(-1))
     cuda.syncwarp()
     return goes_on, _L(global_nanoseconds() - began)
 
@@ -166,7 +166,7 @@ def next_task_with(next_root: Any, n_oldest: int, sharing: int) -> Any:
             return newest, child, newest, roots_left
         if roots_left:
             kind, child = next_root(graph.order, device)
-            if kind != at.NOTHING:
+            if kind != layout.NOTHING:
                 return kind, child, newest, roots_left
             roots_left = False
         is_any = launch.techniques & sharing != 0
@@ -206,30 +206,30 @@ def persistent_loop(next_task: Any, reserve: Any, do_task: Any) -> Any:
         credit = _I(0)
         roots_left = True
         turn = _I(this_warp())
-        node, child = _I(own.state[at.PENDING_NODE]), _I(own.state[at.PENDING_CHILD])
+        node, child = _I(own.state[layout.PENDING_NODE]), _I(own.state[layout.PENDING_CHILD])
         while True:
             if stops(device.control, launch.deadline):
                 break
             credit = reserve(credit, device)
             if credit < 0:
                 break
-            if node == at.NOTHING:
+            if node == layout.NOTHING:
                 node, child, newest, roots_left = next_task(newest, roots_left, turn, graph, device, launch)
                 turn = _I(turn + 1)
-            if node == at.NOTHING:
+            if node == layout.NOTHING:
                 goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
                 if cuda.laneid == 0:
-                    own.state[at.IDLE_NS] += waited
+                    own.state[layout.IDLE_NS] += waited
                 if not goes_on:
                     break
                 continue
             is_done, newest, credit = do_task(node, child, newest, credit, work)
             if not is_done:
                 break
-            node = _I(at.NOTHING)
+            node = _I(layout.NOTHING)
         cuda.syncwarp()
         if cuda.laneid == 0:
-            own.state[at.PENDING_NODE] = _L(node)
-            own.state[at.PENDING_CHILD] = _L(child)
+            own.state[layout.PENDING_NODE] = _L(node)
+            own.state[layout.PENDING_CHILD] = _L(child)
 
     return loop

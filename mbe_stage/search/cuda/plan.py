@@ -9,7 +9,7 @@ import numpy as np
 
 from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda import control as layout
 
 QUANTUM_SECONDS = 0.5
 
@@ -57,15 +57,15 @@ class PoolPlan:
     @property
     def own_bytes(self) -> int:
         """What a warp has behind pool and table, and its state."""
-        return 4 * self.own_words + 8 * at.NODE_FIELDS * self.levels + 8 * at.STATE_FIELDS
+        return 4 * self.own_words + 8 * layout.NODE_FIELDS * self.levels + 8 * layout.STATE_FIELDS
 
     def settings(self, n_settings: int) -> np.ndarray:
         """What kernels are told, with room for a problem's own settings: (n_settings,) int64."""
         settings = np.zeros(n_settings, np.int64)
-        settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = self.pool_words, self.n_nodes
-        settings[at.QUANTUM_NS] = int(self.quantum_seconds * 1e9)
-        settings[at.NARROW], settings[at.MOST_LEVELS] = self.narrow, self.levels
-        settings[at.OWN_WORDS] = self.own_words
+        settings[layout.POOL_LIMIT], settings[layout.NODE_LIMIT] = self.pool_words, self.n_nodes
+        settings[layout.QUANTUM_NS] = int(self.quantum_seconds * 1e9)
+        settings[layout.NARROW], settings[layout.MOST_LEVELS] = self.narrow, self.levels
+        settings[layout.OWN_WORDS] = self.own_words
         return settings
 
     def with_room(self, n_words: int, n_nodes: int, control: np.ndarray) -> Self:
@@ -81,7 +81,7 @@ class PoolPlan:
         plan = self
         if 2 * n_words > plan.pool_words:
             plan = replace(plan, pool_words=whole_lines(2 * max(n_words, plan.pool_words)))
-        if 2 * n_nodes > plan.n_nodes or int(control[at.N_NODES]) > plan.n_nodes:
+        if 2 * n_nodes > plan.n_nodes or int(control[layout.N_NODES]) > plan.n_nodes:
             plan = replace(plan, n_nodes=2 * max(n_nodes, plan.n_nodes))
         return plan
 

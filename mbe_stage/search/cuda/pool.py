@@ -7,7 +7,7 @@ import numpy as np
 
 from mbe_stage.device import whole_lines
 from mbe_stage.device.copying import copy_pieces
-from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda import control as layout
 
 
 class KeptNodes:
@@ -30,11 +30,11 @@ class KeptNodes:
     """
 
     def __init__(self, nodes: cp.ndarray, pending: np.ndarray) -> None:
-        is_kept = nodes[:, at.CURSOR] < nodes[:, at.END]
+        is_kept = nodes[:, layout.CURSOR] < nodes[:, layout.END]
         is_kept[cp.asarray(pending[pending >= 0])] = True
         kept = cp.flatnonzero(is_kept)
         self.live, self.fields = cp.asnumpy(kept), nodes[kept]
-        blocks = cp.asnumpy(self.fields[:, [at.OFFSET, at.WORDS]])
+        blocks = cp.asnumpy(self.fields[:, [layout.OFFSET, layout.WORDS]])
         self._starts, first, block_of = np.unique(blocks[:, 0], return_index=True, return_inverse=True)
         self._sizes, self._block_of = blocks[first, 1], block_of.reshape(-1)
         self._ends = np.cumsum(whole_lines(self._sizes))
@@ -67,12 +67,12 @@ class KeptNodes:
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
         """Write the nodes to the beginning of a table, and how many there are into the control words on the host."""
-        self.fields[:, at.OFFSET] = cp.asarray(self._places[self._block_of])
-        self.fields[:, at.LINK] = at.ANYBODYS
+        self.fields[:, layout.OFFSET] = cp.asarray(self._places[self._block_of])
+        self.fields[:, layout.LINK] = layout.ANYBODYS
         nodes.fill(0)
         nodes[: self.n] = self.fields
-        control[at.N_NODES], control[at.POOL_TOP] = self.n, self.n_words
-        control[at.N_OPEN] = int((self.fields[:, at.CURSOR] < self.fields[:, at.END]).sum())
+        control[layout.N_NODES], control[layout.POOL_TOP] = self.n, self.n_words
+        control[layout.N_OPEN] = int((self.fields[:, layout.CURSOR] < self.fields[:, layout.END]).sum())
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
         """The new numbers of some nodes; what is below 0 stays."""

@@ -13,7 +13,7 @@ import numpy as np
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.memory_budget import device_work
-from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.plan import PoolPlan
 from mbe_stage.tasks import Task
 
@@ -89,17 +89,17 @@ class PoolSession(SearchSession):
     budget_bytes : int
         What growing may not exceed.
     kernel : CUDA kernel
-    n_control_words : int
+    n_layout : int
     """
 
     _warps: Any
     _device: Any
 
-    def __init__(self, graph: Any, plan: PoolPlan, budget_bytes: int, kernel: Any, n_control_words: int) -> None:
+    def __init__(self, graph: Any, plan: PoolPlan, budget_bytes: int, kernel: Any, n_layout: int) -> None:
         super().__init__(graph)
         self._plan: Any = plan
         self._budget, self._kernel = budget_bytes, kernel
-        self._control = np.zeros(n_control_words, np.int64)
+        self._control = np.zeros(n_layout, np.int64)
 
     def _settings(self) -> np.ndarray:
         """What kernels are told of the plan."""
@@ -111,28 +111,28 @@ class PoolSession(SearchSession):
 
     def _new_state(self) -> cp.ndarray:
         """The state of warps that have nothing in their hands."""
-        state = cp.zeros((self._plan.n_warps, at.STATE_FIELDS), cp.int64)
-        state[:, at.PENDING_NODE] = at.NOTHING
+        state = cp.zeros((self._plan.n_warps, layout.STATE_FIELDS), cp.int64)
+        state[:, layout.PENDING_NODE] = layout.NOTHING
         return state
 
     def _new_pool(self) -> tuple[cp.ndarray, cp.ndarray]:
         """Words and nodes of the plan, where there are no nodes yet."""
         plan = self._plan
-        return cp.empty(plan.all_words, cp.uint32), cp.zeros((plan.all_nodes, at.NODE_FIELDS), cp.int64)
+        return cp.empty(plan.all_words, cp.uint32), cp.zeros((plan.all_nodes, layout.NODE_FIELDS), cp.int64)
 
     @property
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
         totals = cp.asnumpy(self._warps.state.sum(axis=0))
         return {
-            "visited": int(totals[at.N_VISITED]),
-            "pieces": int(totals[at.N_PIECES]),
-            "idle_ns": int(totals[at.IDLE_NS]),
-            "piece_ns": int(totals[at.PIECE_NS]),
+            "visited": int(totals[layout.N_VISITED]),
+            "pieces": int(totals[layout.N_PIECES]),
+            "idle_ns": int(totals[layout.IDLE_NS]),
+            "piece_ns": int(totals[layout.PIECE_NS]),
             "kernel_us": round(1e6 * self._seconds),
             "quanta": self.n_quanta,
-            "nodes": int(self._control[at.N_NODES]),
-            "pool_words": int(self._control[at.POOL_TOP]),
+            "nodes": int(self._control[layout.N_NODES]),
+            "pool_words": int(self._control[layout.POOL_TOP]),
             "warps": self._plan.n_warps,
             "plan_bytes": self._plan.total_bytes,
         }
@@ -142,12 +142,12 @@ class PoolSession(SearchSession):
         super().restart(roots)
         # A node that has no end is taken for one that is being written.
         self._device.nodes.fill(0)
-        for word in (at.NEXT_ROOT, at.N_NODES, at.POOL_TOP, at.N_OPEN):
+        for word in (layout.NEXT_ROOT, layout.N_NODES, layout.POOL_TOP, layout.N_OPEN):
             self._control[word] = 0
 
     def _run(self, *words: int) -> None:
         """Launch a quantum, with these control words as zeros too."""
-        for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.NEEDED, *words):
+        for word in (layout.STATUS, layout.LOW_NODE, layout.N_IDLE, layout.NEEDED, *words):
             self._control[word] = 0
         upload(self._control, self._device.control)
         began = time.perf_counter()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, key_layout, plan_memory
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from tests.mbe_stage.processes import run_module
@@ -232,7 +232,9 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     assert scarce.total_bytes <= _GIB // 4
     # Every warp can begin at once.
     for plan in (plenty, scarce):
-        assert plan.n_warps * at.CREDIT + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree) <= plan.credit_limit
+        assert (
+            plan.n_warps * layout.CREDIT + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree) <= plan.credit_limit
+        )
     with pytest.raises(
         MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"
     ) as refusal:
@@ -247,7 +249,7 @@ def test_numbers_of_a_kind_have_room_in_a_key() -> None:
     keys = key_layout(_SIZES)
     assert keys.optional_rows >= (10).bit_length()
     assert keys.held_columns - keys.optional_rows >= (7_600).bit_length()
-    assert at.KEY_BITS - keys.optional_columns >= (2_900).bit_length()
+    assert layout.KEY_BITS - keys.optional_columns >= (2_900).bit_length()
     large = SearchSizes(1 << 20, 1 << 30, *[1 << 20] * 6)
     with pytest.raises(MemoryBudgetExceeded, match="use the engine cpu"):
         key_layout(large)

@@ -14,9 +14,9 @@ from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, has
 from mbe_stage.device.warp import ALL
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.frame_walk import BY_ROWS, ONE_LEAF, leaf_of_lane
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, SUMS, TOTALS, FramePath, Values
 from mbe_stage.pq_counts.cuda.local.leaves import added, sum_of_lanes, values_of
 
@@ -48,14 +48,14 @@ def clear_sums(own):
 @cuda.jit(device=True, forceinline=True)
 def frame_path(work):
     """The lines of the frame that are on the path: in shared memory, where they take no registers."""
-    frame, place = work.own.frame, _I(work.own.frame_at + own_at.FRAME_PATH)
+    frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     return FramePath(frame[place], frame[place + 1], frame[place + 2], frame[place + 3])
 
 
 @cuda.jit(device=True, forceinline=True)
 def set_frame_path(path, work):
     """Let other lines of the frame be on the path."""
-    frame, place = work.own.frame, _I(work.own.frame_at + own_at.FRAME_PATH)
+    frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     cuda.syncwarp()
     if cuda.laneid == 0:
         frame[place] = path.held_rows
@@ -101,9 +101,9 @@ def _add_to_path(values, work):
         elif has(path.optional_rows, line):
             _add_to_sums(line, values.optional_held, values.optional_optional, work)
         if has(path.held_columns, line):
-            _add_to_sums(_I(line + at.FRAME_WIDTH), values.held_held, values.optional_held, work)
+            _add_to_sums(_I(line + layout.FRAME_WIDTH), values.held_held, values.optional_held, work)
         elif has(path.optional_columns, line):
-            _add_to_sums(_I(line + at.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
+            _add_to_sums(_I(line + layout.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
     if lane == 0:
         totals = _I(own.frame_at + TOTALS)
         own.frame[totals] = np.uint64(_L(own.frame[totals]) + values.held_held)
@@ -116,7 +116,7 @@ def _add_to_path(values, work):
 @cuda.jit(device=True, forceinline=True)
 def _column_sums(kind, own):
     """What this lane's two columns have with rows of a kind so far, int64."""
-    place = _I(own.frame_at + SUMS + FRAME_LINES * kind + at.FRAME_WIDTH + cuda.laneid)
+    place = _I(own.frame_at + SUMS + FRAME_LINES * kind + layout.FRAME_WIDTH + cuda.laneid)
     return _L(own.frame[place]), _L(own.frame[place + 32])
 
 
@@ -125,9 +125,9 @@ def open_row(row, kind, work):
     """A row of the frame is on the path from now on: what its columns gather from here is its pairs'."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
-    place = _I(at.FRAME_WIDTH * row + cuda.laneid)
-    mine[own_at.PAIRS_AT + place] -= low
-    mine[own_at.PAIRS_AT + place + 32] -= high
+    place = _I(layout.FRAME_WIDTH * row + cuda.laneid)
+    mine[local_layout.PAIRS_AT + place] -= low
+    mine[local_layout.PAIRS_AT + place + 32] -= high
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -136,10 +136,10 @@ def close_rows(rows, kind, work):
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
     while rows != np.uint64(0):
-        place = _I(at.FRAME_WIDTH * first_of(rows) + cuda.laneid)
+        place = _I(layout.FRAME_WIDTH * first_of(rows) + cuda.laneid)
         rows = np.uint64(rows & np.uint64(rows - np.uint64(1)))
-        mine[own_at.PAIRS_AT + place] += low
-        mine[own_at.PAIRS_AT + place + 32] += high
+        mine[local_layout.PAIRS_AT + place] += low
+        mine[local_layout.PAIRS_AT + place + 32] += high
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -178,7 +178,7 @@ def _add_remaining(rows, columns, values, work):
         if has(rows, line):
             _add_to_sums(line, values.optional_held, values.optional_optional, work)
         if has(columns, line):
-            _add_to_sums(_I(line + at.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
+            _add_to_sums(_I(line + layout.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -195,7 +195,7 @@ def _add_remaining_pairs(rows, columns, values, path, mine):
                 number = values.optional_held
             elif has(np.uint64(path.optional_columns | columns), column):
                 number = values.optional_optional
-            mine[own_at.PAIRS_AT + _I(at.FRAME_WIDTH * row + column)] += number
+            mine[local_layout.PAIRS_AT + _I(layout.FRAME_WIDTH * row + column)] += number
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -244,13 +244,15 @@ def _add_members(by_rows, first, rows, columns, chosen, work):
     one, other, more = _seen(first, by_rows), _seen(second, by_rows), _seen(more, by_rows)
     without, both = _of_lane(more, 0), _of_lane(more, 1)
     # What both members are adjacent to, where there are two.
-    members_at = _I(own.frame_at if by_rows else own.frame_at + at.FRAME_COLUMNS)
+    members_at = _I(own.frame_at if by_rows else own.frame_at + layout.FRAME_COLUMNS)
     low_member = first_of(members)
     high_member = first_of(np.uint64(members & ~bit_of(low_member)))
     of_both = np.uint64(others & own.frame[members_at + low_member])
     of_both = np.uint64(of_both & own.frame[members_at + max(high_member, _I(0))])
     # Lines of a frame: rows, then columns.
-    member_line, other_line = (lane, _I(lane + at.FRAME_WIDTH)) if by_rows else (_I(lane + at.FRAME_WIDTH), lane)
+    member_line, other_line = (
+        (lane, _I(lane + layout.FRAME_WIDTH)) if by_rows else (_I(lane + layout.FRAME_WIDTH), lane)
+    )
     for half in range(2):
         member = _I(32 * half + lane)
         if has(members, member):
@@ -354,7 +356,7 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, lin
                 number = _L(with_optional)
                 if has(of_both, column):
                     number += both.held_optional
-            mine[own_at.PAIRS_AT + _I(at.FRAME_WIDTH * row + column)] += number
+            mine[local_layout.PAIRS_AT + _I(layout.FRAME_WIDTH * row + column)] += number
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -392,4 +394,4 @@ def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, pa
                 number = one.held_optional if half == 0 else other.held_optional
                 if has(of_both, row):
                     number += both.held_optional
-            mine[own_at.PAIRS_AT + _I(at.FRAME_WIDTH * row + column)] += number
+            mine[local_layout.PAIRS_AT + _I(layout.FRAME_WIDTH * row + column)] += number

@@ -7,11 +7,11 @@ from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, size_of
 from mbe_stage.device.warp import max_all
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, settled
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, key_of
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.frame_leaves import (
     add_end,
     clear_sums,
@@ -108,11 +108,11 @@ def _next_child(depth, work):
     depth : int32
     """
     own, mine, launch = work.own, work.mine, work.launch
-    level, stack = _I(own_at.STACK_AT + LEVEL_FIELDS * (depth - 1)), mine
-    rows, columns = np.uint64(stack[level + own_at.ROWS]), np.uint64(stack[level + own_at.COLUMNS])
-    missing, pivot = np.uint64(stack[level + own_at.MISSING]), _I(stack[level + own_at.PIVOT])
-    chosen = chosen_of(stack[level + own_at.KEY], launch.limits)
-    kept = path_of_level(stack, _I(level + own_at.HELD_ROWS))
+    level, stack = _I(local_layout.STACK_AT + LEVEL_FIELDS * (depth - 1)), mine
+    rows, columns = np.uint64(stack[level + local_layout.ROWS]), np.uint64(stack[level + local_layout.COLUMNS])
+    missing, pivot = np.uint64(stack[level + local_layout.MISSING]), _I(stack[level + local_layout.PIVOT])
+    chosen = chosen_of(stack[level + local_layout.KEY], launch.limits)
+    kept = path_of_level(stack, _I(level + local_layout.HELD_ROWS))
     cuda.syncwarp()
     _back_to(kept, work)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
@@ -125,7 +125,7 @@ def _next_child(depth, work):
         member = _I(pivot & 63)
     gone = bit_of(member)
     if not is_last and cuda.laneid == 0:
-        stack[level + own_at.MISSING] = np.int64(np.uint64(missing & ~gone))
+        stack[level + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
     # Of which side a line goes: the pivot's in the last child, else the other one.
     if by_columns == is_last:
         rows = np.uint64(rows & ~gone)
@@ -134,7 +134,7 @@ def _next_child(depth, work):
         else:
             held_rows = _I(held_rows + 1)
             if cuda.laneid == 0:
-                stack[level + own_at.ROWS] = np.int64(rows)
+                stack[level + local_layout.ROWS] = np.int64(rows)
             columns = np.uint64(columns & own.frame[own.frame_at + member])
         if launch.with_edges:
             open_row(member, OPTIONAL if is_last else HELD, work)
@@ -145,8 +145,8 @@ def _next_child(depth, work):
         else:
             held_columns = _I(held_columns + 1)
             if cuda.laneid == 0:
-                stack[level + own_at.COLUMNS] = np.int64(columns)
-            rows = np.uint64(rows & own.frame[own.frame_at + at.FRAME_COLUMNS + member])
+                stack[level + local_layout.COLUMNS] = np.int64(columns)
+            rows = np.uint64(rows & own.frame[own.frame_at + layout.FRAME_COLUMNS + member])
     set_frame_path(with_line(kept, gone, by_columns, is_last), work)
     chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
     return rows, columns, chosen, depth
@@ -192,4 +192,4 @@ def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
     _back_to(FramePath(nothing, nothing, nothing, nothing), work)
     hand_on_frame(n_path, work)
     if cuda.laneid == 0:
-        own.state[at.N_VISITED] += np.int64(steps)
+        own.state[layout.N_VISITED] += np.int64(steps)

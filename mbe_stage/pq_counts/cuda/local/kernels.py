@@ -11,12 +11,12 @@ from numba import cuda
 from mbe_stage.device.grid import THREADS, this_warp
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
 from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
 from mbe_stage.pq_counts.cuda.local.levels import open_local_level
@@ -58,7 +58,7 @@ def _local_piece_of(node, child, work):
     n_path : int32
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
-    if node == at.ROOT:
+    if node == layout.ROOT:
         place, n_rows, n_columns, n_words = root_piece(child, launch.limits.fewest_columns, True, own, graph, device)
         rows_at, n_path = _L(0), _I(1)
         if place >= 0:
@@ -70,7 +70,7 @@ def _local_piece_of(node, child, work):
     else:
         place, n_rows, n_columns, n_words, chosen = child_piece(node, child, own, device, launch.limits)
         rows_at, n_path = open_child(node, child, work)
-        lines = MatrixLines(device.words, rows_at, _L(rows_at + device.nodes[node, at.N_ROWS]))
+        lines = MatrixLines(device.words, rows_at, _L(rows_at + device.nodes[node, layout.N_ROWS]))
     return place, n_rows, n_columns, n_words, chosen, lines, n_path
 
 
@@ -87,17 +87,17 @@ def _do_local_task(node, child, newest, credit, work):
     nothing = np.uint64(0)
     path = FramePath(nothing, nothing, nothing, nothing)
     outcome = FRAME
-    if node >= 0 and device.nodes[node, at.KIND] & at.IS_FRAME != 0:
+    if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
         rows, columns, chosen, path, n_path, home = open_local_level(node, child, work, limits)
     else:
         if cuda.laneid == 0:
-            own.state[at.N_PIECES] += 1
+            own.state[layout.N_PIECES] += 1
         place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_piece_of(node, child, work)
         if place < 0:
             return False, newest, credit
         is_truncated = launch.techniques & TRUNCATION != 0
         piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
-        narrow = _I(device.settings[at.NARROW])
+        narrow = _I(device.settings[layout.NARROW])
         outcome, n_rows, n_columns, chosen, n_path, pivot = settle_local_piece(
             piece, lines, n_rows, n_columns, chosen, n_path, narrow, work
         )
@@ -113,7 +113,7 @@ def _do_local_task(node, child, newest, credit, work):
                 return False, newest, credit
             newest = made
     if cuda.laneid == 0:
-        own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+        own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
         walk_local_frame(rows, columns, chosen, path, n_path, home, work)
     return True, newest, credit
@@ -144,8 +144,8 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
     """
     own = own_of(warps)
     mine = held(scratch.words[this_warp()])
-    deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
-    n_rows = _I(sums.constants[own_at.N_ROWS])
+    deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
+    n_rows = _I(sums.constants[local_layout.N_ROWS])
     launch = LocalLaunch(limits_of(device.settings), deadline, n_rows, techniques, with_edges)
     _loop(Work(own, mine, graph, device, sums, launch))
 

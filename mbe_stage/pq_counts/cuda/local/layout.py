@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 
 HELD, OPTIONAL = 0, 1
 """Kinds of a line of a leaf."""
 
-FRAME_LINES = 2 * at.FRAME_WIDTH
-FRAME_WORDS = at.MATRIX_WORDS + FRAME_LINES
+FRAME_LINES = 2 * layout.FRAME_WIDTH
+FRAME_WORDS = layout.MATRIX_WORDS + FRAME_LINES
 """Words of 32 bits of a frame in the pool, before its path: rows, columns, and which lines of the graph they are."""
 
-PAIRS = at.FRAME_WIDTH * at.FRAME_WIDTH
+PAIRS = layout.FRAME_WIDTH * layout.FRAME_WIDTH
 
 # In a warp's words of shared memory, behind rows and columns: for each line of the frame how many bicliques it is in,
 # then with how many of them an optional line of the other side is; the four numbers of all leaves; and which lines of
 # the frame are on the path: held and optional rows, held and optional columns.
-SUMS = at.STACK
+SUMS = layout.STACK
 TOTALS = SUMS + 2 * FRAME_LINES
 FRAME_PATH = TOTALS + 4
 
@@ -36,15 +36,22 @@ LEVEL_FIELDS = 9
 # Parts of a warp's scratch.
 LINES_AT = 0
 STACK_AT = LINES_AT + FRAME_LINES
-PAIRS_AT = STACK_AT + LEVEL_FIELDS * at.LEVELS
+PAIRS_AT = STACK_AT + LEVEL_FIELDS * layout.LEVELS
 PATH_AT = PAIRS_AT + PAIRS
 
 # Fields of a node beside those that every node has: those lines, and how many lines are on the path outside.
-FIRST_OF_PATH = at.MISSING + 1
-N_PATH = at.CURSOR + 1
+FIRST_OF_PATH = layout.MISSING + 1
+N_PATH = layout.CURSOR + 1
 
 # What a level's fields are called in a node.
-LEVEL_FIELDS_OF_NODES = (at.ROW_MASK, at.COLUMN_MASK, at.MISSING, at.KEY, at.PIVOT, *range(FIRST_OF_PATH, at.CURSOR))
+LEVEL_FIELDS_OF_NODES = (
+    layout.ROW_MASK,
+    layout.COLUMN_MASK,
+    layout.MISSING,
+    layout.KEY,
+    layout.PIVOT,
+    *range(FIRST_OF_PATH, layout.CURSOR),
+)
 
 # Constants of a search.
 MODULUS, N_ROWS, WEIGHTS_AT = range(3)

@@ -7,9 +7,9 @@ from numba import cuda
 
 from mbe_stage.device.masks import bit_of, nth_of, size_of
 from mbe_stage.device.warp import next_tile
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.levels import open_level, write_frame
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import (
     FRAME_LINES,
     FRAME_WORDS,
@@ -38,22 +38,22 @@ def push(depth, rows, columns, key, pivot, path, work):
         A row, or 64 plus a column.
     """
     own, mine = work.own, work.mine
-    missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
+    missing = np.uint64(rows & ~own.frame[own.frame_at + layout.FRAME_COLUMNS + (pivot & 63)])
     if pivot < 64:
         missing = np.uint64(columns & ~own.frame[own.frame_at + pivot])
-    level = _I(own_at.STACK_AT + LEVEL_FIELDS * depth)
+    level = _I(local_layout.STACK_AT + LEVEL_FIELDS * depth)
     cuda.syncwarp()
     if cuda.laneid == 0:
         stack = mine
-        stack[level + own_at.ROWS] = _L(rows)
-        stack[level + own_at.COLUMNS] = _L(columns)
-        stack[level + own_at.MISSING] = _L(missing)
-        stack[level + own_at.KEY] = _L(key)
-        stack[level + own_at.PIVOT] = _L(pivot)
-        stack[level + own_at.HELD_ROWS] = _L(path.held_rows)
-        stack[level + own_at.OPTIONAL_ROWS] = _L(path.optional_rows)
-        stack[level + own_at.HELD_COLUMNS] = _L(path.held_columns)
-        stack[level + own_at.OPTIONAL_COLUMNS] = _L(path.optional_columns)
+        stack[level + local_layout.ROWS] = _L(rows)
+        stack[level + local_layout.COLUMNS] = _L(columns)
+        stack[level + local_layout.MISSING] = _L(missing)
+        stack[level + local_layout.KEY] = _L(key)
+        stack[level + local_layout.PIVOT] = _L(pivot)
+        stack[level + local_layout.HELD_ROWS] = _L(path.held_rows)
+        stack[level + local_layout.OPTIONAL_ROWS] = _L(path.optional_rows)
+        stack[level + local_layout.HELD_COLUMNS] = _L(path.held_columns)
+        stack[level + local_layout.OPTIONAL_COLUMNS] = _L(path.optional_columns)
     cuda.syncwarp()
 
 
@@ -81,13 +81,13 @@ def _write_frame(home, n_path, work):
     write_frame(home, None, work)
     k = _I(cuda.laneid)
     for _ in range(FRAME_LINES // 32):
-        words[home + at.MATRIX_WORDS + k] = _U(mine[own_at.LINES_AT + k])
+        words[home + layout.MATRIX_WORDS + k] = _U(mine[local_layout.LINES_AT + k])
         k = _I(k + 32)
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            words[home + FRAME_WORDS + k] = _U(mine[own_at.PATH_AT + k])
+            words[home + FRAME_WORDS + k] = _U(mine[local_layout.PATH_AT + k])
         k = next_tile(k)
         tile = next_tile(tile)
 
@@ -98,12 +98,12 @@ def _write_level(node, level, n_path, work):
     mine, nodes = work.mine, work.device.nodes
     first = _I(LEVEL_FIELDS * level)
     if cuda.laneid == 0:
-        nodes[node, at.KIND] = _L(at.IS_FRAME)
-        nodes[node, own_at.N_PATH] = _L(n_path)
+        nodes[node, layout.KIND] = _L(layout.IS_FRAME)
+        nodes[node, local_layout.N_PATH] = _L(n_path)
         for k in range(LEVEL_FIELDS):
-            nodes[node, LEVEL_FIELDS_OF_NODES[k]] = mine[own_at.STACK_AT + first + k]
+            nodes[node, LEVEL_FIELDS_OF_NODES[k]] = mine[local_layout.STACK_AT + first + k]
     cuda.syncwarp()
-    return _I(size_of(np.uint64(mine[own_at.STACK_AT + first + own_at.MISSING])) + 1)
+    return _I(size_of(np.uint64(mine[local_layout.STACK_AT + first + local_layout.MISSING])) + 1)
 
 
 # In the place of a frame: how many lines are on the path outside.
@@ -131,21 +131,21 @@ def open_local_level(node, child, work, limits):
     own, mine, device = work.own, work.mine, work.device
     rows, columns, chosen, home = open_level(node, child, own, device, limits)
     fields = device.nodes[node]
-    n_path = _I(fields[own_at.N_PATH])
+    n_path = _I(fields[local_layout.N_PATH])
     k = _I(cuda.laneid)
     for _ in range(FRAME_LINES // 32):
-        mine[own_at.LINES_AT + k] = _L(device.words[home + at.MATRIX_WORDS + k])
+        mine[local_layout.LINES_AT + k] = _L(device.words[home + layout.MATRIX_WORDS + k])
         k = _I(k + 32)
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            mine[own_at.PATH_AT + k] = _L(device.words[home + FRAME_WORDS + k])
+            mine[local_layout.PATH_AT + k] = _L(device.words[home + FRAME_WORDS + k])
         k = next_tile(k)
         tile = next_tile(tile)
     cuda.syncwarp()
-    path = path_of_level(fields, own_at.FIRST_OF_PATH)
-    pivot, missing = _I(fields[at.PIVOT]), np.uint64(fields[at.MISSING])
+    path = path_of_level(fields, local_layout.FIRST_OF_PATH)
+    pivot, missing = _I(fields[layout.PIVOT]), np.uint64(fields[layout.MISSING])
     is_last = child == size_of(missing)
     line = bit_of(_I(pivot & 63)) if is_last else bit_of(nth_of(missing, child))
     return rows, columns, chosen, with_line(path, line, pivot < 64, is_last), n_path, home

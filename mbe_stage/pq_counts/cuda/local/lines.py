@@ -6,8 +6,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import next_one, next_tile
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, HELD, SUMS, TOTALS, Values
 from mbe_stage.pq_counts.cuda.local.leaves import of_kinds, reduced
 
@@ -57,7 +57,7 @@ def add_path(n_path, values, work):
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            code = _U(mine[own_at.PATH_AT + k])
+            code = _U(mine[local_layout.PATH_AT + k])
             line, kind = _I(code >> _U(1)), _I(code & _U(1))
             number = values.held_held
             if kind != HELD:
@@ -81,13 +81,13 @@ def _add_path_edges(n_path, values, work):
     mine, launch = work.mine, work.launch
     one = _I(0)
     while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
+        code = _U(mine[local_layout.PATH_AT + one])
         row, row_kind = _I(code >> _U(1)), _I(code & _U(1))
         k = _I(cuda.laneid)
         tile = _I(0)
         while row < launch.n_rows and tile < n_path:
             if k < n_path:
-                other = _U(mine[own_at.PATH_AT + k])
+                other = _U(mine[local_layout.PATH_AT + k])
                 column = _I(other >> _U(1))
                 if column >= launch.n_rows:
                     number = of_kinds(values, row_kind, _I(other & _U(1)))
@@ -114,7 +114,7 @@ def hand_on_frame(n_path, work):
         line = _I(32 * k + lane)
         number = _L(frame[sums_at + line])
         if number != 0:
-            add_to_line(_I(mine[own_at.LINES_AT + line]), number, work)
+            add_to_line(_I(mine[local_layout.LINES_AT + line]), number, work)
     values = Values(_L(frame[totals_at]), _L(frame[totals_at + 1]), _L(frame[totals_at + 2]), _L(frame[totals_at + 3]))
     add_path(n_path, values, work)
     if launch.with_edges:
@@ -129,16 +129,16 @@ def _hand_on_pairs(work):
     own, mine = work.own, work.mine
     lane = _I(cuda.laneid)
     row = _I(0)
-    while row < at.FRAME_WIDTH:
+    while row < layout.FRAME_WIDTH:
         if own.frame[own.frame_at + row] != np.uint64(0):
             for half in range(2):
                 column = _I(32 * half + lane)
-                pair = _I(at.FRAME_WIDTH * row + column)
-                number = mine[own_at.PAIRS_AT + pair]
+                pair = _I(layout.FRAME_WIDTH * row + column)
+                number = mine[local_layout.PAIRS_AT + pair]
                 if number != 0:
-                    mine[own_at.PAIRS_AT + pair] = _L(0)
-                    in_graph = _I(mine[own_at.LINES_AT + at.FRAME_WIDTH + column])
-                    add_to_edge(_I(mine[own_at.LINES_AT + row]), in_graph, number, work)
+                    mine[local_layout.PAIRS_AT + pair] = _L(0)
+                    in_graph = _I(mine[local_layout.LINES_AT + layout.FRAME_WIDTH + column])
+                    add_to_edge(_I(mine[local_layout.LINES_AT + row]), in_graph, number, work)
         row = next_one(row)
 
 
@@ -155,16 +155,16 @@ def _hand_on_path_edges(n_path, work):
     lane = _I(cuda.laneid)
     one = _I(0)
     while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
+        code = _U(mine[local_layout.PATH_AT + one])
         line, kind = _I(code >> _U(1)), _I(code & _U(1))
         is_row = line < launch.n_rows
         for half in range(2):
             other = _I(32 * half + lane)
             if is_row:
-                other = _I(other + at.FRAME_WIDTH)
-            number = _L(own.frame[own.frame_at + own_at.SUMS + FRAME_LINES * kind + other])
+                other = _I(other + layout.FRAME_WIDTH)
+            number = _L(own.frame[own.frame_at + local_layout.SUMS + FRAME_LINES * kind + other])
             if number != 0:
-                in_graph = _I(mine[own_at.LINES_AT + other])
+                in_graph = _I(mine[local_layout.LINES_AT + other])
                 row, column = (line, in_graph) if is_row else (in_graph, line)
                 add_to_edge(row, column, number, work)
         one = next_one(one)

@@ -11,10 +11,10 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import count_bits, next_one, next_tile
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import nth_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.wide_leaves import add_piece
 from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_line
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
@@ -73,7 +73,7 @@ def open_root(root, n_rows, n_columns, work):
             k = next_tile(k)
             tile = next_tile(tile)
         if cuda.laneid == 0:
-            mine[own_at.PATH_AT] = _L(_L(root) << _L(1))
+            mine[local_layout.PATH_AT] = _L(_L(root) << _L(1))
         cuda.syncwarp()
     return place
 
@@ -94,26 +94,26 @@ def open_child(node, child, work):
     """
     mine, device = work.mine, work.device
     fields, words = device.nodes[node], device.words
-    all_rows, all_columns = _I(fields[at.N_ROWS]), _I(fields[at.N_COLUMNS])
+    all_rows, all_columns = _I(fields[layout.N_ROWS]), _I(fields[layout.N_COLUMNS])
     row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
-    columns_place = _L(fields[at.OFFSET] + _L(all_rows) * _L(row_words))
+    columns_place = _L(fields[layout.OFFSET] + _L(all_rows) * _L(row_words))
     rows_at = _L(columns_place + _L(all_columns) * _L(column_words))
     columns_at = _L(rows_at + all_rows)
-    path_at, n_path = _L(columns_at + all_columns), _I(fields[own_at.N_PATH])
+    path_at, n_path = _L(columns_at + all_columns), _I(fields[local_layout.N_PATH])
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            mine[own_at.PATH_AT + k] = _L(words[path_at + k])
+            mine[local_layout.PATH_AT + k] = _L(words[path_at + k])
         k = next_tile(k)
         tile = next_tile(tile)
-    pivot = _I(fields[at.PIVOT])
-    pivot_is_row = fields[at.KIND] & at.COLUMN_PIVOT == 0
+    pivot = _I(fields[layout.PIVOT])
+    pivot_is_row = fields[layout.KIND] & layout.COLUMN_PIVOT == 0
     n_others = all_columns if pivot_is_row else all_rows
-    if fields[at.KIND] & at.HAS_NO_PIVOT != 0:
+    if fields[layout.KIND] & layout.HAS_NO_PIVOT != 0:
         member, pivot = child if child < n_others else _I(-1), _I(-1)
     elif pivot_is_row:
-        member = nth_missed(_L(fields[at.OFFSET] + _L(pivot) * _L(row_words)), n_others, child, words)
+        member = nth_missed(_L(fields[layout.OFFSET] + _L(pivot) * _L(row_words)), n_others, child, words)
     else:
         member = nth_missed(_L(columns_place + _L(pivot) * _L(column_words)), n_others, child, words)
     code, is_line = _U(0), True
@@ -125,7 +125,7 @@ def open_child(node, child, work):
         is_line = False
     if is_line:
         if cuda.laneid == 0:
-            mine[own_at.PATH_AT + n_path] = _L(code)
+            mine[local_layout.PATH_AT + n_path] = _L(code)
         n_path = _I(n_path + 1)
     cuda.syncwarp()
     return rows_at, n_path
@@ -172,7 +172,7 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
             outcome = FRAME
             break
         fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
-        opening = Opening(mine, _I(own_at.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
+        opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
         kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest, opening)
         is_same = kept == n_rows and not is_first
         n_rows, n_path = kept, _I(n_path + n_full)
@@ -181,7 +181,7 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
         )
         if not is_same and n_rows > 0:
             fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
-            opening = Opening(mine, _I(own_at.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
+            opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
             kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest, opening)
             is_same = kept == n_columns
             n_columns, n_path = kept, _I(n_path + n_full)
@@ -231,7 +231,7 @@ def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
 @cuda.jit(device=True, forceinline=True)
 def frame_lines(piece, lines, n_rows, mine):
     """Note which lines of the graph those of the frame are that a piece becomes."""
-    _write_lines(piece, lines, n_rows, mine, _L(own_at.LINES_AT), _L(own_at.LINES_AT + at.FRAME_WIDTH))
+    _write_lines(piece, lines, n_rows, mine, _L(local_layout.LINES_AT), _L(local_layout.LINES_AT + layout.FRAME_WIDTH))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -258,10 +258,10 @@ def local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_p
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            device.words[path_at + k] = _U(mine[own_at.PATH_AT + k])
+            device.words[path_at + k] = _U(mine[local_layout.PATH_AT + k])
         k = next_tile(k)
         tile = next_tile(tile)
     if cuda.laneid == 0:
-        device.nodes[node, own_at.N_PATH] = _L(n_path)
+        device.nodes[node, local_layout.N_PATH] = _L(n_path)
     publish(node, n_children, device.nodes, device.control)
     return node

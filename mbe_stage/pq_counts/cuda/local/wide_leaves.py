@@ -12,7 +12,7 @@ from numba import cuda
 
 from mbe_stage.device.warp import first_bit, next_one, next_tile
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import HELD, Values
 from mbe_stage.pq_counts.cuda.local.leaves import added, reduced, sum_of_lanes, values_of
 from mbe_stage.pq_counts.cuda.local.lines import add_path, add_to_edge, add_to_line
@@ -88,7 +88,7 @@ def _add_edges_of_line(line, is_row, with_held, with_optional, n_path, work):
     mine, launch = work.mine, work.launch
     one = _I(0)
     while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
+        code = _U(mine[local_layout.PATH_AT + one])
         other = _I(code >> _U(1))
         if (other >= launch.n_rows) == is_row and line >= 0:
             number = with_held if code & _U(1) == HELD else with_optional
@@ -114,7 +114,7 @@ def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
         Of all of these leaves.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     total = Values(_L(0), _L(0), _L(0), _L(0))
     limits = launch.limits
     n_listed = list_words(piece)
@@ -155,7 +155,7 @@ def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
         Of all of these leaves.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     lane = _I(cuda.laneid)
     total = Values(_L(0), _L(0), _L(0), _L(0))
     limits = launch.limits
@@ -195,7 +195,7 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
         Of the one leaf.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     lane = _I(cuda.laneid)
     word = _I(0)
     while word < piece.n_words:
@@ -240,7 +240,7 @@ def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
         As `_add_columns` takes them.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     tile = _I(0)
     while tile < n_rows:
         place = _I(tile + _I(cuda.laneid))
