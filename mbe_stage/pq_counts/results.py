@@ -147,7 +147,7 @@ class PqTotals:
             self._add(LocalCounts(*cell, digits["left"], digits["right"], digits.get("edges")))
 
     @property
-    def n_kinds(self) -> int:
+    def n_signatures(self) -> int:
         """Kinds of leaves that it holds, some perhaps more than once."""
         return sum(len(part) for parts in self._leaves.values() for part in parts)
 

@@ -390,9 +390,9 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
 
 def _wait_for_the_graph() -> None:
     """Synchronize: other devices copy it without waiting for the queue of this one."""
-    from mbe_stage.device.arrays import wait_for_work
+    from mbe_stage.device.arrays import wait_for_device
 
-    wait_for_work()
+    wait_for_device()
 
 
 def _turn_for(block: Any, turns: Turns | None) -> AbstractContextManager[None]:

@@ -32,7 +32,7 @@ def put_in_place() -> Any:
     arrays.kernel_bundles = lambda _kernel, *bundles: bundles
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
-    arrays.wait_for_work = lambda: None
+    arrays.wait_for_device = lambda: None
     arrays.WordsBeside = WordsBeside
     peers = python_types.ModuleType("mbe_stage.device.peers")
     peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]

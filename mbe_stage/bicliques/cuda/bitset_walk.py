@@ -38,7 +38,7 @@ from mbe_stage.bicliques.cuda.work_donation import (
     donate_work,
     is_donor,
     read_shared,
-    stop_if_late,
+    end_overdue_quantum,
 )
 from mbe_stage.device.warp import ballot, sum_small
 
@@ -188,7 +188,7 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
         Of the deepest frame.
     """
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
-        stop_if_late(launch)
+        end_overdue_quantum(launch)
     signal = read_shared(launch.control, layout.SIGNAL)
     if signal >= layout.STOP_BIT:
         return True, end

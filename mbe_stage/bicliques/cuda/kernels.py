@@ -25,7 +25,7 @@ from mbe_stage.bicliques.cuda.work_donation import (
     NO_NODE,
     find_open_node,
     read_shared,
-    stop_if_late,
+    end_overdue_quantum,
     take_child,
     wait_for_work,
 )
@@ -143,7 +143,7 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
     launch = Launch(control, control_64, began + control_64[layout.QUANTUM_NS], mode, techniques)
     idle = 0
     while True:
-        stop_if_late(launch)
+        end_overdue_quantum(launch)
         if read_shared(control, layout.SIGNAL) >= layout.STOP_BIT:
             break
         if state[layout.DEPTH] >= 0:

@@ -27,7 +27,7 @@ from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_fo
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch
-from mbe_stage.device.arrays import wait_for_work
+from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -323,7 +323,7 @@ class SharedSearch(Search):
             return
         for block in quantum.device_blocks():
             # Other devices copy it without waiting for the queue of this one.
-            wait_for_work()
+            wait_for_device()
             yield [block]
 
     def stop_soon(self) -> None:

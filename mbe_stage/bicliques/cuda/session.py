@@ -33,7 +33,7 @@ from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_
 from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_work, zeroed_beside
+from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_device, zeroed_beside
 from mbe_stage.device.grid import on_grid
 
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
@@ -146,7 +146,7 @@ class Session:
         """Wait for the quantum, and make room if something was short; True when the tree is done."""
         if self._stop_words is not None:
             # A thread that stops it uses the same driver.
-            wait_for_work()
+            wait_for_device()
         self._control.finish(self._warps.state[:, layout.FOUND])
         self.n_quanta += 1
         self.status = int(self._control.host[layout.STATUS])
@@ -317,7 +317,7 @@ class Session:
             self._control.host[layout.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > layout.COUNTS, rooms, parcels)
             # Other devices copy them without waiting for the queue of this one.
-            wait_for_work()
+            wait_for_device()
         return parcels
 
     def take_in(self, parcel: Parcel) -> None:

@@ -58,7 +58,7 @@ def ask_for_words(needed, words, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def stop_if_late(launch):
+def end_overdue_quantum(launch):
     """End the quantum when its time is over."""
     if cuda.any_sync(ALL, global_nanoseconds() > launch.deadline):
         ask_to_stop(launch.control, layout.TIME_OVER)

@@ -17,7 +17,7 @@ from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bits_below, low_bits, of_halves
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit, rank
-from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.search.cuda.levels import pool_offset_of
 
 _I = np.int32
 _L = np.int64
@@ -231,17 +231,17 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    home = home_of(device.settings)
-    excluded_at = _L(home + layout.BASE_AT + 2 * n_base)
+    pool_offset = pool_offset_of(device.settings)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2 * n_base)
     low, high = _W(0), _W(0)
     if lane < n:
         column = _I(own.columns[lane])
         low = _packed_row(column, n, wide, own, words)
-        words[home + layout.IDS_AT + lane] = words[wide.ids_at + column]
+        words[pool_offset + layout.IDS_AT + lane] = words[wide.ids_at + column]
     if lane + 32 < n:
         column = _I(own.columns[lane + 32])
         high = _packed_row(column, n, wide, own, words)
-        words[home + layout.IDS_AT + lane + 32] = words[wide.ids_at + column]
+        words[pool_offset + layout.IDS_AT + lane + 32] = words[wide.ids_at + column]
     cuda.syncwarp()
     own.frame[own.frame_at + lane] = low
     own.frame[own.frame_at + lane + 32] = high
@@ -251,11 +251,11 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
         words[excluded_at + 2 * k] = _U(row & _W(0xFFFFFFFF))
         words[excluded_at + 2 * k + 1] = _U(row >> _W(32))
         k = next_tile(k)
-    _write_base(wide, _L(home + layout.BASE_AT), _I(2), own, words)
+    _write_base(wide, _L(pool_offset + layout.BASE_AT), _I(2), own, words)
     cuda.syncwarp()
     if mode == layout.MEMBERS:
-        place_members(home, n_base, n, words)
-    return layout.Frame(home, n_base, n_excluded, excluded_at, low, high)
+        place_members(pool_offset, n_base, n, words)
+    return layout.Frame(pool_offset, n_base, n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)

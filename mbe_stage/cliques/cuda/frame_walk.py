@@ -16,13 +16,13 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.emit import emit
-from mbe_stage.cliques.cuda.levels import keep_levels, share_level
+from mbe_stage.cliques.cuda.levels import keep_entries, share_entry
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
 from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, SHRINKING, SMALL_ENDS
 from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, rank
-from mbe_stage.search.cuda.levels import home_of
-from mbe_stage.search.cuda.nodes import somebody_waits, stops
+from mbe_stage.search.cuda.levels import pool_offset_of
+from mbe_stage.search.cuda.nodes import warps_are_waiting, quantum_is_over
 
 _LOOK_EVERY = 32
 _FEW_EXCLUDED = 32
@@ -114,11 +114,11 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _room_beside(frame, list_level, device):
+def _room_beside(frame, list_depth, device):
     """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
     room = Room(_L(0), _I(0))
-    if list_level < 0 and frame.n_excluded > _FEW_EXCLUDED:
-        beside = _L(home_of(device.settings) + layout.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
+    if list_depth < 0 and frame.n_excluded > _FEW_EXCLUDED:
+        beside = _L(pool_offset_of(device.settings) + layout.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
         room = Room(beside, _I(frame.n_excluded >> 1))
     return room
 
@@ -126,7 +126,7 @@ def _room_beside(frame, list_level, device):
 @cuda.jit(device=True, forceinline=True)
 def _with_excluded(frame, excluded_at, n_excluded):
     """A frame with other rows of excluded vertices."""
-    return layout.Frame(frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
+    return layout.Frame(frame.pool_offset, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -141,16 +141,16 @@ def _shrunk(frame, n_live, own, device):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _whole(frame, list_level, own):
+def _whole(frame, list_depth, own):
     """A frame with all its rows again."""
     n_excluded = frame.n_excluded
-    if list_level >= 0:
+    if list_depth >= 0:
         n_excluded = _I(own.frame[own.frame_at + layout.N_WHOLE_AT])
-    return _with_excluded(frame, _L(frame.home + layout.BASE_AT + 2 * frame.n_base), n_excluded)
+    return _with_excluded(frame, _L(frame.pool_offset + layout.BASE_AT + 2 * frame.n_base), n_excluded)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit(joined, candidates, frame, list_level, work):
+def _visit(joined, candidates, frame, list_depth, work):
     """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
 
     Parameters
@@ -190,7 +190,7 @@ def _visit(joined, candidates, frame, list_level, work):
         return joined, candidates, _W(0), is_done, n_found, _I(-1)
     room = Room(_L(0), _I(0))
     if launch.techniques & SHRINKING != 0:
-        room = _room_beside(frame, list_level, device)
+        room = _room_beside(frame, list_depth, device)
     row, n_live = _pivot_row(joined, candidates, frame, room, device.words, launch.techniques)
     return joined, candidates, _W(candidates & ~row), True, _I(0), n_live
 
@@ -198,12 +198,12 @@ def _visit(joined, candidates, frame, list_level, work):
 @cuda.jit(device=True, forceinline=True)
 def _push(depth, joined, candidates, branches, own):
     """Put a node on the stack whose branches are to be visited."""
-    level = own.frame_at + layout.STACK + depth * layout.LEVEL_WORDS
+    entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[level] = joined
-        own.frame[level + 1] = candidates
-        own.frame[level + 2] = branches
+        own.frame[entry] = joined
+        own.frame[entry + 1] = candidates
+        own.frame[entry + 2] = branches
     cuda.syncwarp()
 
 
@@ -218,15 +218,15 @@ def _next_child(depth, own):
         What has joined.
     depth : int32
     """
-    level = own.frame_at + layout.STACK + (depth - 1) * layout.LEVEL_WORDS
-    joined, candidates, branches = own.frame[level], own.frame[level + 1], own.frame[level + 2]
+    entry = own.frame_at + layout.STACK + (depth - 1) * layout.ENTRY_WORDS
+    joined, candidates, branches = own.frame[entry], own.frame[entry + 1], own.frame[entry + 2]
     cuda.syncwarp()
     branch = first_of(branches)
     bit = bit_of(branch)
     branches = _W(branches & ~bit)
     if cuda.laneid == 0:
-        own.frame[level + 1] = _W(candidates & ~bit)
-        own.frame[level + 2] = branches
+        own.frame[entry + 1] = _W(candidates & ~bit)
+        own.frame[entry + 2] = branches
     cuda.syncwarp()
     if branches == _W(0):
         depth = _I(depth - 1)
@@ -236,17 +236,17 @@ def _next_child(depth, own):
 @cuda.jit(device=True, forceinline=True)
 def _take_back(branch, depth, own):
     """Let a branch be visited again, which was the last one that was taken, of what is now this level."""
-    level = own.frame_at + layout.STACK + depth * layout.LEVEL_WORDS
+    entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[level + 1] = _W(own.frame[level + 1] | bit_of(branch))
-        own.frame[level + 2] = _W(own.frame[level + 2] | bit_of(branch))
+        own.frame[entry + 1] = _W(own.frame[entry + 1] | bit_of(branch))
+        own.frame[entry + 2] = _W(own.frame[entry + 2] | bit_of(branch))
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def walk_frame(joined, candidates, frame, work):
-    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
+    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_entries`).
 
     Parameters
     ----------
@@ -261,45 +261,45 @@ def walk_frame(joined, candidates, frame, work):
     """
     own, device, launch = work.own, work.device, work.launch
     bottom = depth = _I(0)
-    home = frame.home if frame.home < device.settings[layout.POOL_LIMIT] else _L(-1)
+    pool_offset = frame.pool_offset if frame.pool_offset < device.settings[layout.POOL_LIMIT] else _L(-1)
     steps = _I(0)
     found = _L(0)
-    branch, branch_level = _I(-1), _I(0)
+    branch, branch_depth = _I(-1), _I(0)
     # Below this level, excluded vertices are those of the list beside the frame.
-    list_level = _I(-1)
+    list_depth = _I(-1)
     while True:
-        joined, candidates, branches, is_done, n_found, n_live = _visit(joined, candidates, frame, list_level, work)
+        joined, candidates, branches, is_done, n_found, n_live = _visit(joined, candidates, frame, list_depth, work)
         found = _L(found + n_found)
         if branches != _W(0):
             if launch.techniques & SHRINKING != 0 and n_live >= 0:
-                list_level, frame = depth, _shrunk(frame, n_live, own, device)
+                list_depth, frame = depth, _shrunk(frame, n_live, own, device)
             _push(depth, joined, candidates, branches, own)
             depth = _I(depth + 1)
         steps = _I(steps + 1)
         if not is_done:
             if branch < 0:
                 break
-            _take_back(branch, branch_level, own)
-            depth = _I(branch_level + 1)
+            _take_back(branch, branch_depth, own)
+            depth = _I(branch_depth + 1)
         if depth == bottom:
             break
         is_over = not is_done
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
-            is_over = stops(device.control, launch.deadline)
-            if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
-                home, is_shared = share_level(bottom, home, _whole(frame, list_level, own), work)
+            is_over = quantum_is_over(device.control, launch.deadline)
+            if not is_over and launch.techniques & DONATION != 0 and warps_are_waiting(device.control):
+                pool_offset, is_shared = share_entry(bottom, pool_offset, _whole(frame, list_depth, own), work)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:
                     break
         if is_over:
             is_done = True
-            keep_levels(bottom, depth, home, _whole(frame, list_level, own), work)
+            keep_entries(bottom, depth, pool_offset, _whole(frame, list_depth, own), work)
             break
-        branch_level = _I(depth - 1)
-        if launch.techniques & SHRINKING != 0 and branch_level < list_level:
-            frame = _whole(frame, list_level, own)
-            list_level = _I(-1)
+        branch_depth = _I(depth - 1)
+        if launch.techniques & SHRINKING != 0 and branch_depth < list_depth:
+            frame = _whole(frame, list_depth, own)
+            list_depth = _I(-1)
         joined, candidates, branch, depth = _next_child(depth, own)
     if cuda.laneid == 0:
         if found != 0:

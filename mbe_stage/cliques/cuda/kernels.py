@@ -16,7 +16,7 @@ from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.child_piece import child_piece
 from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
-from mbe_stage.cliques.cuda.levels import open_level
+from mbe_stage.cliques.cuda.levels import open_entry
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_piece
 from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
@@ -24,7 +24,7 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
-from mbe_stage.search.cuda.loop import next_task_with, nothing_reserved, persistent_loop
+from mbe_stage.search.cuda.loop import next_task_with, reserve_nothing, persistent_loop
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 _GRAPH = bundle(layout.Graph, I64, I64, I32, I32)
@@ -67,12 +67,12 @@ _next_task = next_task_with(_next_roots, _OLDEST, SHARING)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_task(node, child, newest, credit, work):
+def _do_task(node, child, newest, n_reserved, work):
     """A root, or a child of a node: walk it, or make a node of it (`persistent_loop`); it needs no credit."""
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     began = global_nanoseconds()
     if node >= 0 and device.nodes[node, layout.KIND] == layout.FRAME:
-        joined, candidates, frame = open_level(node, child, own, device)
+        joined, candidates, frame = open_entry(node, child, own, device)
         outcome = FRAME
     elif launch.techniques & SUB_WARPS != 0 and node == layout.SMALL:
         joined, candidates, frame = _W(0), _W(0), no_frame()
@@ -93,10 +93,10 @@ def _do_task(node, child, newest, credit, work):
         is_done = walk_frame(joined, candidates, frame, work)
     if cuda.laneid == 0:
         own.state[layout.BUSY_NS] += _L(global_nanoseconds() - began)
-    return is_done, newest, credit
+    return is_done, newest, n_reserved
 
 
-_loop = persistent_loop(_next_task, nothing_reserved, _do_task)
+_loop = persistent_loop(_next_task, reserve_nothing, _do_task)
 
 
 @cuda.jit(device=True, forceinline=True)

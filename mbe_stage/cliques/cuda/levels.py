@@ -8,7 +8,7 @@ from numba import cuda
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.device.masks import bit_of, low_bits, nth_of, of_halves, size_of
 from mbe_stage.device.warp import next_tile
-from mbe_stage.search.cuda.levels import levels_with
+from mbe_stage.search.cuda.levels import stack_entries_with
 
 _I = np.int32
 _L = np.int64
@@ -23,28 +23,28 @@ def _frame_words(frame):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_frame(home, frame, work):
+def _write_frame(pool_offset, frame, work):
     """Write the candidates' rows into a block, and the rest, which stands in this warp's own place, to another one."""
     own, words = work.own, work.device.words
     k = _I(cuda.laneid)
     for _ in range(2):
         row = own.frame[own.frame_at + k]
-        words[home + 2 * k] = _U(row & _W(0xFFFFFFFF))
-        words[home + 2 * k + 1] = _U(row >> _W(32))
+        words[pool_offset + 2 * k] = _U(row & _W(0xFFFFFFFF))
+        words[pool_offset + 2 * k + 1] = _U(row >> _W(32))
         k = next_tile(k)
-    if home < work.device.settings[layout.POOL_LIMIT]:
+    if pool_offset < work.device.settings[layout.POOL_LIMIT]:
         n = _frame_words(frame)
         k = _I(layout.IDS_AT + _I(cuda.laneid))
         while k < n:
-            words[home + k] = words[frame.home + k]
+            words[pool_offset + k] = words[frame.pool_offset + k]
             k = next_tile(k)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_level(node, level, frame, work):
+def _write_entry(node, entry, frame, work):
     """Write a node of a level of the stack; returns how many children are left, int32."""
     own, nodes = work.own, work.device.nodes
-    place = own.frame_at + layout.STACK + level * layout.LEVEL_WORDS
+    place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     joined, candidates, branches = own.frame[place], own.frame[place + 1], own.frame[place + 2]
     if cuda.laneid == 0:
         nodes[node, layout.KIND] = _L(layout.FRAME)
@@ -57,11 +57,11 @@ def _write_level(node, level, frame, work):
     return size_of(branches)
 
 
-share_level, keep_levels = levels_with(_frame_words, _write_frame, _write_level)
+share_entry, keep_entries = stack_entries_with(_frame_words, _write_frame, _write_entry)
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_level(node, child, own, device):
+def open_entry(node, child, own, device):
     """Put the rows of a node's frame into shared memory; one of the node's children.
 
     Parameters
@@ -74,10 +74,10 @@ def open_level(node, child, own, device):
     frame : Frame
     """
     fields = device.nodes[node]
-    home = _L(fields[layout.OFFSET])
+    pool_offset = _L(fields[layout.OFFSET])
     lane = _I(cuda.laneid)
-    low = of_halves(device.words[home + 2 * lane], device.words[home + 2 * lane + 1])
-    high = of_halves(device.words[home + 2 * lane + 64], device.words[home + 2 * lane + 65])
+    low = of_halves(device.words[pool_offset + 2 * lane], device.words[pool_offset + 2 * lane + 1])
+    high = of_halves(device.words[pool_offset + 2 * lane + 64], device.words[pool_offset + 2 * lane + 65])
     cuda.syncwarp()
     own.frame[own.frame_at + lane] = low
     own.frame[own.frame_at + lane + 32] = high
@@ -87,6 +87,6 @@ def open_level(node, child, own, device):
     gone = _W(branches & low_bits(branch))
     candidates = _W(_W(candidates & ~gone) & own.frame[own.frame_at + branch])
     n_base = _I(fields[layout.N_BASE])
-    excluded_at = _L(home + layout.BASE_AT + 2 * n_base)
-    frame = layout.Frame(home, n_base, _I(fields[layout.N_EXCLUDED]), excluded_at, low, high)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2 * n_base)
+    frame = layout.Frame(pool_offset, n_base, _I(fields[layout.N_EXCLUDED]), excluded_at, low, high)
     return _W(joined | bit_of(branch)), candidates, frame

@@ -144,7 +144,7 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         histogram=sizes.most_later + 2 if sizes.mode == layout.SIZES else 1,
         # Base, candidates and excluded vertices are the root and neighbours of it; half of the last ones' rows again.
         own_words=whole_lines(layout.BASE_AT + 3 * (sizes.most_neighbours + 2)),
-        levels=layout.LEVELS,
+        stack_entries=layout.STACK_ENTRIES,
         n_nodes=_NODES,
         narrow=layout.FRAME_WIDTH,
         pool_words=whole_lines(pool_words),

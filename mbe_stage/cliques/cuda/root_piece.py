@@ -19,7 +19,7 @@ from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
-from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.search.cuda.levels import pool_offset_of
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
@@ -221,8 +221,8 @@ def _root_frame(lists, own, graph, device, mode):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    home = home_of(device.settings)
-    excluded_at = _L(home + layout.BASE_AT + 2)
+    pool_offset = pool_offset_of(device.settings)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2)
     n_excluded = _I(0)
     if lists.n == 0:
         if lists.n_excluded > 0:
@@ -234,15 +234,15 @@ def _root_frame(lists, own, graph, device, mode):
             return DONE, no_frame()
     low, high = _candidates_rows(lists, own, graph)
     if lane < lists.n:
-        words[home + layout.IDS_AT + lane] = _U(graph.members[lists.first + lane])
+        words[pool_offset + layout.IDS_AT + lane] = _U(graph.members[lists.first + lane])
     if lane + 32 < lists.n:
-        words[home + layout.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
+        words[pool_offset + layout.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
     if lane == 0:
-        words[home + layout.BASE_AT] = _U(lists.root)
+        words[pool_offset + layout.BASE_AT] = _U(lists.root)
     cuda.syncwarp()
     if mode == layout.MEMBERS:
-        place_members(home, _I(1), lists.n, words)
-    return FRAME, layout.Frame(home, _I(1), n_excluded, excluded_at, low, high)
+        place_members(pool_offset, _I(1), lists.n, words)
+    return FRAME, layout.Frame(pool_offset, _I(1), n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -13,7 +13,7 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, Size
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
+from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, count_leaves
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -135,20 +135,20 @@ def _counts_last(worker, asked, size, rows, columns):
     frame = worker.frame
     held_rows, optional_rows, held_columns, optional_columns = size
     if held_rows + 1 == asked[MAX_ROWS]:
-        tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns + popcount(columns))
+        count_leaves(worker, asked, held_rows, optional_rows, held_columns, optional_columns + popcount(columns))
         left = rows
         while left:
             n = popcount(frame.rows[lowest_bit_index(left)] & columns)
             left &= left - _ONE
-            tally(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
+            count_leaves(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
         return True
     if held_columns + 1 == asked[MAX_COLUMNS]:
-        tally(worker, asked, held_rows, optional_rows + popcount(rows), held_columns, optional_columns)
+        count_leaves(worker, asked, held_rows, optional_rows + popcount(rows), held_columns, optional_columns)
         left = columns
         while left:
             n = popcount(frame.columns[lowest_bit_index(left)] & rows)
             left &= left - _ONE
-            tally(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
+            count_leaves(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
         return True
     return False
 
@@ -163,17 +163,17 @@ def _count_few_rows(worker, asked, size, rows, columns):
     """
     frame = worker.frame
     held, optional, held_columns, optional_columns = size
-    tally(worker, asked, held, optional, held_columns, optional_columns + popcount(columns))
+    count_leaves(worker, asked, held, optional, held_columns, optional_columns + popcount(columns))
     if rows == _NOTHING:
         return
     one = frame.rows[lowest_bit_index(rows)] & columns
-    tally(worker, asked, held + 1, optional, held_columns, optional_columns + popcount(one))
+    count_leaves(worker, asked, held + 1, optional, held_columns, optional_columns + popcount(one))
     rows &= rows - _ONE
     if rows == _NOTHING:
         return
     other = frame.rows[lowest_bit_index(rows)] & columns
-    tally(worker, asked, held + 1, optional, held_columns, optional_columns + popcount(other))
-    tally(worker, asked, held + 2, optional, held_columns, optional_columns + popcount(one & other))
+    count_leaves(worker, asked, held + 1, optional, held_columns, optional_columns + popcount(other))
+    count_leaves(worker, asked, held + 2, optional, held_columns, optional_columns + popcount(one & other))
 
 
 @njit(nogil=True, inline="always")
@@ -186,17 +186,17 @@ def _count_few_columns(worker, asked, size, rows, columns):
     """
     frame = worker.frame
     held_rows, optional_rows, held, optional = size
-    tally(worker, asked, held_rows, optional_rows + popcount(rows), held, optional)
+    count_leaves(worker, asked, held_rows, optional_rows + popcount(rows), held, optional)
     if columns == _NOTHING:
         return
     one = frame.columns[lowest_bit_index(columns)] & rows
-    tally(worker, asked, held_rows, optional_rows + popcount(one), held + 1, optional)
+    count_leaves(worker, asked, held_rows, optional_rows + popcount(one), held + 1, optional)
     columns &= columns - _ONE
     if columns == _NOTHING:
         return
     other = frame.columns[lowest_bit_index(columns)] & rows
-    tally(worker, asked, held_rows, optional_rows + popcount(other), held + 1, optional)
-    tally(worker, asked, held_rows, optional_rows + popcount(one & other), held + 2, optional)
+    count_leaves(worker, asked, held_rows, optional_rows + popcount(other), held + 1, optional)
+    count_leaves(worker, asked, held_rows, optional_rows + popcount(one & other), held + 2, optional)
 
 
 @njit(nogil=True, inline="always")

@@ -31,14 +31,14 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 @njit(nogil=True, inline="always")
-def tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns):
+def count_leaves(worker, asked, held_rows, optional_rows, held_columns, optional_columns):
     """Count a leaf, where its bicliques reach the sizes that are asked for."""
-    tally_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
+    count_leaf_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
 
 
 @njit(nogil=True, inline="always")
-def tally_times(worker, asked, size, n):
-    """Count a leaf `n` times, as `tally` does once."""
+def count_leaf_times(worker, asked, size, n):
+    """Count a leaf `n` times, as `count_leaves` does once."""
     held_rows, optional_rows, held_columns, optional_columns = size
     if held_rows + optional_rows < asked[MIN_ROWS] or held_columns + optional_columns < asked[MIN_COLUMNS]:
         return
@@ -92,7 +92,7 @@ def is_at_end(worker, asked, size, n_rows, n_columns):
         Of the node, neither held nor optional.
     """
     if n_rows == 0 or n_columns == 0:
-        tally(
+        count_leaves(
             worker,
             asked,
             size.held_rows,
@@ -102,9 +102,9 @@ def is_at_end(worker, asked, size, n_rows, n_columns):
         )
         return True
     if size.held_rows == asked[MAX_ROWS]:
-        tally(worker, asked, size.held_rows, 0, size.held_columns, size.optional_columns + n_columns)
+        count_leaves(worker, asked, size.held_rows, 0, size.held_columns, size.optional_columns + n_columns)
         return True
     if size.held_columns == asked[MAX_COLUMNS]:
-        tally(worker, asked, size.held_rows, size.optional_rows + n_rows, size.held_columns, 0)
+        count_leaves(worker, asked, size.held_rows, size.optional_rows + n_rows, size.held_columns, 0)
         return True
     return False

@@ -21,7 +21,7 @@ from mbe_stage.pq_counts.cpu.layout import (
     Lists,
     Size,
 )
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
+from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, count_leaves
 
 FULL = -2
 """In place of the new number of a line that is full; -1 is that of one that is too small."""
@@ -103,15 +103,15 @@ def count_leaf(worker, asked, size, lists):
         return
     held_rows, optional_rows, held_columns, optional_columns = size
     if held_rows + 1 == asked[MAX_ROWS]:
-        tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns + n_columns)
+        count_leaves(worker, asked, held_rows, optional_rows, held_columns, optional_columns + n_columns)
         for row in range(n_rows):
             n = lists.row_offsets[row + 1] - lists.row_offsets[row]
-            tally(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
+            count_leaves(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
     else:
-        tally(worker, asked, held_rows, optional_rows + n_rows, held_columns, optional_columns)
+        count_leaves(worker, asked, held_rows, optional_rows + n_rows, held_columns, optional_columns)
         for column in range(n_columns):
             n = lists.column_offsets[column + 1] - lists.column_offsets[column]
-            tally(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
+            count_leaves(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
 
 
 @njit(nogil=True)

@@ -12,7 +12,7 @@ from numba import njit
 
 from mbe_stage.bits import popcount
 from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, MAX_COLUMNS, MAX_ROWS, MEMORY_BUDGET, STOP, Size
-from mbe_stage.pq_counts.cpu.leaves import tally_times
+from mbe_stage.pq_counts.cpu.leaves import count_leaf_times
 from mbe_stage.pq_counts.cpu.list_nodes import has_room, turned
 
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
@@ -62,16 +62,16 @@ def count_pairs(worker, asked, size, lists, side, part, n_parts):
         share_steps(lines, times, part, n_parts, control)
     for n_shared in range(n_others + 1):
         if times[n_shared]:
-            _tally(worker, asked, size, by_rows, 2, n_shared, times[n_shared])
+            _count_leaves(worker, asked, size, by_rows, 2, n_shared, times[n_shared])
     for line in range(part, n_lines, n_parts):
-        _tally(worker, asked, size, by_rows, 1, lines.row_offsets[line + 1] - lines.row_offsets[line], 1)
+        _count_leaves(worker, asked, size, by_rows, 1, lines.row_offsets[line + 1] - lines.row_offsets[line], 1)
     if part == 0:
-        _tally(worker, asked, size, by_rows, 0, n_others, 1)
+        _count_leaves(worker, asked, size, by_rows, 0, n_others, 1)
     control[BYTES_HELD] -= n_bytes
 
 
 @njit(nogil=True, inline="always")
-def _tally(worker, asked, size, by_rows, n_more, n_others, n):
+def _count_leaves(worker, asked, size, by_rows, n_more, n_others, n):
     """Count leaves with so many more rows held and columns optional, or the other way round.
 
     Parameters
@@ -88,7 +88,7 @@ def _tally(worker, asked, size, by_rows, n_more, n_others, n):
         held_columns, optional_rows = held_columns + n_more, optional_rows + n_others
         if n_more == 2:
             optional_columns = 0
-    tally_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), n)
+    count_leaf_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), n)
 
 
 @njit(nogil=True)

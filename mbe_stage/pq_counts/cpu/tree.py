@@ -24,7 +24,7 @@ from mbe_stage.pq_counts.cpu.layout import (
     WORKER,
     Size,
 )
-from mbe_stage.pq_counts.cpu.leaves import tally
+from mbe_stage.pq_counts.cpu.leaves import count_leaves
 from mbe_stage.pq_counts.cpu.list_nodes import (
     child_of_column,
     child_of_row,
@@ -92,7 +92,7 @@ def _count_pairs(worker, asked, n_touched, part, n_parts):
     for k in range(n_touched):
         row = worker.touched[k]
         if k % n_parts == part:
-            tally(worker, asked, 2, 0, 0, int64(worker.shared[row]))
+            count_leaves(worker, asked, 2, 0, 0, int64(worker.shared[row]))
         worker.shared[row] = 0
 
 

@@ -16,10 +16,10 @@ from mbe_stage.device.masks import bit_of, first_of, has, size_of, voted
 from mbe_stage.device.warp import ALL, max_all
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
-from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
+from mbe_stage.pq_counts.cuda.leaves import chosen_of, reserve_slots, is_wanted, key_of, count_leaves
+from mbe_stage.pq_counts.cuda.levels import keep_entries, share_entry
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-from mbe_stage.search.cuda.nodes import somebody_waits, stops
+from mbe_stage.search.cuda.nodes import warps_are_waiting, quantum_is_over
 
 OPEN, NOTHING, ONE_LEAF, BY_ROWS, BY_COLUMNS = range(5)
 """What a node is (`kind_of_end`)."""
@@ -121,7 +121,7 @@ def leaf_of_lane(part, end, rows, columns, chosen, own, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tally_end(end, rows, columns, chosen, own, device, limits):
+def _count_end(end, rows, columns, chosen, own, device, limits):
     """Count the leaves that a node is; how many kinds are new, int32.
 
     Parameters
@@ -134,7 +134,7 @@ def _tally_end(end, rows, columns, chosen, own, device, limits):
         is_leaf, leaf = leaf_of_lane(part, end, rows, columns, chosen, own, limits)
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
     return n_new
 
 
@@ -218,7 +218,7 @@ def _visit(rows, columns, chosen, own, device, limits, mine):
         end = kind_of_end(rows, columns, chosen, limits)
         if end != OPEN:
             if end != NOTHING:
-                n_new = _tally_end(end, rows, columns, chosen, own, device, limits)
+                n_new = _count_end(end, rows, columns, chosen, own, device, limits)
             break
         n_before = _I(size_of(rows) + size_of(columns))
         rows, columns, chosen, best_row, best_column, _, _ = settled(rows, columns, chosen, limits, mine)
@@ -248,13 +248,13 @@ def _push(depth, rows, columns, key, pivot, own):
     missing = np.uint64(rows & ~own.frame[own.frame_at + layout.FRAME_COLUMNS + (pivot & 63)])
     if pivot < 64:
         missing = np.uint64(columns & ~own.frame[own.frame_at + pivot])
-    level = own.frame_at + layout.STACK + depth * layout.LEVEL_WORDS
+    entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[level] = rows
-        own.frame[level + 1] = columns
-        own.frame[level + 2] = missing
-        own.frame[level + 3] = np.uint64(np.uint64(np.uint64(pivot) << np.uint64(layout.KEY_BITS)) | np.uint64(key))
+        own.frame[entry] = rows
+        own.frame[entry + 1] = columns
+        own.frame[entry + 2] = missing
+        own.frame[entry + 3] = np.uint64(np.uint64(np.uint64(pivot) << np.uint64(layout.KEY_BITS)) | np.uint64(key))
     cuda.syncwarp()
 
 
@@ -268,8 +268,8 @@ def _next_child(depth, own, limits):
     chosen : Chosen
     depth : int32
     """
-    level = own.frame_at + layout.STACK + (depth - 1) * layout.LEVEL_WORDS
-    rows, columns, missing, tag = own.frame[level], own.frame[level + 1], own.frame[level + 2], own.frame[level + 3]
+    entry = own.frame_at + layout.STACK + (depth - 1) * layout.ENTRY_WORDS
+    rows, columns, missing, tag = own.frame[entry], own.frame[entry + 1], own.frame[entry + 2], own.frame[entry + 3]
     cuda.syncwarp()
     pivot = _I(tag >> np.uint64(layout.KEY_BITS))
     chosen = chosen_of(np.int64(np.uint64(tag & np.uint64((1 << layout.KEY_BITS) - 1))), limits)
@@ -291,17 +291,17 @@ def _next_child(depth, own, limits):
             )
         return rows, columns, chosen, depth
     if cuda.laneid == 0:
-        own.frame[level + 2] = np.uint64(missing & ~bit_of(member))
+        own.frame[entry + 2] = np.uint64(missing & ~bit_of(member))
     if by_columns:
         columns = np.uint64(columns & ~bit_of(member))
         if cuda.laneid == 0:
-            own.frame[level + 1] = columns
+            own.frame[entry + 1] = columns
         rows = np.uint64(rows & own.frame[own.frame_at + layout.FRAME_COLUMNS + member])
         chosen = Chosen(chosen.held_rows, chosen.optional_rows, _I(chosen.held_columns + 1), chosen.optional_columns)
     else:
         rows = np.uint64(rows & ~bit_of(member))
         if cuda.laneid == 0:
-            own.frame[level] = rows
+            own.frame[entry] = rows
         columns = np.uint64(columns & own.frame[own.frame_at + member])
         chosen = Chosen(_I(chosen.held_rows + 1), chosen.optional_rows, chosen.held_columns, chosen.optional_columns)
     cuda.syncwarp()
@@ -309,17 +309,17 @@ def _next_child(depth, own, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_frame(rows, columns, chosen, home, credit, work):
-    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
+def walk_frame(rows, columns, chosen, pool_offset, n_reserved, work):
+    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_entries`).
 
     Parameters
     ----------
     rows, columns : uint64
         Of the frame that stands in shared memory.
     home : int64
-        As `share_level` takes it.
+        As `share_entry` takes it.
     credit : int32
-        `VISIT_CREDIT` at least.
+        `VISIT_SLOTS` at least.
 
     Returns
     -------
@@ -339,27 +339,27 @@ def walk_frame(rows, columns, chosen, home, credit, work):
     steps = _I(0)
     while True:
         rows, columns, chosen, pivot, n_new = _visit(rows, columns, chosen, own, device, limits, mine)
-        credit = _I(credit - n_new)
+        n_reserved = _I(n_reserved - n_new)
         if pivot >= 0:
             _push(depth, rows, columns, key_of(chosen, limits), pivot, own)
             depth = _I(depth + 1)
         steps = _I(steps + 1)
         if depth == bottom:
             break
-        credit = credit_for(layout.VISIT_CREDIT, credit, device.control, device.settings)
-        is_over = credit < layout.VISIT_CREDIT
+        n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
+        is_over = n_reserved < layout.VISIT_SLOTS
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
-            is_over = stops(device.control, launch.deadline)
-            if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
-                home, is_shared = share_level(bottom, home, None, work)
+            is_over = quantum_is_over(device.control, launch.deadline)
+            if not is_over and launch.techniques & DONATION != 0 and warps_are_waiting(device.control):
+                pool_offset, is_shared = share_entry(bottom, pool_offset, None, work)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:
                     break
         if is_over:
-            keep_levels(bottom, depth, home, None, work)
+            keep_entries(bottom, depth, pool_offset, None, work)
             break
         rows, columns, chosen, depth = _next_child(depth, own, limits)
     if cuda.laneid == 0:
         own.state[layout.N_VISITED] += np.int64(steps)
-    return credit
+    return n_reserved

@@ -20,8 +20,8 @@ from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
 from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import credit_for, key_of, limits_of
-from mbe_stage.pq_counts.cuda.levels import open_level
+from mbe_stage.pq_counts.cuda.leaves import reserve_slots, key_of, limits_of
+from mbe_stage.pq_counts.cuda.levels import open_entry
 from mbe_stage.pq_counts.cuda.matrices import Piece
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
@@ -49,10 +49,10 @@ def _next_root(order, device):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _reserve(credit, device):
+def _reserve(n_reserved, device):
     """Credit for a visit of a node of a frame, int32; -1 where there is none."""
-    credit = credit_for(layout.VISIT_CREDIT, credit, device.control, device.settings)
-    return credit if credit >= layout.VISIT_CREDIT else _I(-1)
+    n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
+    return n_reserved if n_reserved >= layout.VISIT_SLOTS else _I(-1)
 
 
 next_task = next_task_with(_next_root, _OLDEST, SHARING)
@@ -86,46 +86,46 @@ def _piece_of(node, child, own, graph, device, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_task(node, child, newest, credit, work):
+def _do_task(node, child, newest, n_reserved, work):
     """A root, or a child of a node: count it, walk it, or make a node of it (`persistent_loop`).
 
-    The credit is `VISIT_CREDIT` at least. A frame may be short of it only before it is begun.
+    The credit is `VISIT_SLOTS` at least. A frame may be short of it only before it is begun.
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     limits = launch.limits
     began = global_nanoseconds()
-    home = _L(-1)
+    pool_offset = _L(-1)
     outcome = FRAME
     if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
-        rows, columns, chosen, home = open_level(node, child, own, device, limits)
+        rows, columns, chosen, pool_offset = open_entry(node, child, own, device, limits)
     else:
         if cuda.laneid == 0:
             own.state[layout.N_PIECES] += 1
         place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, launch)
         if place < 0:
-            return False, newest, credit
+            return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
         piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
-        outcome, n_rows, n_columns, chosen, credit, pivot = settle_piece(
-            piece, n_rows, n_columns, chosen, credit, device, limits
+        outcome, n_rows, n_columns, chosen, n_reserved, pivot = settle_piece(
+            piece, n_rows, n_columns, chosen, n_reserved, device, limits
         )
         rows, columns = np.uint64(0), np.uint64(0)
         if outcome == FRAME:
-            credit = credit_for(layout.VISIT_CREDIT, credit, device.control, device.settings)
-            if credit < layout.VISIT_CREDIT:
-                return False, newest, credit
+            n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
+            if n_reserved < layout.VISIT_SLOTS:
+                return False, newest, n_reserved
             rows, columns = frame_of(piece, n_rows, n_columns, own)
         elif outcome == NODE:
             kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
             made = node_of(piece, n_rows, n_columns, key_of(chosen, limits), pivot, kind, newest, own.mask, device)
             if made < 0:
-                return False, newest, credit
+                return False, newest, n_reserved
             newest = made
     if cuda.laneid == 0:
         own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
-        credit = walk_frame(rows, columns, chosen, home, credit, work)
-    return outcome != SHORT_OF, newest, credit
+        n_reserved = walk_frame(rows, columns, chosen, pool_offset, n_reserved, work)
+    return outcome != SHORT_OF, newest, n_reserved
 
 
 _loop = persistent_loop(next_task, _reserve, _do_task)

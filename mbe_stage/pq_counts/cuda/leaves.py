@@ -66,7 +66,7 @@ def is_wanted(chosen, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally(is_leaf, key, n, keys, times):
+def count_leaves(is_leaf, key, n, keys, times):
     """`n` more leaves of the kind of each lane that has one; how many kinds are new, int32, for all lanes."""
     places = np.uint64(keys.size - 1)
     mixed = np.uint64(np.uint64(key) * _SPREAD)
@@ -90,16 +90,16 @@ def tally(is_leaf, key, n, keys, times):
 
 
 @cuda.jit(device=True, forceinline=True)
-def credit_for(needed, credit, control, settings):
+def reserve_slots(needed, n_reserved, control, settings):
     """The warp's credit, raised to `needed` or more if it can be; int32. Where it cannot, the quantum ends."""
-    if credit >= needed:
-        return credit
-    more = np.int32(max(np.int32(needed), np.int32(layout.CREDIT)))
+    if n_reserved >= needed:
+        return n_reserved
+    more = np.int32(max(np.int32(needed), np.int32(layout.SLOTS_AT_ONCE)))
     granted = 0
     if cuda.laneid == 0:
-        if cuda.atomic.add(control, layout.CREDITS, np.int64(more)) + more <= settings[layout.CREDIT_LIMIT]:
+        if cuda.atomic.add(control, layout.RESERVED_SLOTS, np.int64(more)) + more <= settings[layout.SLOT_LIMIT]:
             granted = 1
         else:
-            cuda.atomic.or_(control, layout.STATUS, np.int64(layout.KINDS_SHORT))
+            cuda.atomic.or_(control, layout.STATUS, np.int64(layout.SLOTS_SHORT))
     granted = cuda.shfl_sync(ALL, granted, 0)
-    return np.int32(credit + more) if granted != 0 else np.int32(credit)
+    return np.int32(n_reserved + more) if granted != 0 else np.int32(n_reserved)

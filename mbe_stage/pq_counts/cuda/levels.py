@@ -9,21 +9,21 @@ from mbe_stage.device.masks import bit_of, low_bits, nth_of, size_of
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
-from mbe_stage.search.cuda.levels import levels_with
+from mbe_stage.search.cuda.levels import stack_entries_with
 
 _I = np.int32
 _KEY = (1 << layout.KEY_BITS) - 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_frame(home, frame, work):  # noqa: ARG001 - it stands in shared memory
+def write_frame(pool_offset, frame, work):  # noqa: ARG001 - it stands in shared memory
     """Copy rows and columns of the frame into the pool."""
     own, words = work.own, work.device.words
     k = np.int64(cuda.laneid)
     for _ in range(layout.STACK // 32):
         mask = own.frame[own.frame_at + k]
-        words[home + 2 * k] = np.uint32(mask & np.uint64(0xFFFFFFFF))
-        words[home + 2 * k + 1] = np.uint32(mask >> np.uint64(32))
+        words[pool_offset + 2 * k] = np.uint32(mask & np.uint64(0xFFFFFFFF))
+        words[pool_offset + 2 * k + 1] = np.uint32(mask >> np.uint64(32))
         k += 32
 
 
@@ -33,10 +33,10 @@ def _frame_words(frame):  # noqa: ARG001 - all frames take as many
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_level(node, level, frame, work):  # noqa: ARG001
+def _write_entry(node, entry, frame, work):  # noqa: ARG001
     """Write a node of a level of the stack; returns how many children are left, int32."""
     own, nodes = work.own, work.device.nodes
-    place = own.frame_at + layout.STACK + level * layout.LEVEL_WORDS
+    place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     rows, columns, missing, tag = own.frame[place], own.frame[place + 1], own.frame[place + 2], own.frame[place + 3]
     if cuda.laneid == 0:
         nodes[node, layout.KEY] = np.int64(np.uint64(tag & np.uint64(_KEY)))
@@ -49,11 +49,11 @@ def _write_level(node, level, frame, work):  # noqa: ARG001
     return _I(size_of(missing) + 1)
 
 
-share_level, keep_levels = levels_with(_frame_words, write_frame, _write_level)
+share_entry, keep_entries = stack_entries_with(_frame_words, write_frame, _write_entry)
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_level(node, child, own, device, limits):
+def open_entry(node, child, own, device, limits):
     """Put the frame of a node into shared memory; one of the node's children.
 
     Parameters
@@ -68,11 +68,11 @@ def open_level(node, child, own, device, limits):
         Where the frame stands in the pool.
     """
     fields = device.nodes[node]
-    home = fields[layout.OFFSET]
+    pool_offset = fields[layout.OFFSET]
     cuda.syncwarp()
     k = np.int64(cuda.laneid)
     for _ in range(layout.STACK // 32):
-        low, high = device.words[home + 2 * k], device.words[home + 2 * k + 1]
+        low, high = device.words[pool_offset + 2 * k], device.words[pool_offset + 2 * k + 1]
         own.frame[own.frame_at + k] = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
         k += 32
     cuda.syncwarp()
@@ -106,4 +106,4 @@ def open_level(node, child, own, device, limits):
             rows = np.uint64(rows & ~gone)
             columns = np.uint64(columns & own.frame[own.frame_at + member])
             held_rows = _I(held_rows + 1)
-    return rows, columns, Chosen(held_rows, optional_rows, held_columns, optional_columns), home
+    return rows, columns, Chosen(held_rows, optional_rows, held_columns, optional_columns), pool_offset

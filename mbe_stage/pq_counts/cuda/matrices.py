@@ -17,7 +17,7 @@ from mbe_stage.device.masks import transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
+from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, count_leaves
 
 BINS = 512
 """Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
@@ -294,24 +294,24 @@ def _leaf_of_bin(by_rows, met, chosen, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def kinds_in_bins(by_rows, piece, n_bins, chosen, limits):
+def signatures_in_bins(by_rows, piece, n_bins, chosen, limits):
     """How many kinds of leaves the bins hold, int32."""
     bins = piece.frame.view(np.int32)
     bins_at = _I(2 * piece.frame_at + BINS_AT)
-    n_kinds = _I(0)
+    n_signatures = _I(0)
     tile = _I(0)
     while tile < n_bins:
         met = _I(tile + _I(cuda.laneid))
         is_leaf = met < n_bins
         if is_leaf:
             is_leaf = bins[bins_at + met] > 0 and is_wanted(_leaf_of_bin(by_rows, met, chosen, limits), limits)
-        n_kinds = _I(n_kinds + count_bits(ballot(is_leaf)))
+        n_signatures = _I(n_signatures + count_bits(ballot(is_leaf)))
         tile = next_tile(tile)
-    return n_kinds
+    return n_signatures
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
+def count_leaves_in_bins(by_rows, piece, n_bins, chosen, device, limits):
     """Count the leaves that the bins hold; how many kinds are new, int32.
 
     Parameters
@@ -329,13 +329,13 @@ def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
         leaf = _leaf_of_bin(by_rows, met, chosen, limits)
         is_leaf = n > 0 and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), n, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), n, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally_by_rows(piece, n_rows, chosen, device, limits):
+def count_leaves_by_rows(piece, n_rows, chosen, device, limits):
     """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
@@ -349,13 +349,13 @@ def tally_by_rows(piece, n_rows, chosen, device, limits):
         leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally_by_columns(piece, n_rows, chosen, device, limits):
+def count_leaves_by_columns(piece, n_rows, chosen, device, limits):
     """Count a leaf for each column, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
@@ -367,6 +367,6 @@ def tally_by_columns(piece, n_rows, chosen, device, limits):
             leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
             is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, limits)
             if cuda.any_sync(ALL, is_leaf):
-                n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+                n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
         word = next_one(word)
     return n_new

@@ -10,17 +10,17 @@ from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import credit_for, is_wanted, key_of, tally
+from mbe_stage.pq_counts.cuda.leaves import reserve_slots, is_wanted, key_of, count_leaves
 from mbe_stage.pq_counts.cuda.matrices import (
     BINS,
     column_of_lane,
     count_members,
     keep_columns,
     keep_rows,
-    kinds_in_bins,
-    tally_bins,
-    tally_by_columns,
-    tally_by_rows,
+    signatures_in_bins,
+    count_leaves_in_bins,
+    count_leaves_by_columns,
+    count_leaves_by_rows,
 )
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
@@ -42,7 +42,7 @@ def is_over(n_rows, n_columns, chosen, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tally_alone(n_rows, n_columns, chosen, device, limits):
+def _count_optional_leaf(n_rows, n_columns, chosen, device, limits):
     """Count a leaf whose remaining rows and columns are all optional, as far as more are wanted; new kinds, int32."""
     optional_rows = _I(chosen.optional_rows + n_rows)
     optional_columns = _I(chosen.optional_columns + n_columns)
@@ -52,11 +52,11 @@ def _tally_alone(n_rows, n_columns, chosen, device, limits):
         optional_columns = _I(0)
     leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
     is_leaf = cuda.laneid == 0 and is_wanted(leaf, limits)
-    return tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times)
+    return count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
+def _count_submatrix(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
     """Count the leaves of a piece without rows or columns, or with at most one more to choose on a side.
 
     Parameters
@@ -85,27 +85,27 @@ def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
         needed = _I(1)
     elif is_binned:
         count_members(by_rows, piece, n_rows, n_bins)
-        needed = _I(kinds_in_bins(by_rows, piece, n_bins, chosen, limits) + 1)
-    credit = credit_for(needed, credit, device.control, device.settings)
-    if credit < needed:
-        return SHORT_OF, credit
+        needed = _I(signatures_in_bins(by_rows, piece, n_bins, chosen, limits) + 1)
+    n_reserved = reserve_slots(needed, n_reserved, device.control, device.settings)
+    if n_reserved < needed:
+        return SHORT_OF, n_reserved
     alone_rows, alone_columns = n_rows, n_columns
     if not is_one and by_rows:
         alone_rows = _I(0)
     elif not is_one:
         alone_columns = _I(0)
-    n_new = _tally_alone(alone_rows, alone_columns, chosen, device, limits)
+    n_new = _count_optional_leaf(alone_rows, alone_columns, chosen, device, limits)
     if is_binned:
-        n_new = _I(n_new + tally_bins(by_rows, piece, n_bins, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_in_bins(by_rows, piece, n_bins, chosen, device, limits))
     elif not is_one and by_rows:
-        n_new = _I(n_new + tally_by_rows(piece, n_rows, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_by_rows(piece, n_rows, chosen, device, limits))
     elif not is_one:
-        n_new = _I(n_new + tally_by_columns(piece, n_rows, chosen, device, limits))
-    return DONE, _I(credit - n_new)
+        n_new = _I(n_new + count_leaves_by_columns(piece, n_rows, chosen, device, limits))
+    return DONE, _I(n_reserved - n_new)
 
 
 @cuda.jit(device=True, forceinline=True)
-def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
+def settle_piece(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
     """Take out what is adjacent to everything, or to too little, until the piece fits a frame or nothing changes.
 
     Parameters
@@ -138,7 +138,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
             or chosen.held_rows >= limits.most_rows - 1
             or chosen.held_columns >= limits.most_columns - 1
         ):
-            outcome, credit = _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits)
+            outcome, n_reserved = _count_submatrix(piece, n_rows, n_columns, chosen, n_reserved, device, limits)
             break
         if n_rows <= narrow and n_columns <= narrow:
             outcome = FRAME
@@ -162,7 +162,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
         if is_same:
             pivot = best_row if n_columns - most_row <= n_rows - most_column else _I(-1 - best_column)
             break
-    return outcome, n_rows, n_columns, chosen, credit, pivot
+    return outcome, n_rows, n_columns, chosen, n_reserved, pivot
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -204,7 +204,7 @@ def fill(array, start, stop, value):
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally(n, small, times):
+def count_leaf(n, small, times):
     """Count a leaf of `n` columns, int32.
 
     Parameters

@@ -57,7 +57,7 @@ class Session(PoolSession):
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
         super().__init__(graph, plan, budget_bytes, kernel_for(techniques), layout.CONTROL_WORDS)
-        self._n_kinds = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
+        self._n_signatures = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
         self._asked, self._keys = asked, keys
@@ -70,8 +70,8 @@ class Session(PoolSession):
         )
         self._device = Device(
             *self._new_pool(),
-            cp.zeros(plan.n_kinds, cp.int64),
-            cp.zeros(plan.n_kinds, cp.int64),
+            cp.zeros(plan.n_slots, cp.int64),
+            cp.zeros(plan.n_slots, cp.int64),
             cp.zeros(layout.CONTROL_WORDS, cp.int64),
             cp.asarray(self._settings()),
         )
@@ -83,7 +83,7 @@ class Session(PoolSession):
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
         return super().statistics | {
-            "kinds": self._n_kinds,
+            "kinds": self._n_signatures,
             "drains": self._n_drains,
             "waits": self._n_waits,
             "waiting_us": round(1e6 * self._waiting_seconds),
@@ -94,7 +94,7 @@ class Session(PoolSession):
         settings[layout.FEWEST_ROWS : layout.MOST_COLUMNS + 1] = self._asked
         numbers = keys.optional_rows, keys.held_columns, keys.optional_columns
         settings[layout.OPTIONAL_ROWS_AT : layout.OPTIONAL_COLUMNS_AT + 1] = numbers
-        settings[layout.CREDIT_LIMIT] = self._plan.credit_limit
+        settings[layout.SLOT_LIMIT] = self._plan.slot_limit
         return settings
 
     def restart(self, roots: np.ndarray) -> None:
@@ -110,7 +110,7 @@ class Session(PoolSession):
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
         self._control[layout.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
-        self._run(layout.CREDITS)
+        self._run(layout.RESERVED_SLOTS)
         if takes_roots:
             self.n_roots_taken = min(n_roots, int(self._control[layout.NEXT_ROOT]))
         is_short = int(self._control[layout.STATUS]) != 0
@@ -121,7 +121,7 @@ class Session(PoolSession):
     def _take_leaves(self, goes_on: bool) -> Counted:
         """What the table holds; it is empty afterwards, where somebody goes on."""
         places = cp.flatnonzero(self._device.keys)
-        self._n_kinds += int(places.size)
+        self._n_signatures += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
         if goes_on:
             self._device.keys.fill(0)
@@ -209,7 +209,7 @@ class Session(PoolSession):
             Two such quanta in turn have found no leaf and done no task: the plan has too small a table.
         """
         # Time may be over as well: who is idle sees to that.
-        if not int(self._control[layout.STATUS]) & layout.KINDS_SHORT or bool(self._device.keys.any()):
+        if not int(self._control[layout.STATUS]) & layout.SLOTS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
         n_children = int((kept.fields[:, layout.END] - kept.fields[:, layout.CURSOR]).sum())

@@ -130,7 +130,7 @@ class WedgeSession(SearchSession):
 
     def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
         super().__init__(graph)
-        self._n_kinds = self._idle_ns = 0
+        self._n_signatures = self._idle_ns = 0
         self._n_blocks, self._n_bytes, self._shared = n_blocks, n_bytes, shared
 
     @property
@@ -139,7 +139,7 @@ class WedgeSession(SearchSession):
         return {
             "kernel_us": round(1e6 * self._seconds),
             "idle_ns": self._idle_ns,
-            "kinds": self._n_kinds,
+            "kinds": self._n_signatures,
             "quanta": self.n_quanta,
             "warps": self._n_blocks * THREADS // WARP_SIZE,
             "plan_bytes": self._n_bytes,
@@ -169,7 +169,7 @@ class WedgeSession(SearchSession):
         columns, times = cp.asnumpy(cp.stack([shared, self._shared.times[shared]]))
         if goes_on:
             self._shared.times.fill(0)
-        self._n_kinds += columns.size
+        self._n_signatures += columns.size
         nothing = np.zeros(columns.size, np.int64)
         n_rows = TRIPLE if isinstance(self._shared, Triples) else PAIR
         return Counted(nothing + n_rows, nothing, nothing, columns, times)

@@ -16,7 +16,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, tally
+from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, count_leaf
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
@@ -55,7 +55,7 @@ WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tally_window(n_rows, fewest, counts, small, times):
+def _count_window(n_rows, fewest, counts, small, times):
     """Count the leaves of a window, whose counters are zeros afterwards.
 
     Parameters
@@ -76,7 +76,7 @@ def _tally_window(n_rows, fewest, counts, small, times):
         if n > 0:
             counts[k] = _I(0)
             if n >= fewest:
-                tally(n, small, times)
+                count_leaf(n, small, times)
         k = _I(k + _I(cuda.blockDim.x))
 
 
@@ -112,7 +112,7 @@ def count_wedges_block_per_root(graph, wedges):
         while window < n_rows:
             count_window(root, n_columns, window, _I(WINDOW), short_list, counts, slots, graph, wedges.ranks)
             n_here = min(_I(WINDOW), _I(n_rows - window))
-            _tally_window(n_here, fewest, counts, small, wedges.times)
+            _count_window(n_here, fewest, counts, small, wedges.times)
             n_looked_at = _I(n_looked_at + n_here)
             window = slots[1]
             cuda.syncthreads()

@@ -15,8 +15,8 @@ OWN_CONTROL = 8 * CONTROL_LINE
 TIME_OVER, POOL_SHORT = 1, 2
 OWN_STATUS = 4
 
-# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_LEVELS` nodes and `OWN_WORDS` words.
-POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_LEVELS, OWN_WORDS = range(6)
+# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_ENTRIES` nodes and `OWN_WORDS` words.
+POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_ENTRIES, OWN_WORDS = range(6)
 OWN_SETTINGS = 6
 
 # Fields of a node, int64: where its words begin, how many there are, the node that its warp made before, and how many

@@ -1,7 +1,7 @@
 """What a warp does in a search with open nodes until the quantum ends (`persistent_loop`).
 
 It takes a child of the newest node of its own (`own_child`), else a root, else a child of one of the oldest nodes that
-any warp has made (`others_child`); where there is none, it waits (`wait_for_work`).
+any warp has made (`others_child`); where there is none, it waits (`wait_for_open_node`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba import cuda
 from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.search.cuda import control as layout
-from mbe_stage.search.cuda.nodes import find_some_open_node, read_shared, stops, take_child
+from mbe_stage.search.cuda.nodes import find_some_open_node, read_shared, quantum_is_over, take_child
 
 _SHORTEST_NAP_NS, _LONGEST_NAP_NS = 100, 2000
 _TRIES = 4
@@ -77,7 +77,7 @@ def others_child(turn, n_oldest, is_any, nodes, control, settings):
 
 
 @cuda.jit(device=True, forceinline=True)
-def wait_for_work(n_warps, deadline, control):
+def wait_for_open_node(n_warps, deadline, control):
     """Wait until some node has children.
 
     Parameters
@@ -106,10 +106,10 @@ def wait_for_work(n_warps, deadline, control):
         nap = min(_I(2 * nap), _I(_LONGEST_NAP_NS))
         n_idle = read_shared(control, layout.N_IDLE)
         if read_shared(control, layout.N_OPEN) > 0:
-            goes_on = not stops(control, deadline)
+            goes_on = not quantum_is_over(control, deadline)
             break
         # Nodes come from busy warps alone: if all were idle before none was open, there is none.
-        if n_idle >= n_warps or stops(control, deadline):
+        if n_idle >= n_warps or quantum_is_over(control, deadline):
             break
     if cuda.laneid == 0 and goes_on:
         cuda.atomic.add(control, layout.N_IDLE, _L(-1))
@@ -118,9 +118,9 @@ def wait_for_work(n_warps, deadline, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def nothing_reserved(credit, device):  # noqa: ARG001 - as `persistent_loop` calls it
+def reserve_nothing(n_reserved, device):  # noqa: ARG001 - as `persistent_loop` calls it
     """In the place of `reserve`, for tasks that need nothing beforehand."""
-    return credit
+    return n_reserved
 
 
 def next_task_with(next_root: Any, n_oldest: int, sharing: int) -> Any:
@@ -184,10 +184,10 @@ def persistent_loop(next_task: Any, reserve: Any, do_task: Any) -> Any:
     next_task : device function
         As `next_task_with` makes it.
     reserve : device function
-        ``reserve(credit, device)``: the warp's credit, int32, raised to what any task needs; below 0 where the quantum
+        ``reserve(n_reserved, device)``: the warp's credit, int32, raised to what any task needs; below 0 where the quantum
         has to end.
     do_task : device function
-        ``do_task(node, child, newest, credit, work)`` gives ``is_done, newest, credit``; a task that is not done is
+        ``do_task(node, child, newest, n_reserved, work)`` gives ``is_done, newest, n_reserved``; a task that is not done is
         begun again.
     """
 
@@ -203,27 +203,27 @@ def persistent_loop(next_task: Any, reserve: Any, do_task: Any) -> Any:
         own, graph, device, launch = work.own, work.graph, work.device, work.launch
         n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
         newest = _I(-1)
-        credit = _I(0)
+        n_reserved = _I(0)
         roots_left = True
         turn = _I(this_warp())
         node, child = _I(own.state[layout.PENDING_NODE]), _I(own.state[layout.PENDING_CHILD])
         while True:
-            if stops(device.control, launch.deadline):
+            if quantum_is_over(device.control, launch.deadline):
                 break
-            credit = reserve(credit, device)
-            if credit < 0:
+            n_reserved = reserve(n_reserved, device)
+            if n_reserved < 0:
                 break
             if node == layout.NOTHING:
                 node, child, newest, roots_left = next_task(newest, roots_left, turn, graph, device, launch)
                 turn = _I(turn + 1)
             if node == layout.NOTHING:
-                goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
+                goes_on, waited = wait_for_open_node(n_warps, launch.deadline, device.control)
                 if cuda.laneid == 0:
                     own.state[layout.IDLE_NS] += waited
                 if not goes_on:
                     break
                 continue
-            is_done, newest, credit = do_task(node, child, newest, credit, work)
+            is_done, newest, n_reserved = do_task(node, child, newest, n_reserved, work)
             if not is_done:
                 break
             node = _I(layout.NOTHING)

@@ -19,7 +19,7 @@ def read_shared(control, index):
 
 
 @cuda.jit(device=True, forceinline=True)
-def stops(control, deadline):
+def quantum_is_over(control, deadline):
     """Whether the quantum has to end; says so to all where its time is over."""
     status = np.int64(0)
     if cuda.laneid == 0:
@@ -31,7 +31,7 @@ def stops(control, deadline):
 
 
 @cuda.jit(device=True, forceinline=True)
-def somebody_waits(control):
+def warps_are_waiting(control):
     """Whether warps are idle, and have nothing to take."""
     return read_shared(control, layout.N_IDLE) > read_shared(control, layout.N_OPEN)
 

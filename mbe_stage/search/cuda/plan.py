@@ -32,7 +32,7 @@ class PoolPlan:
     """
 
     n_blocks: int
-    levels: int
+    stack_entries: int
     own_words: int
     n_nodes: int
     pool_words: int
@@ -52,19 +52,19 @@ class PoolPlan:
     @property
     def all_nodes(self) -> int:
         """Of the table, and those of the warps behind it."""
-        return self.n_nodes + self.n_warps * self.levels
+        return self.n_nodes + self.n_warps * self.stack_entries
 
     @property
     def own_bytes(self) -> int:
         """What a warp has behind pool and table, and its state."""
-        return 4 * self.own_words + 8 * layout.NODE_FIELDS * self.levels + 8 * layout.STATE_FIELDS
+        return 4 * self.own_words + 8 * layout.NODE_FIELDS * self.stack_entries + 8 * layout.STATE_FIELDS
 
     def settings(self, n_settings: int) -> np.ndarray:
         """What kernels are told, with room for a problem's own settings: (n_settings,) int64."""
         settings = np.zeros(n_settings, np.int64)
         settings[layout.POOL_LIMIT], settings[layout.NODE_LIMIT] = self.pool_words, self.n_nodes
         settings[layout.QUANTUM_NS] = int(self.quantum_seconds * 1e9)
-        settings[layout.NARROW], settings[layout.MOST_LEVELS] = self.narrow, self.levels
+        settings[layout.NARROW], settings[layout.MOST_ENTRIES] = self.narrow, self.stack_entries
         settings[layout.OWN_WORDS] = self.own_words
         return settings
 

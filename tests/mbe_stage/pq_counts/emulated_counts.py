@@ -193,7 +193,7 @@ def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 3
     for seed, narrow in ((1, 64), (2, 6)):
         graph = graphs.from_matrix(graphs.random_matrix(seed, 16, 20, 0.7))
-        yield case("few kinds", graph, PqQuery(2, 16, 2, 20), sizes={"n_kinds": 2048, "narrow": narrow})
+        yield case("few kinds", graph, PqQuery(2, 16, 2, 20), sizes={"n_slots": 2048, "narrow": narrow})
 
 
 def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -320,7 +320,7 @@ def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     found = counted(graph, query, budget, tasks=tasks, statistics=statistics)
     yield {"case": "short columns", "same": found == {(2, 2): wanted}, "n": wanted} | statistics
     try:
-        counted(graph, query, budget, tasks=tasks, sizes={"n_kinds": 64})
+        counted(graph, query, budget, tasks=tasks, sizes={"n_slots": 64})
     except RuntimeError as error:
         yield {"case": "no places", "same": True, "said": str(error)}
 

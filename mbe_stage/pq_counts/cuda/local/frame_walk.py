@@ -21,11 +21,11 @@ from mbe_stage.pq_counts.cuda.local.frame_leaves import (
     open_row,
     set_frame_path,
 )
-from mbe_stage.pq_counts.cuda.local.layout import HELD, LEVEL_FIELDS, OPTIONAL, FramePath
-from mbe_stage.pq_counts.cuda.local.levels import keep_local_levels, path_of_level, push, share_local_level, with_line
+from mbe_stage.pq_counts.cuda.local.layout import HELD, ENTRY_FIELDS, OPTIONAL, FramePath
+from mbe_stage.pq_counts.cuda.local.levels import keep_local_entries, path_of_entry, push, share_local_entry, with_line
 from mbe_stage.pq_counts.cuda.local.lines import hand_on_frame
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-from mbe_stage.search.cuda.nodes import somebody_waits, stops
+from mbe_stage.search.cuda.nodes import warps_are_waiting, quantum_is_over
 
 _LOOK_EVERY = 32
 _I = np.int32
@@ -108,11 +108,11 @@ def _next_child(depth, work):
     depth : int32
     """
     own, mine, launch = work.own, work.mine, work.launch
-    level, stack = _I(local_layout.STACK_AT + LEVEL_FIELDS * (depth - 1)), mine
-    rows, columns = np.uint64(stack[level + local_layout.ROWS]), np.uint64(stack[level + local_layout.COLUMNS])
-    missing, pivot = np.uint64(stack[level + local_layout.MISSING]), _I(stack[level + local_layout.PIVOT])
-    chosen = chosen_of(stack[level + local_layout.KEY], launch.limits)
-    kept = path_of_level(stack, _I(level + local_layout.HELD_ROWS))
+    entry, stack = _I(local_layout.STACK_AT + ENTRY_FIELDS * (depth - 1)), mine
+    rows, columns = np.uint64(stack[entry + local_layout.ROWS]), np.uint64(stack[entry + local_layout.COLUMNS])
+    missing, pivot = np.uint64(stack[entry + local_layout.MISSING]), _I(stack[entry + local_layout.PIVOT])
+    chosen = chosen_of(stack[entry + local_layout.KEY], launch.limits)
+    kept = path_of_entry(stack, _I(entry + local_layout.HELD_ROWS))
     cuda.syncwarp()
     _back_to(kept, work)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
@@ -125,7 +125,7 @@ def _next_child(depth, work):
         member = _I(pivot & 63)
     gone = bit_of(member)
     if not is_last and cuda.laneid == 0:
-        stack[level + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
+        stack[entry + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
     # Of which side a line goes: the pivot's in the last child, else the other one.
     if by_columns == is_last:
         rows = np.uint64(rows & ~gone)
@@ -134,7 +134,7 @@ def _next_child(depth, work):
         else:
             held_rows = _I(held_rows + 1)
             if cuda.laneid == 0:
-                stack[level + local_layout.ROWS] = np.int64(rows)
+                stack[entry + local_layout.ROWS] = np.int64(rows)
             columns = np.uint64(columns & own.frame[own.frame_at + member])
         if launch.with_edges:
             open_row(member, OPTIONAL if is_last else HELD, work)
@@ -145,7 +145,7 @@ def _next_child(depth, work):
         else:
             held_columns = _I(held_columns + 1)
             if cuda.laneid == 0:
-                stack[level + local_layout.COLUMNS] = np.int64(columns)
+                stack[entry + local_layout.COLUMNS] = np.int64(columns)
             rows = np.uint64(rows & own.frame[own.frame_at + layout.FRAME_COLUMNS + member])
     set_frame_path(with_line(kept, gone, by_columns, is_last), work)
     chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
@@ -153,8 +153,8 @@ def _next_child(depth, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
-    """Add all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_local_levels`).
+def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
+    """Add all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_local_entries`).
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
     n_path : int32
         Lines on the path outside the frame.
     home : int64
-        As `share_local_level` takes it.
+        As `share_local_entry` takes it.
     """
     own, device, launch = work.own, work.device, work.launch
     clear_sums(own)
@@ -178,11 +178,11 @@ def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
         if depth == bottom:
             break
         if (steps & (_LOOK_EVERY - 1)) == 0:
-            if stops(device.control, launch.deadline):
-                keep_local_levels(bottom, depth, home, n_path, work)
+            if quantum_is_over(device.control, launch.deadline):
+                keep_local_entries(bottom, depth, pool_offset, n_path, work)
                 break
-            if launch.techniques & DONATION != 0 and somebody_waits(device.control):
-                home, is_shared = share_local_level(bottom, home, n_path, work)
+            if launch.techniques & DONATION != 0 and warps_are_waiting(device.control):
+                pool_offset, is_shared = share_local_entry(bottom, pool_offset, n_path, work)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:

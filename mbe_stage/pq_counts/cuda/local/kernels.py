@@ -19,7 +19,7 @@ from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
-from mbe_stage.pq_counts.cuda.local.levels import open_local_level
+from mbe_stage.pq_counts.cuda.local.levels import open_local_entry
 from mbe_stage.pq_counts.cuda.local.pieces import (
     MatrixLines,
     frame_lines,
@@ -32,7 +32,7 @@ from mbe_stage.pq_counts.cuda.matrices import Piece
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, frame_of, kind_of_node
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, TRUNCATION
-from mbe_stage.search.cuda.loop import nothing_reserved, persistent_loop
+from mbe_stage.search.cuda.loop import reserve_nothing, persistent_loop
 
 _SCRATCH = bundle(Scratch, I64_2D)
 _SUMS = bundle(Sums, *[I64] * 6)
@@ -75,7 +75,7 @@ def _local_piece_of(node, child, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_local_task(node, child, newest, credit, work):
+def _do_local_task(node, child, newest, n_reserved, work):
     """A root, or a child of a node: add it, walk it, or make a node of it (`persistent_loop`); it needs no credit.
 
     Of what is not done nothing is added.
@@ -83,18 +83,18 @@ def _do_local_task(node, child, newest, credit, work):
     own, mine, device, launch = work.own, work.mine, work.device, work.launch
     limits = launch.limits
     began = global_nanoseconds()
-    home = _L(-1)
+    pool_offset = _L(-1)
     nothing = np.uint64(0)
     path = FramePath(nothing, nothing, nothing, nothing)
     outcome = FRAME
     if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
-        rows, columns, chosen, path, n_path, home = open_local_level(node, child, work, limits)
+        rows, columns, chosen, path, n_path, pool_offset = open_local_entry(node, child, work, limits)
     else:
         if cuda.laneid == 0:
             own.state[layout.N_PIECES] += 1
         place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_piece_of(node, child, work)
         if place < 0:
-            return False, newest, credit
+            return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
         piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
         narrow = _I(device.settings[layout.NARROW])
@@ -110,16 +110,16 @@ def _do_local_task(node, child, newest, credit, work):
             key = key_of(chosen, limits)
             made = local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
             if made < 0:
-                return False, newest, credit
+                return False, newest, n_reserved
             newest = made
     if cuda.laneid == 0:
         own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
-        walk_local_frame(rows, columns, chosen, path, n_path, home, work)
-    return True, newest, credit
+        walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work)
+    return True, newest, n_reserved
 
 
-_loop = persistent_loop(next_task, nothing_reserved, _do_local_task)
+_loop = persistent_loop(next_task, reserve_nothing, _do_local_task)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -31,12 +31,12 @@ FRAME_PATH = TOTALS + 4
 # pivot; and the lines of the frame that are on the path.
 ROWS, COLUMNS, MISSING, KEY, PIVOT = range(5)
 HELD_ROWS, OPTIONAL_ROWS, HELD_COLUMNS, OPTIONAL_COLUMNS = range(5, 9)
-LEVEL_FIELDS = 9
+ENTRY_FIELDS = 9
 
 # Parts of a warp's scratch.
 LINES_AT = 0
 STACK_AT = LINES_AT + FRAME_LINES
-PAIRS_AT = STACK_AT + LEVEL_FIELDS * layout.LEVELS
+PAIRS_AT = STACK_AT + ENTRY_FIELDS * layout.STACK_ENTRIES
 PATH_AT = PAIRS_AT + PAIRS
 
 # Fields of a node beside those that every node has: those lines, and how many lines are on the path outside.
@@ -44,7 +44,7 @@ FIRST_OF_PATH = layout.MISSING + 1
 N_PATH = layout.CURSOR + 1
 
 # What a level's fields are called in a node.
-LEVEL_FIELDS_OF_NODES = (
+ENTRY_FIELDS_OF_NODES = (
     layout.ROW_MASK,
     layout.COLUMN_MASK,
     layout.MISSING,

@@ -8,16 +8,16 @@ from numba import cuda
 from mbe_stage.device.masks import bit_of, nth_of, size_of
 from mbe_stage.device.warp import next_tile
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.cuda.levels import open_level, write_frame
+from mbe_stage.pq_counts.cuda.levels import open_entry, write_frame
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import (
     FRAME_LINES,
     FRAME_WORDS,
-    LEVEL_FIELDS,
-    LEVEL_FIELDS_OF_NODES,
+    ENTRY_FIELDS,
+    ENTRY_FIELDS_OF_NODES,
     FramePath,
 )
-from mbe_stage.search.cuda.levels import levels_with
+from mbe_stage.search.cuda.levels import stack_entries_with
 
 _I = np.int32
 _L = np.int64
@@ -41,24 +41,24 @@ def push(depth, rows, columns, key, pivot, path, work):
     missing = np.uint64(rows & ~own.frame[own.frame_at + layout.FRAME_COLUMNS + (pivot & 63)])
     if pivot < 64:
         missing = np.uint64(columns & ~own.frame[own.frame_at + pivot])
-    level = _I(local_layout.STACK_AT + LEVEL_FIELDS * depth)
+    entry = _I(local_layout.STACK_AT + ENTRY_FIELDS * depth)
     cuda.syncwarp()
     if cuda.laneid == 0:
         stack = mine
-        stack[level + local_layout.ROWS] = _L(rows)
-        stack[level + local_layout.COLUMNS] = _L(columns)
-        stack[level + local_layout.MISSING] = _L(missing)
-        stack[level + local_layout.KEY] = _L(key)
-        stack[level + local_layout.PIVOT] = _L(pivot)
-        stack[level + local_layout.HELD_ROWS] = _L(path.held_rows)
-        stack[level + local_layout.OPTIONAL_ROWS] = _L(path.optional_rows)
-        stack[level + local_layout.HELD_COLUMNS] = _L(path.held_columns)
-        stack[level + local_layout.OPTIONAL_COLUMNS] = _L(path.optional_columns)
+        stack[entry + local_layout.ROWS] = _L(rows)
+        stack[entry + local_layout.COLUMNS] = _L(columns)
+        stack[entry + local_layout.MISSING] = _L(missing)
+        stack[entry + local_layout.KEY] = _L(key)
+        stack[entry + local_layout.PIVOT] = _L(pivot)
+        stack[entry + local_layout.HELD_ROWS] = _L(path.held_rows)
+        stack[entry + local_layout.OPTIONAL_ROWS] = _L(path.optional_rows)
+        stack[entry + local_layout.HELD_COLUMNS] = _L(path.held_columns)
+        stack[entry + local_layout.OPTIONAL_COLUMNS] = _L(path.optional_columns)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def path_of_level(fields, first):
+def path_of_entry(fields, first):
     """The lines of the frame that were on the path when a level was made; `first` is where they stand."""
     return FramePath(
         np.uint64(fields[first]),
@@ -75,43 +75,43 @@ def _frame_words(n_path):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_frame(home, n_path, work):
+def _write_frame(pool_offset, n_path, work):
     """Copy the frame into the pool: rows and columns, which lines these are, and the path outside."""
     mine, words = work.mine, work.device.words
-    write_frame(home, None, work)
+    write_frame(pool_offset, None, work)
     k = _I(cuda.laneid)
     for _ in range(FRAME_LINES // 32):
-        words[home + layout.MATRIX_WORDS + k] = _U(mine[local_layout.LINES_AT + k])
+        words[pool_offset + layout.MATRIX_WORDS + k] = _U(mine[local_layout.LINES_AT + k])
         k = _I(k + 32)
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            words[home + FRAME_WORDS + k] = _U(mine[local_layout.PATH_AT + k])
+            words[pool_offset + FRAME_WORDS + k] = _U(mine[local_layout.PATH_AT + k])
         k = next_tile(k)
         tile = next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_level(node, level, n_path, work):
+def _write_entry(node, entry, n_path, work):
     """Write a node of a level of the stack; returns how many children are left, int32."""
     mine, nodes = work.mine, work.device.nodes
-    first = _I(LEVEL_FIELDS * level)
+    first = _I(ENTRY_FIELDS * entry)
     if cuda.laneid == 0:
         nodes[node, layout.KIND] = _L(layout.IS_FRAME)
         nodes[node, local_layout.N_PATH] = _L(n_path)
-        for k in range(LEVEL_FIELDS):
-            nodes[node, LEVEL_FIELDS_OF_NODES[k]] = mine[local_layout.STACK_AT + first + k]
+        for k in range(ENTRY_FIELDS):
+            nodes[node, ENTRY_FIELDS_OF_NODES[k]] = mine[local_layout.STACK_AT + first + k]
     cuda.syncwarp()
     return _I(size_of(np.uint64(mine[local_layout.STACK_AT + first + local_layout.MISSING])) + 1)
 
 
 # In the place of a frame: how many lines are on the path outside.
-share_local_level, keep_local_levels = levels_with(_frame_words, _write_frame, _write_level)
+share_local_entry, keep_local_entries = stack_entries_with(_frame_words, _write_frame, _write_entry)
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_local_level(node, child, work, limits):
+def open_local_entry(node, child, work, limits):
     """Put the frame of a node into shared memory; one of the node's children.
 
     Parameters
@@ -129,26 +129,26 @@ def open_local_level(node, child, work, limits):
         Where the frame stands in the pool.
     """
     own, mine, device = work.own, work.mine, work.device
-    rows, columns, chosen, home = open_level(node, child, own, device, limits)
+    rows, columns, chosen, pool_offset = open_entry(node, child, own, device, limits)
     fields = device.nodes[node]
     n_path = _I(fields[local_layout.N_PATH])
     k = _I(cuda.laneid)
     for _ in range(FRAME_LINES // 32):
-        mine[local_layout.LINES_AT + k] = _L(device.words[home + layout.MATRIX_WORDS + k])
+        mine[local_layout.LINES_AT + k] = _L(device.words[pool_offset + layout.MATRIX_WORDS + k])
         k = _I(k + 32)
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            mine[local_layout.PATH_AT + k] = _L(device.words[home + FRAME_WORDS + k])
+            mine[local_layout.PATH_AT + k] = _L(device.words[pool_offset + FRAME_WORDS + k])
         k = next_tile(k)
         tile = next_tile(tile)
     cuda.syncwarp()
-    path = path_of_level(fields, local_layout.FIRST_OF_PATH)
+    path = path_of_entry(fields, local_layout.FIRST_OF_PATH)
     pivot, missing = _I(fields[layout.PIVOT]), np.uint64(fields[layout.MISSING])
     is_last = child == size_of(missing)
     line = bit_of(_I(pivot & 63)) if is_last else bit_of(nth_of(missing, child))
-    return rows, columns, chosen, with_line(path, line, pivot < 64, is_last), n_path, home
+    return rows, columns, chosen, with_line(path, line, pivot < 64, is_last), n_path, pool_offset
 
 
 @cuda.jit(device=True, forceinline=True)
