@@ -21,7 +21,7 @@ from mbe_stage.pq_counts import reduction
 from mbe_stage.pq_counts.cpu import leaves, tree
 from mbe_stage.pq_counts.cpu.local import cells
 from mbe_stage.pq_counts.cpu.local.cells import LocalSearch
-from mbe_stage.pq_counts.cpu.search import Search, pieces_of
+from mbe_stage.pq_counts.cpu.search import Search, task_ranges_of
 from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
@@ -147,9 +147,9 @@ class _Counted:
         share = 1.0 if local is None else 1.0 / (1 + local.n_searched)
         for known in search.known if is_first else ():
             yield PqBlock(known)
-        pieces, found = pieces_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
+        task_ranges, found = task_ranges_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
         counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
-        for counted, work_done in counting.run(pieces, self.deadline):
+        for counted, work_done in counting.run(task_ranges, self.deadline):
             block = PqBlock(search.leaves(counted), work_done=share * work_done)
             found.accept(block)
             yield block
@@ -157,7 +157,7 @@ class _Counted:
         if local is not None:
             del counting
             before = local.n_nodes
-            yield from local.blocks(pieces, found.counts(), share, self.deadline, is_first=is_first)
+            yield from local.blocks(task_ranges, found.counts(), share, self.deadline, is_first=is_first)
             self.n_nodes += local.n_nodes - before
 
 

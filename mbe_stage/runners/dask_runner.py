@@ -38,8 +38,8 @@ __all__ = ["DaskRunner"]
 log = logging.getLogger(__name__)
 
 # Pieces of work per worker. With an engine that takes barriers they need not be small.
-_PIECES = 64
-_MOST_PIECES = 4096
+_TASKS_PER_WORKER = 64
+_MOST_TASKS = 4096
 _LEASE_SECONDS = 15.0
 # A worker is not asked to hand over a lease that is younger: beginning takes time too.
 _LEAST_LEASE_SECONDS = 0.5
@@ -206,8 +206,10 @@ class DaskRunner:
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
-            ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
+            all_tasks = get_engine(problem, engine).tasks_of(
+                graph, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
+            )
+            ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
 
@@ -507,8 +509,8 @@ def _is_of_the_cluster(error: BaseException | None) -> bool:
     return isinstance(error, OSError | TimeoutError) or type(error).__name__ in names
 
 
-def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
+def _of_these(all_tasks: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
     """Restrict pieces of all the work to some tasks."""
-    if wanted and pieces:
-        ranges_of(wanted, pieces[0].roots)  # refuses those of other work
-    return [part for piece in pieces for part in within(piece, wanted)]
+    if wanted and all_tasks:
+        ranges_of(wanted, all_tasks[0].roots)  # refuses those of other work
+    return [part for task in all_tasks for part in within(task, wanted)]

@@ -272,10 +272,10 @@ def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
 @pytest.mark.parametrize("budget", [100 << 20, _GIB, 8 * _GIB, 64 * _GIB])
 def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
     plan = plan_memory(_FACTS, 264, layout.MEMBERS, budget)
-    assert expansion_bytes(plan.descriptors, plan.piece_members) <= plan.expansion_bytes
-    assert expansion_bytes(plan.descriptors, plan.piece_members + 1) > plan.expansion_bytes
+    assert expansion_bytes(plan.descriptors, plan.range_members) <= plan.expansion_bytes
+    assert expansion_bytes(plan.descriptors, plan.range_members + 1) > plan.expansion_bytes
     # The largest biclique there could be has room.
-    assert plan.piece_members >= _FACTS.n_vertices
+    assert plan.range_members >= _FACTS.n_vertices
     assert plan.expansion_bytes <= max(budget // 8, expansion_bytes(plan.descriptors, _FACTS.n_vertices))
 
 

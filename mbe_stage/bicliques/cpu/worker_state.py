@@ -39,7 +39,7 @@ def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> 
     return worker
 
 
-def set_piece(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
+def set_subproblem(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
     """Give a worker the subtrees of a range of rows of the whole graph, `n_rows` x `n_columns`."""
     frame = worker.frames[0]
     frame[:] = 0
@@ -76,7 +76,7 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
     return range_given_back(frame, _RANGE, share_left(worker))
 
 
-def split_piece(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
+def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
     """Take half of the children that are still ahead from the shallowest node that has some.
 
     The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of

@@ -36,9 +36,9 @@ from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
     ask_to_stop,
     donate_work,
+    end_overdue_quantum,
     is_donor,
     read_shared,
-    end_overdue_quantum,
 )
 from mbe_stage.device.warp import ballot, sum_small
 

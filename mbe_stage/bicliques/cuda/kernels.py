@@ -23,9 +23,9 @@ from mbe_stage.bicliques.cuda.walk_bundles import Launch, Own
 from mbe_stage.bicliques.cuda.work_donation import (
     EXIT,
     NO_NODE,
+    end_overdue_quantum,
     find_open_node,
     read_shared,
-    end_overdue_quantum,
     take_child,
     wait_for_work,
 )

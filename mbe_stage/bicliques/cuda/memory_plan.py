@@ -131,7 +131,7 @@ class MemoryPlan:
         return 4 * self.members + 16 * self.descriptors
 
     @property
-    def piece_members(self) -> int:
+    def range_members(self) -> int:
         """Most members of an expanded block that `expansion_bytes` allow."""
         pieces = range(self.expansion_bytes)
         return bisect_right(pieces, self.expansion_bytes, key=lambda n: expansion_bytes(self.descriptors, n)) - 1
@@ -170,7 +170,7 @@ def preparation_bytes(n_vertices: int) -> int:
     return 12 * slots_for(n_vertices) + 64 * n_vertices
 
 
-def expansion_bytes(n_slots: int, piece_members: int) -> int:
+def expansion_bytes(n_slots: int, range_members: int) -> int:
     """Most bytes that expanding allocates for so many slots and members: `room_for_sizes` and `expanded`.
 
     Both are of `twin_expansion`. The lengths of all lists and their running sums, tile by tile, for the whole run; two
@@ -178,8 +178,8 @@ def expansion_bytes(n_slots: int, piece_members: int) -> int:
     has two members at least.
     """
     lengths = 10 * n_slots + 120
-    block = 4 * piece_members + 16 * (min(n_slots, piece_members // 2) + 1)
-    return lengths + 2 * block + piece_members // 64 + 8
+    block = 4 * range_members + 16 * (min(n_slots, range_members // 2) + 1)
+    return lengths + 2 * block + range_members // 64 + 8
 
 
 def check_preparation(n_vertices: int, budget_bytes: int) -> None:

@@ -14,7 +14,7 @@ from mbe_stage.device.copying import copy_pieces
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
 """Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
 move; and how many nodes the host looks at in a few milliseconds."""
-_LARGE_PIECE = 1 << 17
+_LARGE_SEGMENT = 1 << 17
 """Entries of a large node that a block of threads moves."""
 _LOOKED_AT = 8
 """Nodes at the end that are tried in a gap."""
@@ -175,10 +175,10 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     moving = moving[np.argsort(live.starts[moving], kind="stable")]
     nodes = live.starts[moving], live.sizes[moving], live.places[moving]
     if live.are_apart:
-        starts, sizes, places = _pieces(*nodes, _LARGE_PIECE)
+        starts, sizes, places = _segments(*nodes, _LARGE_SEGMENT)
         copy_pieces(ints, starts, sizes, ints, places)
         return
-    starts, sizes, places = _pieces(*nodes, PASSING_INTS)
+    starts, sizes, places = _segments(*nodes, PASSING_INTS)
     ends = np.cumsum(sizes)
     passing = cp.empty(min(max(passing_ints, PASSING_INTS), int(sizes.sum())), cp.int32)
     first = 0
@@ -194,7 +194,7 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
 
 def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
     """A copy of the nodes alone, each at its place."""
-    starts, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
+    starts, sizes, places = _segments(live.starts, live.sizes, live.places, PASSING_INTS)
     copy = cp.empty(live.used, cp.int32)
     copy_pieces(ints, starts, sizes, copy, places)
     return copy
@@ -202,7 +202,7 @@ def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
 
 def put_in(copy: cp.ndarray, live: LiveNodes, ints: cp.ndarray) -> None:
     """Put what `moved_out` made into another pool."""
-    _, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
+    _, sizes, places = _segments(live.starts, live.sizes, live.places, PASSING_INTS)
     copy_pieces(copy, places, sizes, ints, places)
 
 
@@ -222,11 +222,11 @@ def table_of(pool: layout.Pool, live: LiveNodes, n_nodes: int, size: int) -> lay
     return pool
 
 
-def _pieces(
+def _segments(
     starts: np.ndarray, sizes: np.ndarray, places: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Starts, sizes and places of the nodes, the large ones in pieces of at most `most` entries."""
-    n_pieces = -(-sizes // most)
-    node = np.repeat(np.arange(sizes.size), n_pieces)
-    within = (np.arange(node.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)) * most
+    n_segments = -(-sizes // most)
+    node = np.repeat(np.arange(sizes.size), n_segments)
+    within = (np.arange(node.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)) * most
     return starts[node] + within, np.minimum(sizes[node] - within, most), places[node] + within

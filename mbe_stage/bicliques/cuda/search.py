@@ -82,7 +82,7 @@ class Quantum:
         search, is_empty = self.search, True
         found, plan, sizes = search.session.found, search.session.plan, search.list_sizes
         assert sizes is not None
-        for block in expanded(found, search.session.n_slots, sizes, plan.piece_members, search.budget_bytes):
+        for block in expanded(found, search.session.n_slots, sizes, plan.range_members, search.budget_bytes):
             is_empty = False
             yield replace(block.swapped() if search.rows_are_left else block, work_done=self.share)
         if is_empty:

@@ -1,7 +1,7 @@
-"""Walk the engine's tree one child at a time: walk a piece for a while, and keep the rest as pieces.
+"""Walk the engine's tree one child at a time: walk a subtree for a while, and keep the rest as subtrees.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
-any order (`cpu.worker_state.split_piece` shares work between threads in the same way).
+any order (`cpu.worker_state.split_subproblem` shares work between threads in the same way).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Left(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Result of walking a piece: bicliques and members found, elementary steps, and the pieces left."""
+    """Result of walking a subtree: bicliques and members found, elementary steps, and the subtrees left."""
 
     n_bicliques: int
     n_members: int

@@ -1,4 +1,4 @@
-"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
+"""One thread's work: walk subproblems in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,
     give_back,
     new_state,
-    set_piece,
+    set_subproblem,
     share_left,
     short_of,
-    split_piece,
+    split_subproblem,
 )
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.cliques.results import CliqueBlock, Detail
@@ -69,7 +69,7 @@ class Plan:
 
 
 class Worker(QuantumWorker):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+    """Takes subproblems from its pool until there are none, and delivers what it finds."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -80,7 +80,7 @@ class Worker(QuantumWorker):
         self.n_visited = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Everything until the pool has no more subproblems."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
@@ -91,14 +91,14 @@ class Worker(QuantumWorker):
         sizes = max(n_ints, len(self._plan.held)), n_words, n_frames
         return new_state(self._plan.graph.vertices.size, sizes)
 
-    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
-        set_piece(state, first, end, self._plan.held)
+    def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
+        set_subproblem(state, first, end, self._plan.held)
 
     def _share_left(self, state: WorkerState) -> float:
         return share_left(state)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-        return split_piece(state, reserve)
+        return split_subproblem(state, reserve)
 
     def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
         return give_back(state)
@@ -107,7 +107,7 @@ class Worker(QuantumWorker):
         return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's piece, with this worker's output."""
+        """Go on with a state's subproblem, with this worker's output."""
         plan, control = self._plan, state.control
         control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
         control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root

@@ -36,7 +36,7 @@ def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16))
     return worker
 
 
-def set_piece(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
+def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
     """Give a worker the subtrees of a range of roots, whose cliques all hold `path`, ascending."""
     worker.ints[: len(path)] = path
     frame = worker.frames[0]
@@ -77,7 +77,7 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
     return range_given_back(frame, _RANGE, share_left(worker))
 
 
-def split_piece(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
+def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
     """Take half of the children that are still ahead from the shallowest node that has some.
 
     The children of a node depend on that node alone, so a copy of it with other children is a task of its own.

@@ -289,7 +289,7 @@ def _child_node(wide, child, newest, own, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_piece(node, child, newest, own, device, launch):
+def child_subproblem(node, child, newest, own, device, launch):
     """The frame or the wide node that a child of a wide node is.
 
     Parameters
@@ -301,7 +301,7 @@ def child_piece(node, child, newest, own, device, launch):
     Returns
     -------
     outcome : int
-        As in `root_piece`.
+        As in `root_subproblem`.
     joined, candidates : uint64
         Of the frame, where it is one.
     frame : Frame

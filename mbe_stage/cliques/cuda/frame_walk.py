@@ -22,7 +22,7 @@ from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, 
 from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, rank
 from mbe_stage.search.cuda.levels import pool_offset_of
-from mbe_stage.search.cuda.nodes import warps_are_waiting, quantum_is_over
+from mbe_stage.search.cuda.nodes import quantum_is_over, warps_are_waiting
 
 _LOOK_EVERY = 32
 _FEW_EXCLUDED = 32
@@ -156,7 +156,7 @@ def _visit(joined, candidates, frame, list_depth, work):
     Parameters
     ----------
     joined, candidates : uint64
-    list_level : int32
+    list_depth : int32
         As in `walk_frame`.
 
     Returns

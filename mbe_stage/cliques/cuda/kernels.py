@@ -13,18 +13,18 @@ import numpy as np
 from numba import cuda, types
 
 from mbe_stage.cliques.cuda import layout
-from mbe_stage.cliques.cuda.child_piece import child_piece
+from mbe_stage.cliques.cuda.child_piece import child_subproblem
 from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
 from mbe_stage.cliques.cuda.levels import open_entry
-from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_piece
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_subproblem
 from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
-from mbe_stage.search.cuda.loop import next_task_with, reserve_nothing, persistent_loop
+from mbe_stage.search.cuda.loop import next_task_with, persistent_loop, reserve_nothing
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 _GRAPH = bundle(layout.Graph, I64, I64, I32, I32)
@@ -78,16 +78,16 @@ def _do_task(node, child, newest, n_reserved, work):
         joined, candidates, frame = _W(0), _W(0), no_frame()
         outcome = DONE if small_roots(child, own, graph, device, work.output, launch) else SHORT_OF
         if cuda.laneid == 0:
-            own.state[layout.N_PIECES] += layout.ROOTS_AT_ONCE
-            own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
+            own.state[layout.N_WIDE_NODES] += layout.ROOTS_AT_ONCE
+            own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     else:
         if node == layout.ROOT:
-            outcome, joined, candidates, frame, newest = root_piece(child, newest, own, graph, device, launch)
+            outcome, joined, candidates, frame, newest = root_subproblem(child, newest, own, graph, device, launch)
         else:
-            outcome, joined, candidates, frame, newest = child_piece(node, child, newest, own, device, launch)
+            outcome, joined, candidates, frame, newest = child_subproblem(node, child, newest, own, device, launch)
         if cuda.laneid == 0:
-            own.state[layout.N_PIECES] += 1
-            own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
+            own.state[layout.N_WIDE_NODES] += 1
+            own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     is_done = outcome != SHORT_OF
     if outcome == FRAME:
         is_done = walk_frame(joined, candidates, frame, work)

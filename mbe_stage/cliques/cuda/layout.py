@@ -212,7 +212,7 @@ class Frame(NamedTuple):
 
     Attributes
     ----------
-    home : int64
+    pool_offset : int64
         Where its block begins.
     n_base, n_excluded : int32
         Vertices of the base, and rows of excluded ones.

@@ -337,7 +337,7 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, newest, own, graph, device, launch):
+def root_subproblem(root, newest, own, graph, device, launch):
     """The frame or the wide node of a root.
 
     Parameters

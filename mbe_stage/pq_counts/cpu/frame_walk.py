@@ -13,7 +13,7 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, Size
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, count_leaves
+from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)

@@ -21,7 +21,7 @@ from mbe_stage.pq_counts.cpu.layout import (
     Lists,
     Size,
 )
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, count_leaves
+from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
 
 FULL = -2
 """In place of the new number of a line that is full; -1 is that of one that is too small."""

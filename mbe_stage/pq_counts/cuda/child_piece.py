@@ -81,7 +81,7 @@ def _other_side(word, line, n, pivot, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_piece(node, child, own, device, limits):
+def child_submatrix(node, child, own, device, limits):
     """List the rows of a child and write the mask of its columns.
 
     Parameters

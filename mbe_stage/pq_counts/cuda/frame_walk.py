@@ -16,10 +16,10 @@ from mbe_stage.device.masks import bit_of, first_of, has, size_of, voted
 from mbe_stage.device.warp import ALL, max_all
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import chosen_of, reserve_slots, is_wanted, key_of, count_leaves
+from mbe_stage.pq_counts.cuda.leaves import chosen_of, count_leaves, is_wanted, key_of, reserve_slots
 from mbe_stage.pq_counts.cuda.levels import keep_entries, share_entry
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-from mbe_stage.search.cuda.nodes import warps_are_waiting, quantum_is_over
+from mbe_stage.search.cuda.nodes import quantum_is_over, warps_are_waiting
 
 OPEN, NOTHING, ONE_LEAF, BY_ROWS, BY_COLUMNS = range(5)
 """What a node is (`kind_of_end`)."""
@@ -316,14 +316,14 @@ def walk_frame(rows, columns, chosen, pool_offset, n_reserved, work):
     ----------
     rows, columns : uint64
         Of the frame that stands in shared memory.
-    home : int64
+    pool_offset : int64
         As `share_entry` takes it.
-    credit : int32
+    n_reserved : int32
         `VISIT_SLOTS` at least.
 
     Returns
     -------
-    credit : int32
+    n_reserved : int32
     """
     own, device, launch = work.own, work.device, work.launch
     lane = cuda.laneid

@@ -17,16 +17,16 @@ from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.cuda.child_piece import child_piece
+from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
 from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import reserve_slots, key_of, limits_of
+from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of, reserve_slots
 from mbe_stage.pq_counts.cuda.levels import open_entry
-from mbe_stage.pq_counts.cuda.matrices import Piece
-from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
-from mbe_stage.pq_counts.cuda.root_piece import root_piece
+from mbe_stage.pq_counts.cuda.matrices import Submatrix
+from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, process_submatrix
+from mbe_stage.pq_counts.cuda.root_piece import root_submatrix
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
-from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
+from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_submatrix
 from mbe_stage.search.cuda.loop import next_task_with, persistent_loop
 from mbe_stage.search.cuda.nodes import next_root
 
@@ -59,8 +59,8 @@ next_task = next_task_with(_next_root, _OLDEST, SHARING)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _piece_of(node, child, own, graph, device, launch):
-    """The piece that a root is, or a child of a node that is wider than a frame.
+def _submatrix_of(node, child, own, graph, device, launch):
+    """The submatrix that a root is, or a child of a node that is wider than a frame.
 
     Parameters
     ----------
@@ -72,17 +72,17 @@ def _piece_of(node, child, own, graph, device, launch):
     place : int64
         Where the matrix stands; -1 where the pool is short.
     n_rows, n_columns, n_words : int32
-        Of the piece; words of a row of the matrix.
+        Of the submatrix; words of a row of the matrix.
     chosen : Chosen
     """
     if node == layout.ROOT:
         fewest = launch.limits.fewest_columns
         if launch.techniques & WINDOWS != 0:
-            place, n_rows, n_columns, n_words = windowed_root_piece(child, fewest, own, graph, device)
+            place, n_rows, n_columns, n_words = windowed_root_submatrix(child, fewest, own, graph, device)
         else:
-            place, n_rows, n_columns, n_words = root_piece(child, fewest, False, own, graph, device)
+            place, n_rows, n_columns, n_words = root_submatrix(child, fewest, False, own, graph, device)
         return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))
-    return child_piece(node, child, own, device, launch.limits)
+    return child_submatrix(node, child, own, device, launch.limits)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -100,29 +100,29 @@ def _do_task(node, child, newest, n_reserved, work):
         rows, columns, chosen, pool_offset = open_entry(node, child, own, device, limits)
     else:
         if cuda.laneid == 0:
-            own.state[layout.N_PIECES] += 1
-        place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, launch)
+            own.state[layout.N_WIDE_NODES] += 1
+        place, n_rows, n_columns, n_words, chosen = _submatrix_of(node, child, own, graph, device, launch)
         if place < 0:
             return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
-        piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
-        outcome, n_rows, n_columns, chosen, n_reserved, pivot = settle_piece(
-            piece, n_rows, n_columns, chosen, n_reserved, device, limits
+        submatrix = Submatrix(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
+        outcome, n_rows, n_columns, chosen, n_reserved, pivot = process_submatrix(
+            submatrix, n_rows, n_columns, chosen, n_reserved, device, limits
         )
         rows, columns = np.uint64(0), np.uint64(0)
         if outcome == FRAME:
             n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
             if n_reserved < layout.VISIT_SLOTS:
                 return False, newest, n_reserved
-            rows, columns = frame_of(piece, n_rows, n_columns, own)
+            rows, columns = frame_of(submatrix, n_rows, n_columns, own)
         elif outcome == NODE:
             kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
-            made = node_of(piece, n_rows, n_columns, key_of(chosen, limits), pivot, kind, newest, own.mask, device)
+            made = node_of(submatrix, n_rows, n_columns, key_of(chosen, limits), pivot, kind, newest, own.mask, device)
             if made < 0:
                 return False, newest, n_reserved
             newest = made
     if cuda.laneid == 0:
-        own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
+        own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
         n_reserved = walk_frame(rows, columns, chosen, pool_offset, n_reserved, work)
     return outcome != SHORT_OF, newest, n_reserved

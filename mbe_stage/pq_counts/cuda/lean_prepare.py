@@ -1,4 +1,4 @@
-"""The graph ready to be searched, as `prepare` has it, made in little memory: its lists are written in pieces.
+"""The graph ready to be searched, as `prepare` has it, made in little memory: its lists are written in submatrices.
 
 `prepare` sorts all edges at once, which takes ten times what the lists take. Here the lists of some vertices at a time
 are gathered, renumbered, sorted and written to where they belong, first those of the rows, then those of the columns.

@@ -64,7 +64,7 @@ def open_entry(node, child, own, device, limits):
     -------
     rows, columns : uint64
     chosen : Chosen
-    home : int64
+    pool_offset : int64
         Where the frame stands in the pool.
     """
     fields = device.nodes[node]

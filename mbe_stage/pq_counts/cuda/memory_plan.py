@@ -100,7 +100,7 @@ class MemoryPlan(PoolPlan):
         Of each warp: rows that are counted, rows on its list, and words of a mask of columns.
     node_words : int
         Of the largest node, in whole cache lines.
-    n_kinds : int
+    n_slots : int
         Places in the table of leaves, a power of two.
     more_warp_bytes : int
         What a warp has beside what every search needs.

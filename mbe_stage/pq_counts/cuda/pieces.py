@@ -1,4 +1,4 @@
-"""What becomes of a piece: leaves, a frame in shared memory, or a node of its own in the pool."""
+"""Turn a submatrix into leaves, a frame in shared memory, or a node of its own in the pool."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import reserve_slots, is_wanted, key_of, count_leaves
+from mbe_stage.pq_counts.cuda.leaves import count_leaves, is_wanted, key_of, reserve_slots
 from mbe_stage.pq_counts.cuda.matrices import (
     BINS,
     column_of_lane,
+    count_leaves_by_columns,
+    count_leaves_by_rows,
+    count_leaves_in_bins,
     count_members,
     keep_columns,
     keep_rows,
     signatures_in_bins,
-    count_leaves_in_bins,
-    count_leaves_by_columns,
-    count_leaves_by_rows,
 )
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
-"""What a piece has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
+"""What a submatrix has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
 
 _I = np.int32
 _L = np.int64
@@ -34,7 +34,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def is_over(n_rows, n_columns, chosen, limits):
-    """Whether a piece has too few vertices for the smallest sizes."""
+    """Whether a submatrix has too few vertices for the smallest sizes."""
     return (
         chosen.held_rows + chosen.optional_rows + n_rows < limits.fewest_rows
         or chosen.held_columns + chosen.optional_columns + n_columns < limits.fewest_columns
@@ -56,19 +56,19 @@ def _count_optional_leaf(n_rows, n_columns, chosen, device, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_submatrix(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
-    """Count the leaves of a piece without rows or columns, or with at most one more to choose on a side.
+def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, limits):
+    """Count the leaves of a submatrix without rows or columns, or with at most one more to choose on a side.
 
     Parameters
     ----------
     n_rows, n_columns : int32
-    credit : int32
+    n_reserved : int32
 
     Returns
     -------
     outcome : int
         `DONE`, or `SHORT_OF` where there is no credit: nothing is counted then.
-    credit : int32
+    n_reserved : int32
     """
     is_one = (
         n_rows == 0
@@ -84,8 +84,8 @@ def _count_submatrix(piece, n_rows, n_columns, chosen, n_reserved, device, limit
     if is_one:
         needed = _I(1)
     elif is_binned:
-        count_members(by_rows, piece, n_rows, n_bins)
-        needed = _I(signatures_in_bins(by_rows, piece, n_bins, chosen, limits) + 1)
+        count_members(by_rows, submatrix, n_rows, n_bins)
+        needed = _I(signatures_in_bins(by_rows, submatrix, n_bins, chosen, limits) + 1)
     n_reserved = reserve_slots(needed, n_reserved, device.control, device.settings)
     if n_reserved < needed:
         return SHORT_OF, n_reserved
@@ -96,22 +96,22 @@ def _count_submatrix(piece, n_rows, n_columns, chosen, n_reserved, device, limit
         alone_columns = _I(0)
     n_new = _count_optional_leaf(alone_rows, alone_columns, chosen, device, limits)
     if is_binned:
-        n_new = _I(n_new + count_leaves_in_bins(by_rows, piece, n_bins, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, limits))
     elif not is_one and by_rows:
-        n_new = _I(n_new + count_leaves_by_rows(piece, n_rows, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_by_rows(submatrix, n_rows, chosen, device, limits))
     elif not is_one:
-        n_new = _I(n_new + count_leaves_by_columns(piece, n_rows, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_by_columns(submatrix, n_rows, chosen, device, limits))
     return DONE, _I(n_reserved - n_new)
 
 
 @cuda.jit(device=True, forceinline=True)
-def settle_piece(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
-    """Take out what is adjacent to everything, or to too little, until the piece fits a frame or nothing changes.
+def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, limits):
+    """Take out what is adjacent to everything, or to too little, until the submatrix fits a frame or nothing changes.
 
     Parameters
     ----------
     n_rows, n_columns : int32
-    credit : int32
+    n_reserved : int32
 
     Returns
     -------
@@ -119,7 +119,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
         As in this module; what is a `FRAME` or a `NODE` has to be written.
     n_rows, n_columns : int32
     chosen : Chosen
-    credit : int32
+    n_reserved : int32
     pivot : int32
         A place in the list of rows, or, below 0, -1 less a column.
     """
@@ -138,13 +138,13 @@ def settle_piece(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
             or chosen.held_rows >= limits.most_rows - 1
             or chosen.held_columns >= limits.most_columns - 1
         ):
-            outcome, n_reserved = _count_submatrix(piece, n_rows, n_columns, chosen, n_reserved, device, limits)
+            outcome, n_reserved = _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, limits)
             break
         if n_rows <= narrow and n_columns <= narrow:
             outcome = FRAME
             break
         fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
-        kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest, None)
+        kept, n_full, best_row, most_row = keep_rows(submatrix, n_rows, n_columns, fewest, None)
         is_same = kept == n_rows and not is_first
         n_rows = kept
         chosen = Chosen(
@@ -152,7 +152,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
         )
         if not is_same and n_rows > 0:
             fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
-            kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest, None)
+            kept, n_full, best_column, most_column = keep_columns(submatrix, n_rows, fewest, None)
             is_same = kept == n_columns
             n_columns = kept
             chosen = Chosen(
@@ -166,8 +166,8 @@ def settle_piece(piece, n_rows, n_columns, chosen, n_reserved, device, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def frame_of(piece, n_rows, n_columns, own):
-    """Write the rows and columns of a piece as a frame into shared memory.
+def frame_of(submatrix, n_rows, n_columns, own):
+    """Write the rows and columns of a submatrix as a frame into shared memory.
 
     Returns
     -------
@@ -181,13 +181,13 @@ def frame_of(piece, n_rows, n_columns, own):
     cuda.syncwarp()
     n_before = _I(0)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
-            low = column_of_lane(piece, n_rows, word, _I(0))
+            low = column_of_lane(submatrix, n_rows, word, _I(0))
             high = _U(0)
             if n_rows > 32:
-                high = column_of_lane(piece, n_rows, word, _I(32))
+                high = column_of_lane(submatrix, n_rows, word, _I(32))
             if _U(mask >> _U(lane)) & _U(1) != 0:
                 number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
                 column = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
@@ -209,22 +209,22 @@ def frame_of(piece, n_rows, n_columns, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_columns(piece, n_rows, place, n_words):
-    """Write the columns of a piece, one behind the other, `n_words` of rows each."""
+def _write_columns(submatrix, n_rows, place, n_words):
+    """Write the columns of a submatrix, one behind the other, `n_words` of rows each."""
     lane = _I(cuda.laneid)
     n_before = _I(0)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
             is_there = _U(mask >> _U(lane)) & _U(1) != 0
             number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
             to = _L(place + _L(number) * _L(n_words))
             tile = _I(0)
             while tile < n_rows:
-                column = column_of_lane(piece, n_rows, word, tile)
+                column = column_of_lane(submatrix, n_rows, word, tile)
                 if is_there:
-                    piece.words[to] = column
+                    submatrix.words[to] = column
                 to = _L(to + 1)
                 tile = next_tile(tile)
             n_before = _I(n_before + count_bits(mask))
@@ -277,7 +277,7 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
     ----------
     n_rows, n_columns : int32
     pivot : int32
-        As `settle_piece` gave it.
+        As `process_submatrix` gave it.
     lists_pairs : bool
     """
     rows_are_last = chosen.held_rows == limits.most_rows - 2
@@ -290,23 +290,23 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def node_of(piece, n_rows, n_columns, key, pivot, kind, newest, mask, device):
-    """Write a piece as a node of its own; which, int32, or -1 where there is no room.
+def node_of(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, device):
+    """Write a submatrix as a node of its own; which, int32, or -1 where there is no room.
 
     Parameters
     ----------
-    piece, n_rows, n_columns, key, pivot, kind, newest, mask, device
+    submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, device
         As `write_node` takes them.
     """
-    node, n_children, _ = write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, _L(0), device)
+    node, n_children, _ = write_node(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, _L(0), device)
     if node >= 0:
         publish(node, n_children, device.nodes, device.control)
     return node
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more, device):
-    """Write a piece as a node of its own, whose children nobody may take yet.
+def write_node(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, n_more, device):
+    """Write a submatrix as a node of its own, whose children nobody may take yet.
 
     Parameters
     ----------
@@ -314,13 +314,13 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
     key : int64
         What is held and optional.
     pivot : int32
-        As `settle_piece` gave it.
+        As `process_submatrix` gave it.
     kind : int32
         As `kind_of_node` gave it.
     newest : int32
         The node that this warp made before, or -1.
     mask : uint32, global
-        The piece's columns.
+        The submatrix's columns.
     n_more : int64
         Words that it is to have behind its matrix.
 
@@ -342,7 +342,7 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
     if node < 0:
         return node, _I(0), place
     columns_place = _L(place + _L(n_rows) * _L(row_words))
-    _write_columns(piece, n_rows, columns_place, column_words)
+    _write_columns(submatrix, n_rows, columns_place, column_words)
     _write_rows(device.words, place, n_rows, n_columns, columns_place)
     if kind & layout.HAS_NO_PIVOT != 0:
         pivot = _I(0)

@@ -151,7 +151,7 @@ class Session(PoolSession):
         plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
         # Tasks that could not be done are counted as often as they were begun.
         self._n_undone += n_pending
-        n_done = int(state[:, [layout.N_PIECES, layout.N_VISITED]].sum()) - self._n_undone
+        n_done = int(state[:, [layout.N_WIDE_NODES, layout.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
         # Whatever a warp begins with needs room for two nodes.

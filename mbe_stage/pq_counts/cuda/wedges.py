@@ -16,7 +16,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, count_leaf
+from mbe_stage.pq_counts.cuda.rank_windows import count_leaf, count_window, fill, flush, next_root, note_time
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264

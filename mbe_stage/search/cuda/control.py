@@ -34,6 +34,6 @@ NOTHING, ROOT = -1, -2
 
 # State of a warp, int64: the task that it could not finish, and what it has done so far: nanoseconds without work, and
 # before frames were walked; nodes of frames, and what was wider.
-PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
+PENDING_NODE, PENDING_CHILD, IDLE_NS, SETUP_NS, N_VISITED, N_WIDE_NODES = range(6)
 OWN_STATE = 6
 STATE_FIELDS = 16

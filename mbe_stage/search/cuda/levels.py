@@ -30,7 +30,7 @@ def stack_entries_with(frame_words: Any, write_frame: Any, write_entry: Any) -> 
         ``frame_words(frame)``: words of a frame in the pool.
     write_frame : device function
         ``write_frame(pool_offset, frame, work)`` writes them, as far as they do not stand there already.
-    write_level : device function
+    write_entry : device function
         ``write_entry(node, entry, frame, work)`` writes the problem's fields of a node, and gives how many children it
         has, int32.
     """
@@ -51,15 +51,15 @@ def stack_entries_with(frame_words: Any, write_frame: Any, write_entry: Any) -> 
 
         Parameters
         ----------
-        level : int32
-        home : int64
+        entry : int32
+        pool_offset : int64
             Where the frame stands in the pool, -1 where it does not yet.
         frame, work
             The problem's.
 
         Returns
         -------
-        home : int64
+        pool_offset : int64
         is_shared : bool
         """
         device = work.device

@@ -14,7 +14,7 @@ from numba import cuda
 from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.search.cuda import control as layout
-from mbe_stage.search.cuda.nodes import find_some_open_node, read_shared, quantum_is_over, take_child
+from mbe_stage.search.cuda.nodes import find_some_open_node, quantum_is_over, read_shared, take_child
 
 _SHORTEST_NAP_NS, _LONGEST_NAP_NS = 100, 2000
 _TRIES = 4
@@ -184,11 +184,11 @@ def persistent_loop(next_task: Any, reserve: Any, do_task: Any) -> Any:
     next_task : device function
         As `next_task_with` makes it.
     reserve : device function
-        ``reserve(n_reserved, device)``: the warp's credit, int32, raised to what any task needs; below 0 where the quantum
-        has to end.
+        ``reserve(n_reserved, device)``: the warp's credit, int32, raised to what any task needs; below 0 where the
+        quantum has to end.
     do_task : device function
-        ``do_task(node, child, newest, n_reserved, work)`` gives ``is_done, newest, n_reserved``; a task that is not done is
-        begun again.
+        ``do_task(node, child, newest, n_reserved, work)`` gives ``is_done, newest, n_reserved``; a task that is not
+        done is begun again.
     """
 
     @cuda.jit(device=True, forceinline=True)

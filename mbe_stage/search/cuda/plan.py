@@ -21,7 +21,7 @@ class PoolPlan:
     Attributes
     ----------
     n_blocks : int
-    levels, own_words : int
+    stack_entries, own_words : int
         Nodes and words of the pool that each warp has for itself: for the stack and the frame in its hands when a
         quantum ends.
     n_nodes, pool_words : int

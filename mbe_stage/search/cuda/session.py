@@ -126,9 +126,9 @@ class PoolSession(SearchSession):
         totals = cp.asnumpy(self._warps.state.sum(axis=0))
         return {
             "visited": int(totals[layout.N_VISITED]),
-            "pieces": int(totals[layout.N_PIECES]),
+            "pieces": int(totals[layout.N_WIDE_NODES]),
             "idle_ns": int(totals[layout.IDLE_NS]),
-            "piece_ns": int(totals[layout.PIECE_NS]),
+            "piece_ns": int(totals[layout.SETUP_NS]),
             "kernel_us": round(1e6 * self._seconds),
             "quanta": self.n_quanta,
             "nodes": int(self._control[layout.N_NODES]),

@@ -233,7 +233,8 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     # Every warp can begin at once.
     for plan in (plenty, scarce):
         assert (
-            plan.n_warps * layout.SLOTS_AT_ONCE + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree) <= plan.slot_limit
+            plan.n_warps * layout.SLOTS_AT_ONCE + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree)
+            <= plan.slot_limit
         )
     with pytest.raises(
         MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"

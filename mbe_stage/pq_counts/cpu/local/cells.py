@@ -75,18 +75,18 @@ class LocalSearch:
 
     def blocks(
         self,
-        pieces: Any,
+        task_ranges: Any,
         counts: Mapping[tuple[int, int], int],
         work_done: float,
         deadline: float,
         *,
         is_first: bool,
     ) -> Generator[PqBlock]:
-        """Yield the counts of some pieces of the work, at least one block with `local` for each cell.
+        """Yield the counts of some task ranges, at least one block with `local` for each cell.
 
         Parameters
         ----------
-        pieces : sequence of Piece
+        task_ranges : sequence of TaskRange
             What `_counting` takes.
         counts : (p, q) -> int
             How many bicliques the search finds in them.
@@ -101,7 +101,7 @@ class LocalSearch:
         for cell in self._cells:
             p, q = self._to_choose(cell)
             if min(p, q) >= 2 and counts[cell] and time.perf_counter() < deadline:
-                with closing(self._searched(cell, pieces, counts[cell], deadline)) as found:
+                with closing(self._searched(cell, task_ranges, counts[cell], deadline)) as found:
                     for local, done in found:
                         yield PqBlock(Leaves.none(), local, min(work_done + each * done, _BEFORE_THE_END))
             elif is_first and self._search.is_possible and 0 <= min(p, q) <= 1:
@@ -111,12 +111,12 @@ class LocalSearch:
             work_done += each * (min(p, q) >= 2)
 
     def _searched(
-        self, cell: tuple[int, int], pieces: Any, count: int, deadline: float
+        self, cell: tuple[int, int], task_ranges: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
         """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
         counting = self._counting(cell, count)
         done, is_told = 0.0, False
-        with closing(counting.run(pieces, deadline)) as found:
+        with closing(counting.run(task_ranges, deadline)) as found:
             for sums, done in found:
                 yield None if sums is None else self._table(cell, sums), done
                 is_told |= sums is not None

@@ -16,7 +16,7 @@ from mbe_stage.pq_counts.cpu.local.layout import N_KINDS, LocalWorker, new_local
 from mbe_stage.pq_counts.cpu.local.leaves import n_ways, ways
 from mbe_stage.pq_counts.cpu.local.tree import add_roots
 from mbe_stage.pq_counts.cpu.local.words import digits_of_words
-from mbe_stage.pq_counts.cpu.workers import TAKING_SECONDS, Piece, worked_off
+from mbe_stage.pq_counts.cpu.workers import TAKING_SECONDS, TaskRange, worked_off
 
 # Copying what was added takes time: so many numbers as are worth a second of it.
 _NUMBERS_A_SECOND = 1 << 21
@@ -108,16 +108,16 @@ class LocalCounting:
         self._is_whole = [True] * n_threads
         self._last_taken = [time.perf_counter()] * n_threads
 
-    def run(self, pieces: Sequence[Piece], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
-        """Work all pieces off; yields now and then what was newly added, and the share of the work that is done.
+    def run(self, task_ranges: Sequence[TaskRange], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
+        """Work all task ranges off; yields now and then what was newly added, and the share of the work that is done.
 
         Parameters
         ----------
         deadline : float, optional
-            As `cpu.workers.Counting` takes it: the pieces that are stopped then are left out.
+            As `cpu.workers.Counting` takes it: the task ranges that are stopped then are left out.
         """
         done = 0.0
-        with closing(worked_off(pieces, self._n_threads, self._add, self._stop, deadline)) as found:
+        with closing(worked_off(task_ranges, self._n_threads, self._add, self._stop, deadline)) as found:
             for sums, done in found:
                 yield sums, done
         for worker, is_whole in zip(self._workers, self._is_whole, strict=True):
@@ -133,10 +133,12 @@ class LocalCounting:
         for worker in self._workers:
             worker.control[STOP] = STOPPED
 
-    def _add(self, k: int, piece: Piece) -> Sums | None:
-        """Add a piece to the sums of a worker; what was added is handed over now and then."""
+    def _add(self, k: int, task_range: TaskRange) -> Sums | None:
+        """Add a task range to the sums of a worker; what was added is handed over now and then."""
         worker = self._workers[k]
-        add_roots(self._lists, worker, self._asked, piece.first, piece.end, piece.part, piece.n_parts)
+        add_roots(
+            self._lists, worker, self._asked, task_range.first, task_range.end, task_range.part, task_range.n_parts
+        )
         if worker.control[STOP] == LACKS_MEMORY:
             raise self._lack(
                 self._needed + self._n_threads * (int(worker.control[BYTES_HELD]) + 1), self._budget, at_least=True

@@ -21,11 +21,11 @@ from mbe_stage.pq_counts.cuda.local.frame_leaves import (
     open_row,
     set_frame_path,
 )
-from mbe_stage.pq_counts.cuda.local.layout import HELD, ENTRY_FIELDS, OPTIONAL, FramePath
+from mbe_stage.pq_counts.cuda.local.layout import ENTRY_FIELDS, HELD, OPTIONAL, FramePath
 from mbe_stage.pq_counts.cuda.local.levels import keep_local_entries, path_of_entry, push, share_local_entry, with_line
 from mbe_stage.pq_counts.cuda.local.lines import hand_on_frame
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-from mbe_stage.search.cuda.nodes import warps_are_waiting, quantum_is_over
+from mbe_stage.search.cuda.nodes import quantum_is_over, warps_are_waiting
 
 _LOOK_EVERY = 32
 _I = np.int32
@@ -162,7 +162,7 @@ def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
         Of the frame that stands in shared memory.
     n_path : int32
         Lines on the path outside the frame.
-    home : int64
+    pool_offset : int64
         As `share_local_entry` takes it.
     """
     own, device, launch = work.own, work.device, work.launch

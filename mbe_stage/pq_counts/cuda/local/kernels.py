@@ -12,7 +12,7 @@ from mbe_stage.device.grid import THREADS, this_warp
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.cuda.child_piece import child_piece
+from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
 from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
@@ -26,13 +26,13 @@ from mbe_stage.pq_counts.cuda.local.pieces import (
     local_node_of,
     open_child,
     open_root,
-    settle_local_piece,
+    process_local_submatrix,
 )
-from mbe_stage.pq_counts.cuda.matrices import Piece
+from mbe_stage.pq_counts.cuda.matrices import Submatrix
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, frame_of, kind_of_node
-from mbe_stage.pq_counts.cuda.root_piece import root_piece
+from mbe_stage.pq_counts.cuda.root_piece import root_submatrix
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, TRUNCATION
-from mbe_stage.search.cuda.loop import reserve_nothing, persistent_loop
+from mbe_stage.search.cuda.loop import persistent_loop, reserve_nothing
 
 _SCRATCH = bundle(Scratch, I64_2D)
 _SUMS = bundle(Sums, *[I64] * 6)
@@ -41,8 +41,8 @@ _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
-def _local_piece_of(node, child, work):
-    """The piece that a root is, or a child of a node that is wider than a frame; its path is this warp's.
+def _local_submatrix_of(node, child, work):
+    """The submatrix that a root is, or a child of a node that is wider than a frame; its path is this warp's.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ def _local_piece_of(node, child, work):
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     if node == layout.ROOT:
-        place, n_rows, n_columns, n_words = root_piece(child, launch.limits.fewest_columns, True, own, graph, device)
+        place, n_rows, n_columns, n_words = root_submatrix(
+            child, launch.limits.fewest_columns, True, own, graph, device
+        )
         rows_at, n_path = _L(0), _I(1)
         if place >= 0:
             rows_at = open_root(child, n_rows, n_columns, work)
@@ -68,7 +70,7 @@ def _local_piece_of(node, child, work):
         chosen = Chosen(_I(1), _I(0), _I(0), _I(0))
         lines = MatrixLines(device.words, rows_at, _L(rows_at + n_rows))
     else:
-        place, n_rows, n_columns, n_words, chosen = child_piece(node, child, own, device, launch.limits)
+        place, n_rows, n_columns, n_words, chosen = child_submatrix(node, child, own, device, launch.limits)
         rows_at, n_path = open_child(node, child, work)
         lines = MatrixLines(device.words, rows_at, _L(rows_at + device.nodes[node, layout.N_ROWS]))
     return place, n_rows, n_columns, n_words, chosen, lines, n_path
@@ -91,29 +93,29 @@ def _do_local_task(node, child, newest, n_reserved, work):
         rows, columns, chosen, path, n_path, pool_offset = open_local_entry(node, child, work, limits)
     else:
         if cuda.laneid == 0:
-            own.state[layout.N_PIECES] += 1
-        place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_piece_of(node, child, work)
+            own.state[layout.N_WIDE_NODES] += 1
+        place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_submatrix_of(node, child, work)
         if place < 0:
             return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
-        piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
+        submatrix = Submatrix(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
         narrow = _I(device.settings[layout.NARROW])
-        outcome, n_rows, n_columns, chosen, n_path, pivot = settle_local_piece(
-            piece, lines, n_rows, n_columns, chosen, n_path, narrow, work
+        outcome, n_rows, n_columns, chosen, n_path, pivot = process_local_submatrix(
+            submatrix, lines, n_rows, n_columns, chosen, n_path, narrow, work
         )
         rows, columns = nothing, nothing
         if outcome == FRAME:
-            rows, columns = frame_of(piece, n_rows, n_columns, own)
-            frame_lines(piece, lines, n_rows, mine)
+            rows, columns = frame_of(submatrix, n_rows, n_columns, own)
+            frame_lines(submatrix, lines, n_rows, mine)
         elif outcome == NODE:
             kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
             key = key_of(chosen, limits)
-            made = local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
+            made = local_node_of(submatrix, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
             if made < 0:
                 return False, newest, n_reserved
             newest = made
     if cuda.laneid == 0:
-        own.state[layout.PIECE_NS] += _L(global_nanoseconds() - began)
+        own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
         walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work)
     return True, newest, n_reserved

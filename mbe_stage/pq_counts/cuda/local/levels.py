@@ -11,10 +11,10 @@ from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.levels import open_entry, write_frame
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import (
-    FRAME_LINES,
-    FRAME_WORDS,
     ENTRY_FIELDS,
     ENTRY_FIELDS_OF_NODES,
+    FRAME_LINES,
+    FRAME_WORDS,
     FramePath,
 )
 from mbe_stage.search.cuda.levels import stack_entries_with
@@ -125,7 +125,7 @@ def open_local_entry(node, child, work, limits):
     path : FramePath
     n_path : int32
         Lines on the path outside.
-    home : int64
+    pool_offset : int64
         Where the frame stands in the pool.
     """
     own, mine, device = work.own, work.mine, work.device

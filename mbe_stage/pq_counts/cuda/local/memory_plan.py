@@ -26,7 +26,7 @@ class LocalSizes:
     most_path : int
         Lines of the graph that are on a path at most.
     n_weights : int
-        Rows, or columns, of a piece at most.
+        Rows, or columns, of a submatrix at most.
     """
 
     search: SearchSizes

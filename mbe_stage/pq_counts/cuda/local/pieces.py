@@ -1,4 +1,4 @@
-"""What becomes of a piece in local counts: as in `cuda.pieces`, with which lines of the graph its rows and columns are.
+"""Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.pieces`; its vertices stay known.
 
 A node has, behind its matrix, the line of the graph that each row is and each column, and its path.
 """
@@ -15,7 +15,7 @@ from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import nth_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
-from mbe_stage.pq_counts.cuda.local.wide_leaves import add_piece
+from mbe_stage.pq_counts.cuda.local.wide_leaves import add_submatrix
 from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_line
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
 from mbe_stage.search.cuda.nodes import publish, take_words
@@ -132,8 +132,8 @@ def open_child(node, child, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, work):
-    """As `pieces.settle_piece`; what is taken out because it is adjacent to everything goes onto the path.
+def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, narrow, work):
+    """As `pieces.process_submatrix`; what is taken out because it is adjacent to everything goes onto the path.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
             or chosen.held_rows >= limits.most_rows - 1
             or chosen.held_columns >= limits.most_columns - 1
         ):
-            add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work)
+            add_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, work)
             outcome = DONE
             break
         if n_rows <= narrow and n_columns <= narrow:
@@ -173,7 +173,7 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
             break
         fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
         opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
-        kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest, opening)
+        kept, n_full, best_row, most_row = keep_rows(submatrix, n_rows, n_columns, fewest, opening)
         is_same = kept == n_rows and not is_first
         n_rows, n_path = kept, _I(n_path + n_full)
         chosen = Chosen(
@@ -182,7 +182,7 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
         if not is_same and n_rows > 0:
             fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
             opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
-            kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest, opening)
+            kept, n_full, best_column, most_column = keep_columns(submatrix, n_rows, fewest, opening)
             is_same = kept == n_columns
             n_columns, n_path = kept, _I(n_path + n_full)
             chosen = Chosen(
@@ -197,8 +197,8 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
-    """Copy which lines the rows and columns of a piece are.
+def _write_lines(submatrix, lines, n_rows, to, rows_to, columns_to):
+    """Copy which lines the rows and columns of a submatrix are.
 
     Parameters
     ----------
@@ -213,13 +213,13 @@ def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
     tile = _I(0)
     while tile < n_rows:
         if k < n_rows:
-            to[rows_to + k] = lines.words[lines.rows_at + piece.rows[k]]
+            to[rows_to + k] = lines.words[lines.rows_at + submatrix.rows[k]]
         k = next_tile(k)
         tile = next_tile(tile)
     n_before = _I(0)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if _U(mask >> _U(lane)) & _U(1) != 0:
             number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
             to[columns_to + number] = lines.words[lines.columns_at + 32 * word + lane]
@@ -229,14 +229,16 @@ def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
 
 
 @cuda.jit(device=True, forceinline=True)
-def frame_lines(piece, lines, n_rows, mine):
-    """Note which lines of the graph those of the frame are that a piece becomes."""
-    _write_lines(piece, lines, n_rows, mine, _L(local_layout.LINES_AT), _L(local_layout.LINES_AT + layout.FRAME_WIDTH))
+def frame_lines(submatrix, lines, n_rows, mine):
+    """Note which lines of the graph those of the frame are that a submatrix becomes."""
+    _write_lines(
+        submatrix, lines, n_rows, mine, _L(local_layout.LINES_AT), _L(local_layout.LINES_AT + layout.FRAME_WIDTH)
+    )
 
 
 @cuda.jit(device=True, forceinline=True)
-def local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
-    """Write a piece as a node of its own; which, int32, or -1 where there is no room.
+def local_node_of(submatrix, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
+    """Write a submatrix as a node of its own; which, int32, or -1 where there is no room.
 
     Parameters
     ----------
@@ -249,10 +251,12 @@ def local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_p
     """
     own, mine, device = work.own, work.mine, work.device
     n_more = _L(_L(n_rows) + n_columns + n_path)
-    node, n_children, more_at = write_node(piece, n_rows, n_columns, key, pivot, kind, newest, own.mask, n_more, device)
+    node, n_children, more_at = write_node(
+        submatrix, n_rows, n_columns, key, pivot, kind, newest, own.mask, n_more, device
+    )
     if node < 0:
         return node
-    _write_lines(piece, lines, n_rows, device.words, more_at, _L(more_at + n_rows))
+    _write_lines(submatrix, lines, n_rows, device.words, more_at, _L(more_at + n_rows))
     path_at = _L(more_at + n_rows + n_columns)
     k = _I(cuda.laneid)
     tile = _I(0)

@@ -1,4 +1,4 @@
-"""The leaves of a piece, added to the sums of the graph: a matrix of any width.
+"""The leaves of a submatrix, added to the sums of the graph: a matrix of any width.
 
 Where one more row is to be held, each row is a leaf. What that amounts to for its columns is written down (`weights`),
 and each column adds up those of its rows in a register: one addition to the graph for each column, and no two lanes add
@@ -24,8 +24,8 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work):
-    """Add the leaves of a piece without rows or columns, or with at most one more to choose on a side.
+def add_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, work):
+    """Add the leaves of a submatrix without rows or columns, or with at most one more to choose on a side.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ def add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work):
         or chosen.held_columns == limits.most_columns
     ):
         total = _alone(n_rows, n_columns, chosen, work)
-        _add_rows(piece, lines, n_rows, False, total, n_path, work)
-        _add_columns(piece, lines, n_rows, False, total, n_path, work)
+        _add_rows(submatrix, lines, n_rows, False, total, n_path, work)
+        _add_columns(submatrix, lines, n_rows, False, total, n_path, work)
     elif chosen.held_rows == limits.most_rows - 1:
         without = _alone(_I(0), n_columns, chosen, work)
-        total = added(without, _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work))
-        _add_columns(piece, lines, n_rows, True, without, n_path, work)
+        total = added(without, _leaves_of_rows(submatrix, lines, n_rows, chosen, n_path, work))
+        _add_columns(submatrix, lines, n_rows, True, without, n_path, work)
     else:
         without = _alone(n_rows, _I(0), chosen, work)
-        total = added(without, _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work))
-        _add_rows(piece, lines, n_rows, True, without, n_path, work)
+        total = added(without, _leaves_of_columns(submatrix, lines, n_rows, chosen, n_path, work))
+        _add_rows(submatrix, lines, n_rows, True, without, n_path, work)
     add_path(n_path, total, work)
     cuda.syncwarp()
 
@@ -83,7 +83,7 @@ def _add_edges_of_line(line, is_row, with_held, with_optional, n_path, work):
     is_row : bool
     with_held, with_optional : int64
     n_path, work
-        As `add_piece` takes them.
+        As `add_submatrix` takes them.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
@@ -100,13 +100,13 @@ def _add_edges_of_line(line, is_row, with_held, with_optional, n_path, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
+def _leaves_of_rows(submatrix, lines, n_rows, chosen, n_path, work):
     """Add a leaf for each row, held as the last one, to the rows; write down its weight for columns.
 
     Parameters
     ----------
-    piece, lines, n_rows, chosen, n_path, work
-        As `add_piece` takes them.
+    submatrix, lines, n_rows, chosen, n_path, work
+        As `add_submatrix` takes them.
 
     Returns
     -------
@@ -117,15 +117,15 @@ def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     total = Values(_L(0), _L(0), _L(0), _L(0))
     limits = launch.limits
-    n_listed = list_words(piece)
+    n_listed = list_words(submatrix)
     tile = _I(0)
     while tile < n_rows:
         k = _I(tile + _I(cuda.laneid))
         is_leaf = k < n_rows
         met, row = _I(0), _I(-1)
         if is_leaf:
-            met = met_by(piece.rows[k], piece, n_listed)
-            row = _I(lines.words[lines.rows_at + piece.rows[k]])
+            met = met_by(submatrix.rows[k], submatrix, n_listed)
+            row = _I(lines.words[lines.rows_at + submatrix.rows[k]])
         leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         values = values_of(is_leaf, leaf, work)
         total = added(total, values)
@@ -141,13 +141,13 @@ def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
+def _leaves_of_columns(submatrix, lines, n_rows, chosen, n_path, work):
     """Add a leaf for each column, held as the last one, to the columns; write down its weight for rows.
 
     Parameters
     ----------
-    piece, lines, n_rows, chosen, n_path, work
-        As `add_piece` takes them.
+    submatrix, lines, n_rows, chosen, n_path, work
+        As `add_submatrix` takes them.
 
     Returns
     -------
@@ -160,10 +160,10 @@ def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
     total = Values(_L(0), _L(0), _L(0), _L(0))
     limits = launch.limits
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
-            met = met_column(piece, n_rows, word)
+            met = met_column(submatrix, n_rows, word)
             leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
             is_leaf = _U(mask >> _U(lane)) & _U(1) != 0
             values = values_of(is_leaf, leaf, work)
@@ -183,13 +183,13 @@ def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
-    """Add to the columns of a piece, which are optional: one leaf, and those of its rows where these have weights.
+def _add_columns(submatrix, lines, n_rows, is_weighted, without, n_path, work):
+    """Add to the columns of a submatrix, which are optional: one leaf, and those of its rows where these have weights.
 
     Parameters
     ----------
-    piece, lines, n_rows, n_path, work
-        As `add_piece` takes them.
+    submatrix, lines, n_rows, n_path, work
+        As `add_submatrix` takes them.
     is_weighted : bool
     without : Values
         Of the one leaf.
@@ -198,8 +198,8 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     lane = _I(cuda.laneid)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
             is_there = _U(mask >> _U(lane)) & _U(1) != 0
             column = _I(-1)
@@ -208,7 +208,7 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
             with_held, with_optional = without.held_optional, without.optional_optional
             tile = _I(0)
             while is_weighted and tile < n_rows:
-                rows = column_of_lane(piece, n_rows, word, tile)
+                rows = column_of_lane(submatrix, n_rows, word, tile)
                 if not is_there:
                     rows = _U(0)
                 while rows != 0:
@@ -218,7 +218,7 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
                     with_held += number
                     if launch.with_edges:
                         with_optional += mine[weights_at + 2 * k + 1]
-                        row = _I(lines.words[lines.rows_at + piece.rows[k]])
+                        row = _I(lines.words[lines.rows_at + submatrix.rows[k]])
                         add_to_edge(row, column, number, work)
                 tile = next_tile(tile)
             if is_there:
@@ -231,12 +231,12 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
-    """Add to the rows of a piece, which are optional: one leaf, and those of its columns where these have weights.
+def _add_rows(submatrix, lines, n_rows, is_weighted, without, n_path, work):
+    """Add to the rows of a submatrix, which are optional: one leaf, and those of its columns where these have weights.
 
     Parameters
     ----------
-    piece, lines, n_rows, is_weighted, without, n_path, work
+    submatrix, lines, n_rows, is_weighted, without, n_path, work
         As `_add_columns` takes them.
     """
     mine, launch = work.mine, work.launch
@@ -247,12 +247,13 @@ def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
         row = _I(-1)
         with_held, with_optional = without.optional_held, without.optional_optional
         if place < n_rows:
-            in_matrix = piece.rows[place]
+            in_matrix = submatrix.rows[place]
             row = _I(lines.words[lines.rows_at + in_matrix])
             word = _I(0)
-            while is_weighted and word < piece.n_words:
+            while is_weighted and word < submatrix.n_words:
                 columns = _U(
-                    piece.words[_L(piece.offset + _L(in_matrix) * _L(piece.n_words) + word)] & piece.mask[word]
+                    submatrix.words[_L(submatrix.offset + _L(in_matrix) * _L(submatrix.n_words) + word)]
+                    & submatrix.mask[word]
                 )
                 while columns != 0:
                     k = _I(32 * word + first_bit(columns))

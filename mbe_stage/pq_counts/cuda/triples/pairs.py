@@ -43,7 +43,7 @@ def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, 
     n_partners, n_words : int32
     start : int32
         Where masks begin in the area; counters of pairs stand before, each of which has its thread.
-    adds, tallies : bool
+    adds, counts_leaves : bool
     fewest : int32
         Columns of a leaf.
     area : uint32
