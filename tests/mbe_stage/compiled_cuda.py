@@ -80,7 +80,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         adding.local_kernel_for(with_edges)
     for mode in (0, 1, 2):
         searching.kernel_for(mode, ALL_OF_SEARCHING)
-    for mode in (layout.COUNTS, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED):
+    for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
     return {
         kernel: (call.signature, call.launch_bounds)

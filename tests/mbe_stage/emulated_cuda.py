@@ -46,7 +46,7 @@ def put_in_place() -> Any:
     from mbe_stage.device import copying, core, launch
 
     launch.resident_blocks = lambda: 2
-    kernels.walking_blocks = lambda _mode: 4
+    kernels.kernel_blocks = lambda _mode: 4
 
     class Launcher:
         seed = 0

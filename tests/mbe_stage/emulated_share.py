@@ -26,7 +26,7 @@ def chosen_by_model(
     n, sizes = len(ends), nodes[:, layout.NODE_SIZE]
     may_be = [node for node in range(low, n) if any_owner or not nodes[node, layout.NODE_IS_OWNED]]
     is_open = [node for node in may_be if cursors[node] < ends[node]]
-    if mode == layout.COUNTS and any_owner and n_open < 1024:
+    if mode == layout.COUNT and any_owner and n_open < 1024:
         mixed = (n + n_open * 0x85EBCA6B) * 0x9E3779B1 % (1 << 32)
         start = low + (mixed * (n - low) >> 32)
         near = [node for node in is_open if start <= node < start + 32]
@@ -64,7 +64,7 @@ def main() -> None:
         control = np.zeros(layout.CONTROL_FIELDS, np.int32)
         control[layout.N_OPEN], control[layout.N_NODES], control[layout.LOW_NODE] = n_open, n, low
         pool = layout.Pool(None, nodes, cursors, None, None, None, None)
-        for any_owner, mode in itertools.product((True, False), (layout.COUNTS, layout.MEMBERS)):
+        for any_owner, mode in itertools.product((True, False), (layout.COUNT, layout.MEMBERS)):
             control[layout.LOW_NODE] = low
             kind, wanted = chosen_by_model(ends, cursors, nodes, low, n_open, any_owner, mode)
             warp_emulator.launch(choose, 1, 1, (pool, control, any_owner, mode))

@@ -243,7 +243,7 @@ def test_the_plan_fits_its_budget_with_fewer_warps() -> None:
 
 
 def test_counting_plans_no_output() -> None:
-    plan = plan_memory(_FACTS, 264, layout.COUNTS, _GIB)
+    plan = plan_memory(_FACTS, 264, layout.COUNT, _GIB)
     assert plan.output_bytes == plan.expansion_bytes == 0
 
 
@@ -252,11 +252,11 @@ def test_a_graph_whose_entries_cannot_be_numbered_is_refused(n_edges: int) -> No
     with pytest.raises(
         MemoryBudgetExceeded, match=f"fewer than 2,147,483,648 edges.* has {n_edges:,} edges.* use the engine cpu"
     ):
-        plan_memory(replace(_FACTS, n_edges=n_edges), 264, layout.COUNTS, 1 << 50)
-    assert plan_memory(replace(_FACTS, n_edges=1 << 30), 264, layout.COUNTS, 1 << 50).n_blocks == 264
+        plan_memory(replace(_FACTS, n_edges=n_edges), 264, layout.COUNT, 1 << 50)
+    assert plan_memory(replace(_FACTS, n_edges=1 << 30), 264, layout.COUNT, 1 << 50).n_blocks == 264
 
 
-@pytest.mark.parametrize("mode", [layout.COUNTS, layout.SIZES, layout.MEMBERS])
+@pytest.mark.parametrize("mode", [layout.COUNT, layout.SIZES, layout.MEMBERS])
 def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
     with pytest.raises(MemoryBudgetExceeded) as refusal:
         plan_memory(_FACTS, 264, mode, 1_000_000)
@@ -280,14 +280,14 @@ def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
 
 
 def test_growing_counts_what_is_held_while_it_is_copied() -> None:
-    plan = plan_memory(_FACTS, 264, layout.COUNTS, _GIB)
+    plan = plan_memory(_FACTS, 264, layout.COUNT, _GIB)
     assert check_growth(plan, _GIB - plan.total_bytes, _GIB) is plan
     with pytest.raises(MemoryBudgetExceeded, match="to go on"):
         check_growth(plan, _GIB - plan.total_bytes + 1, _GIB)
 
 
 def test_fewer_blocks_fit_where_more_is_held() -> None:
-    plan = plan_memory(_FACTS, 264, layout.COUNTS, 64 * _GIB)
+    plan = plan_memory(_FACTS, 264, layout.COUNT, 64 * _GIB)
     assert blocks_that_fit(plan, 0, plan.total_bytes) == plan.n_blocks
     block_bytes = plan.warp_bytes * layout.WALKING_WARPS_PER_BLOCK
     assert blocks_that_fit(plan, 3 * block_bytes, plan.total_bytes) == plan.n_blocks - 3
@@ -321,7 +321,7 @@ _BOOKCROSSING = ReducedSizes(
 
 def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
     budget = 4 * _GIB
-    plan = plan_memory(_BOOKCROSSING, 264, layout.COUNTS, budget)
+    plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, budget)
     assert plan.n_blocks > 200
     is_refused = False
     needed, held = 500_000, 20 << 20
@@ -348,7 +348,7 @@ def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
 
 
 def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
-    plan = plan_memory(_BOOKCROSSING, 264, layout.COUNTS, 4 * _GIB)
+    plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, 4 * _GIB)
     assert with_space_in_pool(plan, plan.pool // 4, plan.pool // 4, plan.nodes // 2, 0, 4 * _GIB) == plan
     more_nodes = with_space_in_pool(plan, plan.pool // 4, 0, plan.nodes // 2 + 1, 0, 4 * _GIB)
     assert more_nodes == replace(plan, nodes=2 * plan.nodes)
@@ -357,7 +357,7 @@ def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
 
 
 def test_only_what_is_written_takes_an_arena_of_ids() -> None:
-    counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (layout.COUNTS, layout.MEMBERS))
+    counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (layout.COUNT, layout.MEMBERS))
     assert counting.ints == layout.WORD_BITS
     assert writing.ints == writing.words + layout.WORD_BITS
     assert writing.warp_bytes - counting.warp_bytes == 4 * writing.words
@@ -371,13 +371,13 @@ def test_preparing_has_to_fit_too() -> None:
 
 def test_a_budget_too_small_says_what_would_do() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"needs ([\d,]+) bytes of device memory.*its budget is 1,000,000:"):
-        plan_memory(_FACTS, 264, layout.COUNTS, 1_000_000)
+        plan_memory(_FACTS, 264, layout.COUNT, 1_000_000)
 
 
 def test_scratch_of_two_warps_never_shares_a_cache_line() -> None:
     for n in (1, 31, 32, 113, 4096):
         assert whole_lines(n) >= n
         assert whole_lines(n) * 4 % 128 == 0
-    plan = plan_memory(replace(_FACTS, n_rows=113), 1, layout.COUNTS, _GIB)
+    plan = plan_memory(replace(_FACTS, n_rows=113), 1, layout.COUNT, _GIB)
     assert plan.words * 4 % 128 == 0
     assert layout.FRAME_FIELDS * 4 % 128 == layout.STATE_FIELDS * 8 % 128 == layout.NODE_FIELDS * 8 % 128 == 0

@@ -54,7 +54,7 @@ def build_child(child, frame, own, launch):
         closed, moves = _closed_sets_below(child, frame, own)
     else:
         # Where something is written, the superset will stand before the candidates.
-        top = np.int32(frame[layout.WORDS_TOP] + (frame[layout.N_SUPERSET] if launch.mode > layout.COUNTS else 0))
+        top = np.int32(frame[layout.WORDS_TOP] + (frame[layout.N_SUPERSET] if launch.mode > layout.COUNT else 0))
         n_kept = _candidates_of_child(child, frame, top, own.words, techniques)
         n_listed = n_kept
         if techniques & DOMINATED != 0:
@@ -78,7 +78,7 @@ def _is_written(kind, mode, techniques):
     All candidates of a node are bicliques, and are written together, by the time a frame is made of them, where no
     dominated ones are among them.
     """
-    return kind == layout.OF_LIST or (mode > layout.COUNTS and techniques & DOMINATED != 0 and kind == layout.BELOW)
+    return kind == layout.OF_LIST or (mode > layout.COUNT and techniques & DOMINATED != 0 and kind == layout.BELOW)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -96,7 +96,7 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
         state[layout.DEPTH] = depth
         state[layout.N_OPENED] += n_opened
         state[layout.N_CLOSED_SETS] += n_closed_sets
-        if launch.mode == layout.COUNTS:
+        if launch.mode == layout.COUNT:
             state[layout.FOUND] += found
     cuda.syncwarp()
     return layout.PAUSED if outcome == layout.PAUSED else layout.DONE
@@ -125,14 +125,14 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
     child = next_candidate(cursor, frame, own, pool, launch)
     if not is_wanted(child, frame, own.words, pool, launch):
         return layout.DONE, no, no, no
-    if (mode > layout.COUNTS or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
+    if (mode > layout.COUNT or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
         return layout.PAUSED, no, no, no
     below = build_child(child, frame, own, launch)
     is_opened = np.int32(not child.is_small and child.kind != layout.OF_LIST)
     is_closed = np.int32(child.is_small)
     goes_below = below.n_kept > (2 if launch.techniques & DOMINATED != 0 else 0)
     n_found, n_superset, right_least = no, no, no
-    if mode == layout.COUNTS:
+    if mode == layout.COUNT:
         n_found = count_child(child, below, goes_below)
     elif ballot(below.closed != 0) != 0 if child.is_small else below.n_kept > 0 or not child.is_written:
         fewest = fewest_members(below.closed) if child.is_small else np.int32(1)
@@ -206,7 +206,7 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
 def _has_room_for_child(frame, words, launch):
     # The candidates of the child, what two have in common, and the child itself; the excluded rows.
     needed = frame[layout.WORDS_TOP] + frame[layout.N_ROWS] + 2 + frame[layout.N_EXCLUDED]
-    if launch.mode > layout.COUNTS:
+    if launch.mode > layout.COUNT:
         needed = max(needed, frame[layout.INTS_TOP]) + frame[layout.N_SUPERSET]
     return ask_for_words(needed, words, launch)
 

@@ -25,7 +25,7 @@ from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-_PAIRS = ((layout.MEMBERS, layout.COUNTS), (layout.CONSTRAINED, layout.SIZES))
+_PAIRS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
 _COUNTING_TWINS = (multiplicities_thread_per_vertex,)
@@ -50,7 +50,7 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks(query) else ()),
-        *(_COUNTING_TWINS if mode > layout.COUNTS else ()),
+        *(_COUNTING_TWINS if mode > layout.COUNT else ()),
         *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),
     )
 

@@ -76,7 +76,7 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
     superset = np.int32(first + 1 + seen.n_nonzero + layout.WORD_BITS)
     ints_at = np.int32(layout.HEADER_IDS)
     needed = superset
-    if mode > layout.COUNTS:
+    if mode > layout.COUNT:
         ints_at = np.int32(ints_at + count_ids(node, child, own, pool.ints))
         needed = np.int32(max(superset, ints_at) + node.n_path + seen.n_nonzero)
     if not ask_for_words(needed, words, launch):
@@ -99,7 +99,7 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
         words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
-    if mode > layout.COUNTS:
+    if mode > layout.COUNT:
         _write_header(node, child, own, pool)
     if cuda.laneid == 0:
         frame = own.frames[0]
@@ -135,7 +135,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     candidates_at = np.int32(places.first + 1)
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
-    n_superset = _lay_path(node, places, own, numbers) if mode > layout.COUNTS else np.int32(0)
+    n_superset = _lay_path(node, places, own, numbers) if mode > layout.COUNT else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < seen.n_nonzero:
@@ -156,7 +156,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
             words[_U(candidates_at + n_candidates + rank(later))] = row
         if is_earlier:
             words[_U(n_excluded + rank(earlier))] = row
-        if mode > layout.COUNTS:
+        if mode > layout.COUNT:
             in_superset = is_later or (is_full and other >= child.row)
             mask = ballot(in_superset)
             if in_superset:

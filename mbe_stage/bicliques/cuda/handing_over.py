@@ -204,7 +204,7 @@ def _give(tasks: SuspendedTasks, warps: layout.Warps, first: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """Capacity of a device without work.
 
     Attributes
@@ -223,7 +223,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeviceProgress:
     """Progress of a device.
 
     Attributes
@@ -242,7 +242,7 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Parcel:
+class WorkTransfer:
     """Work that is handed over.
 
     Attributes
@@ -276,34 +276,38 @@ class Parcel:
         return int(self.rows.size) + len(self.cursors) + (0 if self.tasks is None else len(self.tasks))
 
 
-def give_nodes(pool: layout.Pool, n_nodes: int, rooms: Sequence[Room], spare_ints: int, parcels: list[Parcel]) -> int:
+def give_nodes(
+    pool: layout.Pool, n_nodes: int, capacities: Sequence[Capacity], spare_ints: int, transfers: list[WorkTransfer]
+) -> int:
     """Put nodes of the pool, or some of their children, into parcels; returns how many are exhausted here thereby.
 
     Parameters
     ----------
     n_nodes : int
         How many are in use.
-    rooms : sequence of Room
+    capacities : sequence of Capacity
         Of who gets the parcels.
     spare_ints : int
         What the nodes of all parcels may take of device memory.
-    parcels : list of Parcel
+    transfers : list of WorkTransfer
         One for each; changed.
     """
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
-    most_ints = min(spare_ints // max(1, len(rooms)), _MOST_INTS)
-    shares = _shares(fields, cursors, [replace(room, ints=min(room.ints, most_ints)) for room in rooms])
-    for share, parcel in zip(shares, parcels, strict=True):
+    most_ints = min(spare_ints // max(1, len(capacities)), _MOST_INTS)
+    shares = _shares(
+        fields, cursors, [replace(capacity, ints=min(capacity.ints, most_ints)) for capacity in capacities]
+    )
+    for share, transfer in zip(shares, transfers, strict=True):
         if not share:
             continue
         numbers, firsts, ends = np.array(share).T
         live = laid_out(fields, numbers, numbers.size)
-        parcel.ints = moved_out(pool.ints, live)
-        parcel.fields = fields[numbers]
-        parcel.fields[:, layout.NODE_OFFSET] = live.places - live.unwritten
-        parcel.fields[:, layout.NODE_END] = ends
-        parcel.fields[:, layout.NODE_IS_OWNED] = 0
-        parcel.cursors = firsts.astype(np.int32)
+        transfer.ints = moved_out(pool.ints, live)
+        transfer.fields = fields[numbers]
+        transfer.fields[:, layout.NODE_OFFSET] = live.places - live.unwritten
+        transfer.fields[:, layout.NODE_END] = ends
+        transfer.fields[:, layout.NODE_IS_OWNED] = 0
+        transfer.cursors = firsts.astype(np.int32)
     given = [each for share in shares for each in share]
     if not given:
         return 0
@@ -320,21 +324,27 @@ def give_nodes(pool: layout.Pool, n_nodes: int, rooms: Sequence[Room], spare_int
     return int(is_closed.sum())
 
 
-def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> list[list[tuple[int, int, int]]]:
+def _shares(
+    fields: np.ndarray, cursors: np.ndarray, capacities: Sequence[Capacity]
+) -> list[list[tuple[int, int, int]]]:
     """For each room the nodes that are handed over to it, and the range of their children; as far as it goes."""
-    n = len(rooms) + 1
+    n = len(capacities) + 1
     ends = fields[:, layout.NODE_END]
     numbers = np.flatnonzero(cursors < ends)
     numbers = numbers[numbers > 0]
     left = (ends - cursors)[numbers]
     heaviest = numbers[np.argsort(-left * fields[numbers, layout.NODE_SIZE], kind="stable")]
     sizes = -(-fields[:, layout.NODE_SIZE] // layout.ALIGNMENT) * layout.ALIGNMENT
-    shares: list[list[tuple[int, int, int]]] = [[] for _ in rooms]
-    used = [0 for _ in rooms]
+    shares: list[list[tuple[int, int, int]]] = [[] for _ in capacities]
+    used = [0 for _ in capacities]
     is_cut = np.zeros(heaviest.size, np.bool_)
     for rank, number in enumerate(heaviest[: _RANGES_FROM * n].tolist()):
         first, end, size = int(cursors[number]), int(ends[number]), int(sizes[number])
-        takers = [k for k, room in enumerate(rooms) if used[k] + size <= room.ints and len(shares[k]) < room.nodes]
+        takers = [
+            k
+            for k, capacity in enumerate(capacities)
+            if used[k] + size <= capacity.ints and len(shares[k]) < capacity.nodes
+        ]
         is_cut[rank] = end - first >= 2 * n
         if is_cut[rank] and takers:
             cuts = [first + (end - first) * k // (len(takers) + 1) for k in range(1, len(takers) + 2)]
@@ -342,18 +352,22 @@ def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> l
                 shares[k].append((number, start, stop))
                 used[k] += size
     ranks = np.arange(heaviest.size)
-    for k, room in enumerate(rooms):
-        left_ints = room.ints - used[k]
+    for k, capacity in enumerate(capacities):
+        left_ints = capacity.ints - used[k]
         whole = heaviest[(ranks % n == k + 1) & ~is_cut]
         whole = whole[sizes[whole] <= left_ints]
         fit = np.searchsorted(np.cumsum(sizes[whole]), left_ints, side="right")
-        whole = whole[: max(0, min(int(fit), room.nodes - len(shares[k])))]
+        whole = whole[: max(0, min(int(fit), capacity.nodes - len(shares[k])))]
         shares[k] += zip(whole.tolist(), cursors[whole].tolist(), ends[whole].tolist(), strict=True)
     return shares
 
 
 def give_tasks(
-    warps: layout.Warps, state: np.ndarray, with_ints: bool, rooms: Sequence[Room], parcels: list[Parcel]
+    warps: layout.Warps,
+    state: np.ndarray,
+    with_ints: bool,
+    capacities: Sequence[Capacity],
+    transfers: list[WorkTransfer],
 ) -> None:
     """Put stacks of warps into parcels, as far as they fit; the first of each round stays.
 
@@ -365,12 +379,12 @@ def give_tasks(
         True if the arenas of ids are in use.
     """
     stacks = np.flatnonzero(state[:, layout.DEPTH] >= 0)
-    n = len(rooms) + 1
-    for k, (room, parcel) in enumerate(zip(rooms, parcels, strict=True), start=1):
+    n = len(capacities) + 1
+    for k, (capacity, transfer) in enumerate(zip(capacities, transfers, strict=True), start=1):
         theirs, sizes = tasks_in_progress(warps, _with_stacks_of(state, stacks[k::n]), with_ints)
-        given = theirs[(sizes <= (room.words, room.ids)).all(axis=1)][: room.tasks]
+        given = theirs[(sizes <= (capacity.words, capacity.ids)).all(axis=1)][: capacity.tasks]
         if given.size:
-            parcel.tasks = suspend(warps, _with_stacks_of(state, given), with_ints)
+            transfer.tasks = suspend(warps, _with_stacks_of(state, given), with_ints)
             take_away(warps, given)
 
 
@@ -382,15 +396,15 @@ def _with_stacks_of(state: np.ndarray, warps: np.ndarray) -> np.ndarray:
     return alone
 
 
-def put_nodes(parcel: Parcel, pool: layout.Pool, first: int, top: int) -> int:
+def put_nodes(transfer: WorkTransfer, pool: layout.Pool, first: int, top: int) -> int:
     """Put the nodes of a parcel into a pool, from so many nodes and entries on; returns how many they are."""
-    n = len(parcel.cursors)
+    n = len(transfer.cursors)
     if n:
-        fields = parcel.fields.copy()
+        fields = transfer.fields.copy()
         fields[:, layout.NODE_OFFSET] += top
-        copied_from((pool.ints[top : top + parcel.n_ints], parcel.ints))
+        copied_from((pool.ints[top : top + transfer.n_ints], transfer.ints))
         pool.nodes[first : first + n] = cp.asarray(fields)
-        pool.cursors[first : first + n] = cp.asarray(parcel.cursors)
+        pool.cursors[first : first + n] = cp.asarray(transfer.cursors)
     return n
 
 

@@ -158,16 +158,16 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if mode == layout.COUNTS and total > 32:
+        if mode == layout.COUNT and total > 32:
             second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if mode != layout.COUNTS and tile < total:
+            if mode != layout.COUNT and tile < total:
                 second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if mode == layout.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)

@@ -1,6 +1,6 @@
 """The kernel: persistent warps, one for each task, that work until the tree is done or the quantum ends.
 
-Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries,
+Compiled once for each thing it can be asked to say (`layout.COUNT`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries,
 one body.
 
 Persistent threads that take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is
@@ -188,7 +188,7 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
 
 def bicliques_warp_per_task_counts(pool, warps, output, control, control_64):
     """Count only."""
-    _work(pool, warps, output, control, control_64, layout.COUNTS, ALL_TECHNIQUES)
+    _work(pool, warps, output, control, control_64, layout.COUNT, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_sizes(pool, warps, output, control, control_64):
@@ -216,12 +216,12 @@ _ENTRIES = (
 
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
     """Resident blocks of a kernel: five if 96 registers do without spills, else four."""
-    return 5 if mode == layout.COUNTS or (mode == layout.MEMBERS and capability >= _HOPPER) else 4
+    return 5 if mode == layout.COUNT or (mode == layout.MEMBERS and capability >= _HOPPER) else 4
 
 
 @cache
 def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
-    """The kernel that says so much (`layout.COUNTS` and so on) with the techniques of a mask; compiled when called.
+    """The kernel that says so much (`layout.COUNT` and so on) with the techniques of a mask; compiled when called.
 
     The code of all is kept, each under the constants that it is compiled for.
     """
@@ -244,7 +244,7 @@ def walking_kernel(mode: int, techniques: int) -> Any:
     return kernel_for(mode, techniques, capability())
 
 
-def walking_blocks(mode: int) -> int:
+def kernel_blocks(mode: int) -> int:
     """Number of blocks of the walk resident on the current device. Waiting warps rely on the others running."""
     from mbe_stage.device.launch import capability, multiprocessors
 

@@ -207,7 +207,7 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
     n_blocks : int
         Most resident blocks of the device; fewer are planned if memory is short.
     mode : int
-        `layout.COUNTS`, `SIZES` or `MEMBERS`.
+        `layout.COUNT`, `SIZES` or `MEMBERS`.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
     # The widest child merges its columns in the arena, if columns are merged.
     merging = 6 * min(graph.max_row_degree, layout.MOST_MERGED)
     members = descriptors = expansion = 0
-    if mode > layout.COUNTS:
+    if mode > layout.COUNT:
         descriptors = max(layout.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
     if mode >= layout.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))

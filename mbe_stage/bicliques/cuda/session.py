@@ -13,10 +13,10 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.allocation import Control, new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
 from mbe_stage.bicliques.cuda.handing_over import (
-    Parcel,
-    Room,
-    Standing,
+    Capacity,
+    DeviceProgress,
     SuspendedTasks,
+    WorkTransfer,
     give_nodes,
     give_tasks,
     mark_owned,
@@ -101,7 +101,7 @@ class Session:
             nodes[0, layout.NODE_END] = self._roots.n
         no_multiplicities = cp.empty(1, cp.int32)
         row_multiplicities, column_multiplicities = (
-            graph.multiplicities() if self.mode > layout.COUNTS else (no_multiplicities, no_multiplicities)
+            graph.multiplicities() if self.mode > layout.COUNT else (no_multiplicities, no_multiplicities)
         )
         return layout.Pool(
             ints=ints,
@@ -115,7 +115,7 @@ class Session:
 
     def start_quantum(self) -> None:
         """Enqueue work for a quantum. Earlier output must have been taken."""
-        if self.mode > layout.COUNTS:
+        if self.mode > layout.COUNT:
             self._output.left_sizes.fill(0)
         if self.mode == layout.SIZES:
             # `take_sizes` copies what no warp has written, too.
@@ -162,7 +162,7 @@ class Session:
             self._replan_pool(int(self._control.host_64[layout.NEEDED_POOL]))
         return self.status == 0
 
-    def enlarge_output(self) -> None:
+    def make_room(self) -> None:
         """Make room for the single biclique that did not fit. The output must have been taken."""
         needed = int(self._control.host_64[layout.NEEDED_MEMBERS])
         if needed > self.plan.members:
@@ -204,14 +204,14 @@ class Session:
     def _task_bytes(self, state: np.ndarray) -> int:
         """Bytes of all tasks while no warp holds them."""
         waiting = sum(tasks.nbytes for tasks in self._suspended)
-        return waiting + task_bytes(self._warps, state, self.mode > layout.COUNTS)
+        return waiting + task_bytes(self._warps, state, self.mode > layout.COUNT)
 
     def _arrange_warps(self, plan: MemoryPlan, state: np.ndarray) -> None:
         """Allocate warps and arenas as planned.
 
         The warps resume the tasks in progress, as far as these suffice.
         """
-        suspended = suspend(self._warps, state, self.mode > layout.COUNTS)
+        suspended = suspend(self._warps, state, self.mode > layout.COUNT)
         own_nodes = self._warps.own_nodes[: plan.n_warps].copy()
         # Free the arenas before allocating others. Scratch is all zero between two quanta.
         scratch = scratch_of(self._warps) if plan.n_blocks == self.plan.n_blocks else None
@@ -287,9 +287,9 @@ class Session:
         self.replace_roots(rows)
 
     @property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Capacity for work of another device once nothing is in progress here."""
-        return Room(
+        return Capacity(
             ints=(self.plan.pool - self._whole_graph_ints) // 2,
             nodes=(self.plan.nodes - 1) // 2,
             tasks=self.plan.n_warps,
@@ -297,38 +297,38 @@ class Session:
             ids=self.plan.ints,
         )
 
-    def split(self, rooms: Sequence[Room]) -> list[Parcel]:
+    def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
         """Hand over a share of the work in progress or ahead to each of some others.
 
         Only roots, if they are much of the work; else nodes of the pool and tasks too. Waiting tasks stay. Between two
         quanta.
         """
-        n = len(rooms) + 1
+        n = len(capacities) + 1
         rows = self.roots_ahead()
         if rows.size > 1:
             self.replace_roots(rows[::n])
-        parcels = [Parcel(rows[k::n]) for k in range(1, n)]
+        transfers = [WorkTransfer(rows[k::n]) for k in range(1, n)]
         if self._roots.share_of(rows) < _MUCH_OF_THE_WORK:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
             # Half of it: parcels stay until they are copied, and memory may be replanned by then.
-            n_closed = give_nodes(self._pool, n_nodes, rooms, spare // 8, parcels)
+            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers)
             self._control.host[layout.N_OPEN] -= n_closed
-            give_tasks(self._warps, state, self.mode > layout.COUNTS, rooms, parcels)
+            give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
             # Other devices copy them without waiting for the queue of this one.
             wait_for_device()
-        return parcels
+        return transfers
 
-    def take_in(self, parcel: Parcel) -> None:
+    def take_in(self, transfer: WorkTransfer) -> None:
         """Begin with work from another device; nothing is in progress here."""
-        self.restart(parcel.rows)
-        n = put_nodes(parcel, self._pool, 1, self._whole_graph_ints)
+        self.restart(transfer.rows)
+        n = put_nodes(transfer, self._pool, 1, self._whole_graph_ints)
         self._control.host[layout.N_NODES] += n
         self._control.host[layout.N_OPEN] += n
-        self._control.host_64[layout.POOL_TOP] += parcel.n_ints
-        if parcel.tasks is not None:
-            self._suspended = resume([of_this_device(parcel.tasks)], self._warps)
+        self._control.host_64[layout.POOL_TOP] += transfer.n_ints
+        if transfer.tasks is not None:
+            self._suspended = resume([of_this_device(transfer.tasks)], self._warps)
 
     def rehearse(self) -> None:
         """Hand made-up work over to itself, to load all code for it; `restart` drops it.
@@ -340,21 +340,21 @@ class Session:
             return
         fields, none = np.zeros((1, layout.NODE_FIELDS), np.int64), np.empty(0, np.int32)
         fields[0, [layout.NODE_SIZE, layout.NODE_END, layout.NODE_IDS]] = layout.ALIGNMENT, layout.ALIGNMENT, 1
-        self.take_in(Parcel(none, fields, np.zeros(1, np.int32), cp.zeros(layout.ALIGNMENT, cp.int32)))
+        self.take_in(WorkTransfer(none, fields, np.zeros(1, np.int32), cp.zeros(layout.ALIGNMENT, cp.int32)))
         self._warps.state[:2, layout.DEPTH] = 0
         self._warps.frames[:2, 0, layout.WORDS_TOP] = self._warps.frames[:2, 0, layout.INTS_TOP] = layout.ALIGNMENT
-        (parcel,) = self.split([self.room])
-        self.take_in(parcel)
+        (transfer,) = self.split([self.capacity])
+        self.take_in(transfer)
         _REHEARSED.add(key)
 
-    def standing(self) -> Standing:
+    def progress(self) -> DeviceProgress:
         """Progress, and the remaining work."""
         n_stacks = int((self._warps.state[:, layout.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
         ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
         n_open = int(self._control.host[layout.N_OPEN])
         # There may be millions of nodes below few roots.
         unfinished = cp.asnumpy(cp.unique(self._unfinished()))
-        return Standing(self.begun(), unfinished, (ahead, n_open, n_stacks))
+        return DeviceProgress(self.begun(), unfinished, (ahead, n_open, n_stacks))
 
     def begun(self) -> float:
         """Two-step paths of the roots that it has begun."""

@@ -62,9 +62,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
-            if mode == layout.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
-            if mode == layout.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, new, numbers)
             tile = behind_paths(tile, mode)
@@ -127,7 +127,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
-    n_ids = count_ids(node, child, own, numbers) if mode > layout.COUNTS else np.int32(0)
+    n_ids = count_ids(node, child, own, numbers) if mode > layout.COUNT else np.int32(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     number, offset = _allocate(size, pool, launch)
     if number < 0:
@@ -142,7 +142,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
         fields[layout.NODE_IDS] = n_ids
         fields[layout.NODE_SIZE] = size
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
-    if mode > layout.COUNTS:
+    if mode > layout.COUNT:
         write_ids(node, child, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
     if cuda.laneid == 0:

@@ -142,7 +142,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
             held_1 = _mark(row_1, bit, n_bits, own)
             held_2 = _mark(row_2, bit, n_bits, own)
             held_3 = _mark(row_3, bit, n_bits, own)
-            if is_free and mode == layout.COUNTS:
+            if is_free and mode == layout.COUNT:
                 is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
                 is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
                 later = _U(later | bit) if is_later else later
@@ -288,7 +288,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         rows = look_at_rows(child, seen.n_nonzero, n_pairs, own)
         status, columns = _visit_list_child(node, child, rows, own, pool, output, launch)
     else:
-        if launch.mode > layout.COUNTS and cuda.laneid < child.n_left:
+        if launch.mode > layout.COUNT and cuda.laneid < child.n_left:
             own.columns[_U(cuda.laneid)] = cuda.laneid
         cuda.syncwarp()
     if status == layout.DONE:
@@ -341,7 +341,7 @@ def _open_child(node, child, columns, rows, seen, own, pool, launch):
         return layout.DONE
     if columns.n_columns <= (layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
         n_below = count_small(child, columns.n_columns, seen, own)
-        if launch.mode == layout.COUNTS or n_below <= 0:
+        if launch.mode == layout.COUNT or n_below <= 0:
             if cuda.laneid == 0:
                 own.state[layout.FOUND] += n_below
                 own.state[layout.N_CLOSED_SETS] += 1
@@ -358,7 +358,7 @@ def _visit_list_child(node, child, rows, own, pool, output, launch):
     if rows.most_earlier == child.n_left:
         return layout.DONE, no_columns()
     if own.state[layout.EMITTED] == 0:
-        if launch.mode == layout.COUNTS:
+        if launch.mode == layout.COUNT:
             if cuda.laneid == 0:
                 own.state[layout.FOUND] += 1
         elif not emit_list(node, child, rows.n_nonzero, own, pool, output, launch):

@@ -177,9 +177,9 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
     path_1 = _NO_PATH
     path_2 = _NO_PATH
     path_3 = _NO_PATH
-    if mode == layout.COUNTS and tile + 32 < total:
+    if mode == layout.COUNT and tile + 32 < total:
         path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-    if mode == layout.COUNTS and tile + 64 < total:
+    if mode == layout.COUNT and tile + 64 < total:
         path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
         path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
     return path_0, path_1, path_2, path_3
@@ -188,7 +188,7 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
 @cuda.jit(device=True, forceinline=True)
 def behind_paths(tile, mode):
     """The first tile behind those of `paths_at`."""
-    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == layout.COUNTS else next_tile(tile)
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == layout.COUNT else next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -237,10 +237,10 @@ def count_paths(node, child, own, numbers, mode):
             is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if mode == layout.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if mode == layout.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 n_pairs = _record(path_2, group, n_pairs, child, own)
                 n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)

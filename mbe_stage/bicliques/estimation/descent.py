@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, GrowthModel
-from mbe_stage.bicliques.estimation.walk import Left, Node, Walk
+from mbe_stage.bicliques.estimation.walk import Left, OpenNode, Walk
 
-__all__ = ["Budget", "Descent", "Roots", "chances", "descend", "roots_of", "thinned"]
+__all__ = ["Budget", "Descent", "DescentStart", "chances", "descend", "roots_of", "thinned"]
 
 
 # What a visit costs beside the steps of the tree walk: copies, and a call into compiled code.
@@ -138,19 +138,19 @@ class _Subtrees(NamedTuple):
         return _Subtrees(*(column[which] for column in self))
 
 
-class Roots(NamedTuple):
+class DescentStart(NamedTuple):
     """Start of the descents of one population and one model: all children of the root, and how they are thinned."""
 
     subtrees: _Subtrees
-    nodes: list[Node]
+    nodes: list[OpenNode]
     thinning: _Thinning | None
 
 
-def roots_of(walk: Walk, model: GrowthModel, n_subtrees: int) -> Roots:
+def roots_of(walk: Walk, model: GrowthModel, n_subtrees: int) -> DescentStart:
     """The beginning of descents with about `n_subtrees`; large graphs have so many roots that it is worth keeping."""
-    nodes: list[Node] = []
+    nodes: list[OpenNode] = []
     subtrees = _left_behind(walk.root, 0.0, -1, nodes, model)
-    return Roots(subtrees, nodes, _thinning_of(subtrees, _MORE_ROOTS * n_subtrees))
+    return DescentStart(subtrees, nodes, _thinning_of(subtrees, _MORE_ROOTS * n_subtrees))
 
 
 def descend(
@@ -159,7 +159,7 @@ def descend(
     n_subtrees: int,
     rng: np.random.Generator,
     budget: Budget,
-    roots: Roots | None = None,
+    roots: DescentStart | None = None,
 ) -> Descent | None:
     """One descent with a population of about `n_subtrees`; None where the budget ended first.
 
@@ -175,7 +175,7 @@ def descend(
         Chooses where subtrees are thinned.
     budget : Budget
         Asked before each subtree of a level.
-    roots : Roots, optional
+    roots : DescentStart, optional
         From `roots_of`.
     """
     subtrees, nodes, thinning = roots or roots_of(walk, model, n_subtrees)
@@ -208,7 +208,7 @@ def descend(
     return _summed(found, np.array(seen).reshape(-1, N_FEATURES), exact)
 
 
-def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[Node], model: GrowthModel) -> _Subtrees:
+def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[OpenNode], model: GrowthModel) -> _Subtrees:
     nodes.append(left.node)
     n = left.end - left.first
     return _Subtrees(
@@ -251,7 +251,7 @@ def _shares(logs: np.ndarray) -> np.ndarray:
     return shares / shares.sum()
 
 
-def _needed(nodes: list[Node], subtrees: _Subtrees) -> tuple[list[Node], _Subtrees]:
+def _needed(nodes: list[OpenNode], subtrees: _Subtrees) -> tuple[list[OpenNode], _Subtrees]:
     """Only the nodes that some subtree still belongs to, numbered anew."""
     used, numbers = np.unique(subtrees.nodes, return_inverse=True)
     return [nodes[k] for k in used], subtrees._replace(nodes=numbers)

@@ -25,13 +25,13 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.arenas import grown
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
 
-__all__ = ["Left", "Node", "Visit", "Walk"]
+__all__ = ["Left", "OpenNode", "Visit", "Walk"]
 
 _MEMBERS, _BICLIQUES = 1 << 18, 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class OpenNode:
     """An open node: what its children need.
 
     Attributes
@@ -53,7 +53,7 @@ class Node:
 class Left(NamedTuple):
     """Children ``first`` to ``end`` of a node that were not visited, and what can be seen of each."""
 
-    node: Node
+    node: OpenNode
     first: int
     end: int
     features: np.ndarray
@@ -106,10 +106,10 @@ class Walk:
         frame[layout.N_ROWS], frame[layout.N_COLUMNS] = graph.n_right, graph.n_left
         frame[layout.END] = graph.n_right
         none = np.empty(0, np.int32)
-        node = Node(frame, np.empty(0, np.uint64), none, none)
+        node = OpenNode(frame, np.empty(0, np.uint64), none, none)
         return Left(node, 0, graph.n_right, self._features(node, 0, graph.n_right))
 
-    def visit(self, node: Node, child: int, most_steps: int) -> Visit:
+    def visit(self, node: OpenNode, child: int, most_steps: int) -> Visit:
         """Visit a child and what is below it, until so many steps are done; at 1, the child alone."""
         self._load(node, child)
         n_bicliques = n_members = n_steps = 0
@@ -126,7 +126,7 @@ class Walk:
                 return Visit(n_bicliques, n_members, n_steps, self._left())
             if status == OUTPUT_FULL:
                 if control[layout.N_OUT] == 0:
-                    self._enlarge_output()
+                    self._make_room()
             else:
                 self._worker = grown(self._worker, short_of(self._worker, status))
 
@@ -137,12 +137,12 @@ class Walk:
         left, right = output.left[: control[layout.LEFT_USED]], output.right[: control[layout.RIGHT_USED]]
         return int(output.left_multiplicities[left].sum()) + int(output.right_multiplicities[right].sum())
 
-    def _enlarge_output(self) -> None:
+    def _make_room(self) -> None:
         assert self._output is not None
         n = 2 * self._output.left.size
         self._output = self._output._replace(left=np.empty(n, np.int32), right=np.empty(n, np.int32))
 
-    def _load(self, node: Node, child: int) -> None:
+    def _load(self, node: OpenNode, child: int) -> None:
         worker = self._worker
         for status, needed, size in (
             (layout.WORDS_SHORT, node.words.size, worker.words.size),
@@ -170,7 +170,7 @@ class Walk:
                 left.append(Left(node, first, end, self._features(node, first, end)))
         return left
 
-    def _kept(self, frame: np.ndarray) -> Node:
+    def _kept(self, frame: np.ndarray) -> OpenNode:
         worker = self._worker
         words = worker.words[frame[layout.WORDS] : frame[layout.WORDS_TOP]].copy()
         own = columns = worker.ints[:0]
@@ -183,9 +183,9 @@ class Walk:
         copy[layout.WORDS], copy[layout.WORDS_TOP] = 0, words.size
         copy[layout.COLUMNS] = 0
         copy[layout.INTS], copy[layout.INTS_TOP] = columns.size, columns.size + own.size
-        return Node(copy, words, np.concatenate([columns, own]), worker.path[: frame[layout.N_PATH]].copy())
+        return OpenNode(copy, words, np.concatenate([columns, own]), worker.path[: frame[layout.N_PATH]].copy())
 
-    def _features(self, node: Node, first: int, end: int) -> np.ndarray:
+    def _features(self, node: OpenNode, first: int, end: int) -> np.ndarray:
         """Features of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
         frame = node.frame
         n_rows, n_columns = int(frame[layout.N_ROWS]), int(frame[layout.N_COLUMNS])

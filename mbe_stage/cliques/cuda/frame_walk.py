@@ -32,7 +32,7 @@ _U = np.uint32
 _W = np.uint64
 
 
-class Room(NamedTuple):
+class RowCapacity(NamedTuple):
     """Room for rows of excluded vertices.
 
     Attributes
@@ -47,25 +47,25 @@ class Room(NamedTuple):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _listed(is_live, row, n_live, room, words):
+def _listed(is_live, row, n_live, capacity, words):
     """Write the rows of some lanes to a list, where they fit; how many rows are live by now, int32."""
     live = ballot(is_live)
     n_after = _I(n_live + count_bits(live))
-    if is_live and n_after <= room.most:
-        to = _L(room.place + 2 * _I(n_live + rank(live)))
+    if is_live and n_after <= capacity.most:
+        to = _L(capacity.place + 2 * _I(n_live + rank(live)))
         words[to] = _U(row & _W(0xFFFFFFFF))
         words[to + 1] = _U(row >> _W(32))
     return n_after
 
 
 @cuda.jit(device=True, forceinline=True)
-def _pivot_row(joined, candidates, frame, room, words, techniques):
+def _pivot_row(joined, candidates, frame, capacity, words, techniques):
     """The row of the vertex that is adjacent to the most candidates; all bits where one dominates all of them.
 
     Parameters
     ----------
     joined, candidates : uint64
-    room : Room
+    capacity : RowCapacity
         For the rows of excluded vertices that are adjacent to all that joined, and to a candidate.
     words : uint32, global
     techniques : int
@@ -101,11 +101,11 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
                 met = size_of(_W(row & candidates))
                 if met > most and (techniques & EXCLUDED_PIVOTS != 0 or met == n):
                     best, most = row, met
-        if techniques & SHRINKING != 0 and room.most > 0:
-            n_live = _listed(met > 0, row, n_live, room, words)
+        if techniques & SHRINKING != 0 and capacity.most > 0:
+            n_live = _listed(met > 0, row, n_live, capacity, words)
         place = _L(place + 64)
         tile = next_tile(tile)
-    if n_live > room.most or room.most == 0:
+    if n_live > capacity.most or capacity.most == 0:
         n_live = _I(-1)
     if cuda.any_sync(ALL, is_dominated or most == n):
         return _W(0xFFFFFFFFFFFFFFFF), n_live
@@ -114,13 +114,13 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _room_beside(frame, list_depth, device):
+def _capacity_beside(frame, list_depth, device):
     """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
-    room = Room(_L(0), _I(0))
+    capacity = RowCapacity(_L(0), _I(0))
     if list_depth < 0 and frame.n_excluded > _FEW_EXCLUDED:
         beside = _L(pool_offset_of(device.settings) + layout.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
-        room = Room(beside, _I(frame.n_excluded >> 1))
-    return room
+        capacity = RowCapacity(beside, _I(frame.n_excluded >> 1))
+    return capacity
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -132,7 +132,7 @@ def _with_excluded(frame, excluded_at, n_excluded):
 @cuda.jit(device=True, forceinline=True)
 def _shrunk(frame, n_live, own, device):
     """A frame with the rows that were listed beside it; how many there were in all is kept in shared memory."""
-    place = _room_beside(frame, _I(-1), device).place
+    place = _capacity_beside(frame, _I(-1), device).place
     cuda.syncwarp()
     if cuda.laneid == 0:
         own.frame[own.frame_at + layout.N_WHOLE_AT] = _W(frame.n_excluded)
@@ -188,10 +188,10 @@ def _visit(joined, candidates, frame, list_depth, work):
         low, high = maximal_sets(joined, candidates, lowest_six(candidates), frame, device.words)
         is_done, n_found = emit(low, high, joined, candidates, frame, own, device, work.output, launch)
         return joined, candidates, _W(0), is_done, n_found, _I(-1)
-    room = Room(_L(0), _I(0))
+    capacity = RowCapacity(_L(0), _I(0))
     if launch.techniques & SHRINKING != 0:
-        room = _room_beside(frame, list_depth, device)
-    row, n_live = _pivot_row(joined, candidates, frame, room, device.words, launch.techniques)
+        capacity = _capacity_beside(frame, list_depth, device)
+    row, n_live = _pivot_row(joined, candidates, frame, capacity, device.words, launch.techniques)
     return joined, candidates, _W(candidates & ~row), True, _I(0), n_live
 
 

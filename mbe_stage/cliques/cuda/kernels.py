@@ -171,7 +171,7 @@ def kernel_for(mode: int, techniques: int) -> Any:
     return compiled(cliques_warp_per_task)
 
 
-def searching_blocks() -> int:
+def kernel_blocks() -> int:
     """How many blocks are resident on the current device: waiting warps rely on the others running."""
     from mbe_stage.device.launch import multiprocessors
 

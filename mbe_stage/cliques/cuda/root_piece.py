@@ -34,7 +34,7 @@ _U = np.uint32
 _W = np.uint64
 
 
-class Lists(NamedTuple):
+class RootNeighbours(NamedTuple):
     """The neighbours of a root.
 
     Attributes
@@ -159,7 +159,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
 
     Parameters
     ----------
-    lists : Lists
+    lists : RootNeighbours
         With 1 to 64 candidates, which are in the table.
     excluded_at : int64
         Where the rows are to stand.
@@ -358,7 +358,7 @@ def root_subproblem(root, newest, own, graph, device, launch):
     n, n_excluded = _I(begin - first), _I(graph.offsets[root + 1] - begin)
     if launch.mode != layout.COUNT and n + 1 < launch.min_size:
         return DONE, _W(0), _W(0), no_frame(), newest
-    lists = Lists(first, begin, n, n_excluded, root)
+    lists = RootNeighbours(first, begin, n, n_excluded, root)
     if n <= device.settings[layout.NARROW]:
         outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
         return outcome, _W(0), low_bits(n), frame, newest

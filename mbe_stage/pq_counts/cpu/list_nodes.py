@@ -61,7 +61,7 @@ def with_columns(row_offsets, columns, n_columns):
 
 
 @njit(nogil=True)
-def narrowed(asked, size, lists):
+def reduced(size_bounds, size, lists):
     """The node without what is too small and with all that is full as optional, until nothing changes.
 
     Returns
@@ -71,12 +71,12 @@ def narrowed(asked, size, lists):
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-        if is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns):
+        if is_too_small(size_bounds, size, n_rows, n_columns) or is_last(size_bounds, size, n_rows, n_columns):
             return size, lists, True
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
             return size, lists, False
         row_offsets, columns, n_full, _ = rows_on(lists, new_columns, n_kept, least)
@@ -85,33 +85,33 @@ def narrowed(asked, size, lists):
 
 
 @njit(nogil=True, inline="always")
-def is_last(asked, size, n_rows, n_columns):
+def is_last(size_bounds, size, n_rows, n_columns):
     """True if a side is used up, or at most one more vertex of it may be held."""
     return (
         n_rows == 0
         or n_columns == 0
-        or size.held_rows + 1 >= asked[MAX_ROWS]
-        or size.held_columns + 1 >= asked[MAX_COLUMNS]
+        or size.held_rows + 1 >= size_bounds[MAX_ROWS]
+        or size.held_columns + 1 >= size_bounds[MAX_COLUMNS]
     )
 
 
 @njit(nogil=True)
-def count_leaf(worker, asked, size, lists):
-    """Count a node of which `narrowed` says that it is a leaf: by itself, or a leaf for each of its lines."""
+def count_leaf(worker, size_bounds, size, lists):
+    """Count a node of which `reduced` says that it is a leaf: by itself, or a leaf for each of its lines."""
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-    if is_too_small(asked, size, n_rows, n_columns) or is_at_end(worker, asked, size, n_rows, n_columns):
+    if is_too_small(size_bounds, size, n_rows, n_columns) or is_at_end(worker, size_bounds, size, n_rows, n_columns):
         return
     held_rows, optional_rows, held_columns, optional_columns = size
-    if held_rows + 1 == asked[MAX_ROWS]:
-        count_leaves(worker, asked, held_rows, optional_rows, held_columns, optional_columns + n_columns)
+    if held_rows + 1 == size_bounds[MAX_ROWS]:
+        count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns + n_columns)
         for row in range(n_rows):
             n = lists.row_offsets[row + 1] - lists.row_offsets[row]
-            count_leaves(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
+            count_leaves(worker, size_bounds, held_rows + 1, 0, held_columns, optional_columns + n)
     else:
-        count_leaves(worker, asked, held_rows, optional_rows + n_rows, held_columns, optional_columns)
+        count_leaves(worker, size_bounds, held_rows, optional_rows + n_rows, held_columns, optional_columns)
         for column in range(n_columns):
             n = lists.column_offsets[column + 1] - lists.column_offsets[column]
-            count_leaves(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
+            count_leaves(worker, size_bounds, held_rows, optional_rows + n, held_columns + 1, 0)
 
 
 @njit(nogil=True)
@@ -294,7 +294,7 @@ def child_on(lists, row, number, offsets):
 @njit(nogil=True)
 def child_of_column(lists, column, gone, least):
     """As `child_of_row`, with the sides exchanged."""
-    return turned(child_of_row(turned(lists), column, gone, least))
+    return transposed(child_of_row(transposed(lists), column, gone, least))
 
 
 @njit(nogil=True)
@@ -322,10 +322,10 @@ def rest_of_row(lists, row):
 @njit(nogil=True)
 def rest_of_column(lists, column):
     """As `rest_of_row`, with the sides exchanged."""
-    return turned(rest_of_row(turned(lists), column))
+    return transposed(rest_of_row(transposed(lists), column))
 
 
 @njit(nogil=True, inline="always")
-def turned(lists):
+def transposed(lists):
     """The same node with its sides exchanged."""
     return Lists(lists.column_offsets, lists.rows, lists.row_offsets, lists.columns)

@@ -13,7 +13,7 @@ from numba import njit
 from mbe_stage.bits import popcount
 from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, MAX_COLUMNS, MAX_ROWS, MEMORY_BUDGET, STOP, Size
 from mbe_stage.pq_counts.cpu.leaves import count_leaf_times
-from mbe_stage.pq_counts.cpu.list_nodes import has_room, turned
+from mbe_stage.pq_counts.cpu.list_nodes import has_room, transposed
 
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
 # A step along a column reads where it writes next; a word of a row is read in a stream.
@@ -21,32 +21,32 @@ _WORDS_PER_STEP = 4
 
 
 @njit(nogil=True)
-def pairs_side(asked, size, lists):
+def pairs_side(size_bounds, size, lists):
     """The side of which two more may be held, the one with less work if both; `NO_SIDE` if neither."""
-    of_rows = size.held_rows + 2 == asked[MAX_ROWS]
-    of_columns = size.held_columns + 2 == asked[MAX_COLUMNS]
+    of_rows = size.held_rows + 2 == size_bounds[MAX_ROWS]
+    of_columns = size.held_columns + 2 == size_bounds[MAX_COLUMNS]
     if of_rows and of_columns:
-        return OF_ROWS if _work(lists) <= _work(turned(lists)) else OF_COLUMNS
+        return OF_ROWS if _work(lists) <= _work(transposed(lists)) else OF_COLUMNS
     if of_rows:
         return OF_ROWS
     return OF_COLUMNS if of_columns else NO_SIDE
 
 
 @njit(nogil=True)
-def count_pairs(worker, asked, size, lists, side, part, n_parts):
+def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
     """Count all leaves of a node, or a part of them.
 
     Parameters
     ----------
     lists : Lists
-        As `narrowed` gives it.
+        As `reduced` gives it.
     side : int64
         `OF_ROWS` or `OF_COLUMNS`.
     part, n_parts : int64
         Rows (columns) are dealt out in turn, each with those after it.
     """
     by_rows = side == OF_ROWS
-    lines = lists if by_rows else turned(lists)
+    lines = lists if by_rows else transposed(lists)
     n_lines, n_others = lines.row_offsets.size - 1, lines.column_offsets.size - 1
     control = worker.control
     n_bytes, bit_bytes = 8 * (n_others + 1) + 4 * n_lines, 8 * n_lines * ((n_others + 63) // 64)
@@ -62,16 +62,16 @@ def count_pairs(worker, asked, size, lists, side, part, n_parts):
         share_steps(lines, times, part, n_parts, control)
     for n_shared in range(n_others + 1):
         if times[n_shared]:
-            _count_leaves(worker, asked, size, by_rows, 2, n_shared, times[n_shared])
+            _count_leaves(worker, size_bounds, size, by_rows, 2, n_shared, times[n_shared])
     for line in range(part, n_lines, n_parts):
-        _count_leaves(worker, asked, size, by_rows, 1, lines.row_offsets[line + 1] - lines.row_offsets[line], 1)
+        _count_leaves(worker, size_bounds, size, by_rows, 1, lines.row_offsets[line + 1] - lines.row_offsets[line], 1)
     if part == 0:
-        _count_leaves(worker, asked, size, by_rows, 0, n_others, 1)
+        _count_leaves(worker, size_bounds, size, by_rows, 0, n_others, 1)
     control[BYTES_HELD] -= n_bytes
 
 
 @njit(nogil=True, inline="always")
-def _count_leaves(worker, asked, size, by_rows, n_more, n_others, n):
+def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
     """Count leaves with so many more rows held and columns optional, or the other way round.
 
     Parameters
@@ -88,7 +88,7 @@ def _count_leaves(worker, asked, size, by_rows, n_more, n_others, n):
         held_columns, optional_rows = held_columns + n_more, optional_rows + n_others
         if n_more == 2:
             optional_columns = 0
-    count_leaf_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), n)
+    count_leaf_times(worker, size_bounds, Size(held_rows, optional_rows, held_columns, optional_columns), n)
 
 
 @njit(nogil=True)

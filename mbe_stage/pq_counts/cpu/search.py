@@ -19,7 +19,7 @@ from mbe_stage.tasks import Roots, split
 _RANGES_PER_THREAD = 32
 
 
-class Search:
+class PlannedSearch:
     """The part to search, and the counts known without: these are the first root, before the rows.
 
     Attributes
@@ -37,7 +37,7 @@ class Search:
         The left vertex of `part` that each row is.
     lists : Lists
         Roots are its rows.
-    asked : (4,) int64
+    size_bounds : (4,) int64
     costs : (1 + n_rows,) float64
         Expected work of each root.
     """
@@ -52,7 +52,7 @@ class Search:
         lists, self.order = row_lists(self.part)
         self._root_ids = np.concatenate([[-1], self.part.left_ids[self.order]])
         self.lists = Lists(*lists)
-        self.asked = np.array([self.part.min_p, self.part.max_p, self.part.min_q, self.part.max_q], np.int64)
+        self.size_bounds = np.array([self.part.min_p, self.part.max_p, self.part.min_q, self.part.max_q], np.int64)
         paths = later_paths(self.lists) + 1.0
         # The work grows faster than the paths, as that of the enumeration does (`bicliques.ordering.task_costs`).
         self.costs = np.concatenate([[1.0], paths * np.sqrt(paths)])

@@ -141,7 +141,7 @@ class Counting:
     ----------
     lists : Lists
         The whole graph; roots are rows.
-    asked : (4,) int64
+    size_bounds : (4,) int64
         Sizes, as `cpu.layout` numbers them.
     memory_budget : int
         Bytes for all threads together.
@@ -152,13 +152,13 @@ class Counting:
     def __init__(
         self,
         lists: Lists,
-        asked: np.ndarray,
+        size_bounds: np.ndarray,
         n_threads: int,
         memory_budget: int,
         first_capacity: int = _FIRST_CAPACITY,
     ) -> None:
         self._lists = lists
-        self._asked = asked
+        self._size_bounds = size_bounds
         self._n_threads = n_threads
         self._share = memory_budget // n_threads
         self._n_rows = lists.row_offsets.size - 1
@@ -208,7 +208,13 @@ class Counting:
             for array, before in zip(worker.table, self._before[k], strict=True):
                 np.copyto(before, array)
             count_roots(
-                self._lists, worker, self._asked, task_range.first, task_range.end, task_range.part, task_range.n_parts
+                self._lists,
+                worker,
+                self._size_bounds,
+                task_range.first,
+                task_range.end,
+                task_range.part,
+                task_range.n_parts,
             )
             reason = int(worker.control[STOP])
             if reason in (0, STOPPED):

@@ -81,7 +81,7 @@ def _other_side(word, line, n, pivot, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_submatrix(node, child, own, device, limits):
+def child_submatrix(node, child, own, device, bounds):
     """List the rows of a child and write the mask of its columns.
 
     Parameters
@@ -101,7 +101,7 @@ def child_submatrix(node, child, own, device, limits):
     place = fields[layout.OFFSET]
     all_rows, all_columns = _I(fields[layout.N_ROWS]), _I(fields[layout.N_COLUMNS])
     pivot = _I(fields[layout.PIVOT])
-    chosen = chosen_of(fields[layout.KEY], limits)
+    chosen = chosen_of(fields[layout.KEY], bounds)
     row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
     columns_place = _L(place + _L(all_rows) * _L(row_words))
     by_columns = fields[layout.KIND] & layout.COLUMN_PIVOT == 0

@@ -20,7 +20,7 @@ from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
 from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of, reserve_slots
+from mbe_stage.pq_counts.cuda.leaves import key_of, reserve_slots, size_bounds_of
 from mbe_stage.pq_counts.cuda.levels import open_entry
 from mbe_stage.pq_counts.cuda.matrices import Submatrix
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, process_submatrix
@@ -76,13 +76,13 @@ def _submatrix_of(node, child, own, graph, device, launch):
     chosen : Chosen
     """
     if node == layout.ROOT:
-        fewest = launch.limits.fewest_columns
+        fewest = launch.bounds.fewest_columns
         if launch.techniques & WINDOWS != 0:
             place, n_rows, n_columns, n_words = windowed_root_submatrix(child, fewest, own, graph, device)
         else:
             place, n_rows, n_columns, n_words = root_submatrix(child, fewest, False, own, graph, device)
         return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))
-    return child_submatrix(node, child, own, device, launch.limits)
+    return child_submatrix(node, child, own, device, launch.bounds)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -92,12 +92,12 @@ def _do_task(node, child, newest, n_reserved, work):
     The credit is `VISIT_SLOTS` at least. A frame may be short of it only before it is begun.
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     began = global_nanoseconds()
     pool_offset = _L(-1)
     outcome = FRAME
     if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
-        rows, columns, chosen, pool_offset = open_entry(node, child, own, device, limits)
+        rows, columns, chosen, pool_offset = open_entry(node, child, own, device, bounds)
     else:
         if cuda.laneid == 0:
             own.state[layout.N_WIDE_NODES] += 1
@@ -107,7 +107,7 @@ def _do_task(node, child, newest, n_reserved, work):
         is_truncated = launch.techniques & TRUNCATION != 0
         submatrix = Submatrix(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
         outcome, n_rows, n_columns, chosen, n_reserved, pivot = process_submatrix(
-            submatrix, n_rows, n_columns, chosen, n_reserved, device, limits
+            submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds
         )
         rows, columns = np.uint64(0), np.uint64(0)
         if outcome == FRAME:
@@ -116,8 +116,8 @@ def _do_task(node, child, newest, n_reserved, work):
                 return False, newest, n_reserved
             rows, columns = frame_of(submatrix, n_rows, n_columns, own)
         elif outcome == NODE:
-            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
-            made = node_of(submatrix, n_rows, n_columns, key_of(chosen, limits), pivot, kind, newest, own.mask, device)
+            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, bounds)
+            made = node_of(submatrix, n_rows, n_columns, key_of(chosen, bounds), pivot, kind, newest, own.mask, device)
             if made < 0:
                 return False, newest, n_reserved
             newest = made
@@ -164,7 +164,7 @@ def _work(graph, warps, device, techniques):
     """
     own = own_of(warps)
     deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
-    launch = layout.Launch(limits_of(device.settings), deadline, techniques)
+    launch = layout.Launch(size_bounds_of(device.settings), deadline, techniques)
     _loop(layout.Work(own, graph, device, launch))
 
 
@@ -194,7 +194,7 @@ def kernel_for(techniques: int) -> Any:
     return compiled(count_bicliques_warp_per_task_without)
 
 
-def counting_blocks() -> int:
+def kernel_blocks() -> int:
     """How many blocks are resident on the current device: waiting warps rely on the others running."""
     from mbe_stage.device.launch import multiprocessors
 

@@ -54,7 +54,7 @@ KEY_BITS = 57
 """Of a kind of leaves; a level keeps its pivot above them."""
 
 
-class Limits(NamedTuple):
+class SizeBounds(NamedTuple):
     """Sizes that are asked for, and where in a key each number begins; int32, in registers."""
 
     fewest_rows: Any
@@ -168,13 +168,13 @@ class Launch(NamedTuple):
 
     Attributes
     ----------
-    limits : Limits
+    bounds : SizeBounds
     deadline : int64
         When the quantum ends, by the device's clock.
     techniques : int
         `Techniques.kernel_mask`, known when the kernel is compiled.
     """
 
-    limits: Any
+    bounds: Any
     deadline: Any
     techniques: Any

@@ -19,9 +19,9 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @cuda.jit(device=True, forceinline=True)
-def limits_of(settings):
+def size_bounds_of(settings):
     """The settings that the walk needs all the time."""
-    return layout.Limits(
+    return layout.SizeBounds(
         np.int32(settings[layout.FEWEST_ROWS]),
         np.int32(settings[layout.MOST_ROWS]),
         np.int32(settings[layout.FEWEST_COLUMNS]),
@@ -33,22 +33,22 @@ def limits_of(settings):
 
 
 @cuda.jit(device=True, forceinline=True)
-def key_of(chosen, limits):
+def key_of(chosen, bounds):
     """The four numbers as one, int64; never 0, since a root is held or some row is."""
     return np.int64(
         np.int64(chosen.held_rows)
-        | (np.int64(chosen.optional_rows) << np.int64(limits.optional_rows_at))
-        | (np.int64(chosen.held_columns) << np.int64(limits.held_columns_at))
-        | (np.int64(chosen.optional_columns) << np.int64(limits.optional_columns_at))
+        | (np.int64(chosen.optional_rows) << np.int64(bounds.optional_rows_at))
+        | (np.int64(chosen.held_columns) << np.int64(bounds.held_columns_at))
+        | (np.int64(chosen.optional_columns) << np.int64(bounds.optional_columns_at))
     )
 
 
 @cuda.jit(device=True, forceinline=True)
-def chosen_of(key, limits):
+def chosen_of(key, bounds):
     """The four numbers of a key."""
     one = np.int64(1)
-    rows_at, columns_at = np.int64(limits.optional_rows_at), np.int64(limits.held_columns_at)
-    last_at = np.int64(limits.optional_columns_at)
+    rows_at, columns_at = np.int64(bounds.optional_rows_at), np.int64(bounds.held_columns_at)
+    last_at = np.int64(bounds.optional_columns_at)
     return Chosen(
         np.int32(key & np.int64((one << rows_at) - one)),
         np.int32((key >> rows_at) & np.int64((one << np.int64(columns_at - rows_at)) - one)),
@@ -58,11 +58,11 @@ def chosen_of(key, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def is_wanted(chosen, limits):
+def is_wanted(chosen, bounds):
     """Whether there are enough vertices for the smallest sizes."""
     rows = np.int32(chosen.held_rows + chosen.optional_rows)
     columns = np.int32(chosen.held_columns + chosen.optional_columns)
-    return rows >= limits.fewest_rows and columns >= limits.fewest_columns
+    return rows >= bounds.fewest_rows and columns >= bounds.fewest_columns
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -53,7 +53,7 @@ share_entry, keep_entries = stack_entries_with(_frame_words, write_frame, _write
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_entry(node, child, own, device, limits):
+def open_entry(node, child, own, device, bounds):
     """Put the frame of a node into shared memory; one of the node's children.
 
     Parameters
@@ -82,7 +82,7 @@ def open_entry(node, child, own, device, limits):
         np.uint64(fields[layout.MISSING]),
     )
     pivot = _I(fields[layout.PIVOT])
-    chosen = chosen_of(fields[layout.KEY], limits)
+    chosen = chosen_of(fields[layout.KEY], bounds)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
     held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
     by_columns = pivot < 64

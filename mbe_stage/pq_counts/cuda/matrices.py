@@ -286,15 +286,15 @@ def count_members(by_rows, submatrix, n_rows, n_bins):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaf_of_bin(by_rows, met, chosen, limits):
+def _leaf_of_bin(by_rows, met, chosen, bounds):
     """What a row with `met` columns is, held as the last one, or a column with so many rows."""
     if by_rows:
-        return Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
-    return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+        return Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+    return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
 
 
 @cuda.jit(device=True, forceinline=True)
-def signatures_in_bins(by_rows, submatrix, n_bins, chosen, limits):
+def signatures_in_bins(by_rows, submatrix, n_bins, chosen, bounds):
     """How many kinds of leaves the bins hold, int32."""
     bins = submatrix.frame.view(np.int32)
     bins_at = _I(2 * submatrix.frame_at + BINS_AT)
@@ -304,14 +304,14 @@ def signatures_in_bins(by_rows, submatrix, n_bins, chosen, limits):
         met = _I(tile + _I(cuda.laneid))
         is_leaf = met < n_bins
         if is_leaf:
-            is_leaf = bins[bins_at + met] > 0 and is_wanted(_leaf_of_bin(by_rows, met, chosen, limits), limits)
+            is_leaf = bins[bins_at + met] > 0 and is_wanted(_leaf_of_bin(by_rows, met, chosen, bounds), bounds)
         n_signatures = _I(n_signatures + count_bits(ballot(is_leaf)))
         tile = next_tile(tile)
     return n_signatures
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, limits):
+def count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, bounds):
     """Count the leaves that the bins hold; how many kinds are new, int32.
 
     Parameters
@@ -326,16 +326,16 @@ def count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, limits):
     while tile < n_bins:
         met = _I(tile + _I(cuda.laneid))
         n = bins[bins_at + met] if met < n_bins else _I(0)
-        leaf = _leaf_of_bin(by_rows, met, chosen, limits)
-        is_leaf = n > 0 and is_wanted(leaf, limits)
+        leaf = _leaf_of_bin(by_rows, met, chosen, bounds)
+        is_leaf = n > 0 and is_wanted(leaf, bounds)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), n, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, bounds), n, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_leaves_by_rows(submatrix, n_rows, chosen, device, limits):
+def count_leaves_by_rows(submatrix, n_rows, chosen, device, bounds):
     """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
@@ -346,16 +346,16 @@ def count_leaves_by_rows(submatrix, n_rows, chosen, device, limits):
         met = _I(0)
         if is_leaf:
             met = met_by(submatrix.rows[tile + lane], submatrix, n_listed)
-        leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
-        is_leaf = is_leaf and is_wanted(leaf, limits)
+        leaf = Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+        is_leaf = is_leaf and is_wanted(leaf, bounds)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, bounds), 1, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_leaves_by_columns(submatrix, n_rows, chosen, device, limits):
+def count_leaves_by_columns(submatrix, n_rows, chosen, device, bounds):
     """Count a leaf for each column, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
@@ -364,9 +364,9 @@ def count_leaves_by_columns(submatrix, n_rows, chosen, device, limits):
         mask = _U(submatrix.mask[word])
         if mask != 0:
             met = met_column(submatrix, n_rows, word)
-            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
-            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, limits)
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
+            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, bounds)
             if cuda.any_sync(ALL, is_leaf):
-                n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+                n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, bounds), 1, device.keys, device.times))
         word = next_one(word)
     return n_new

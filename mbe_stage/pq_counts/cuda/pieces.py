@@ -33,30 +33,30 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def is_over(n_rows, n_columns, chosen, limits):
+def is_over(n_rows, n_columns, chosen, bounds):
     """Whether a submatrix has too few vertices for the smallest sizes."""
     return (
-        chosen.held_rows + chosen.optional_rows + n_rows < limits.fewest_rows
-        or chosen.held_columns + chosen.optional_columns + n_columns < limits.fewest_columns
+        chosen.held_rows + chosen.optional_rows + n_rows < bounds.fewest_rows
+        or chosen.held_columns + chosen.optional_columns + n_columns < bounds.fewest_columns
     )
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_optional_leaf(n_rows, n_columns, chosen, device, limits):
+def _count_optional_leaf(n_rows, n_columns, chosen, device, bounds):
     """Count a leaf whose remaining rows and columns are all optional, as far as more are wanted; new kinds, int32."""
     optional_rows = _I(chosen.optional_rows + n_rows)
     optional_columns = _I(chosen.optional_columns + n_columns)
-    if chosen.held_rows == limits.most_rows:
+    if chosen.held_rows == bounds.most_rows:
         optional_rows = _I(0)
-    if chosen.held_columns == limits.most_columns:
+    if chosen.held_columns == bounds.most_columns:
         optional_columns = _I(0)
     leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
-    is_leaf = cuda.laneid == 0 and is_wanted(leaf, limits)
-    return count_leaves(is_leaf, key_of(leaf, limits), 1, device.keys, device.times)
+    is_leaf = cuda.laneid == 0 and is_wanted(leaf, bounds)
+    return count_leaves(is_leaf, key_of(leaf, bounds), 1, device.keys, device.times)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, limits):
+def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds):
     """Count the leaves of a submatrix without rows or columns, or with at most one more to choose on a side.
 
     Parameters
@@ -73,10 +73,10 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, l
     is_one = (
         n_rows == 0
         or n_columns == 0
-        or chosen.held_rows == limits.most_rows
-        or chosen.held_columns == limits.most_columns
+        or chosen.held_rows == bounds.most_rows
+        or chosen.held_columns == bounds.most_columns
     )
-    by_rows = chosen.held_rows == limits.most_rows - 1
+    by_rows = chosen.held_rows == bounds.most_rows - 1
     n_bins = _I(1 + (n_columns if by_rows else n_rows))
     is_binned = not is_one and n_bins <= BINS
     # Leaves of rows differ in how many columns these have, and the other way round.
@@ -85,7 +85,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, l
         needed = _I(1)
     elif is_binned:
         count_members(by_rows, submatrix, n_rows, n_bins)
-        needed = _I(signatures_in_bins(by_rows, submatrix, n_bins, chosen, limits) + 1)
+        needed = _I(signatures_in_bins(by_rows, submatrix, n_bins, chosen, bounds) + 1)
     n_reserved = reserve_slots(needed, n_reserved, device.control, device.settings)
     if n_reserved < needed:
         return SHORT_OF, n_reserved
@@ -94,18 +94,18 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, l
         alone_rows = _I(0)
     elif not is_one:
         alone_columns = _I(0)
-    n_new = _count_optional_leaf(alone_rows, alone_columns, chosen, device, limits)
+    n_new = _count_optional_leaf(alone_rows, alone_columns, chosen, device, bounds)
     if is_binned:
-        n_new = _I(n_new + count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, bounds))
     elif not is_one and by_rows:
-        n_new = _I(n_new + count_leaves_by_rows(submatrix, n_rows, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_by_rows(submatrix, n_rows, chosen, device, bounds))
     elif not is_one:
-        n_new = _I(n_new + count_leaves_by_columns(submatrix, n_rows, chosen, device, limits))
+        n_new = _I(n_new + count_leaves_by_columns(submatrix, n_rows, chosen, device, bounds))
     return DONE, _I(n_reserved - n_new)
 
 
 @cuda.jit(device=True, forceinline=True)
-def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, limits):
+def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds):
     """Take out what is adjacent to everything, or to too little, until the submatrix fits a frame or nothing changes.
 
     Parameters
@@ -129,21 +129,21 @@ def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, 
     is_first = True
     pivot = _I(0)
     while True:
-        if is_over(n_rows, n_columns, chosen, limits):
+        if is_over(n_rows, n_columns, chosen, bounds):
             outcome = DONE
             break
         if (
             n_rows == 0
             or n_columns == 0
-            or chosen.held_rows >= limits.most_rows - 1
-            or chosen.held_columns >= limits.most_columns - 1
+            or chosen.held_rows >= bounds.most_rows - 1
+            or chosen.held_columns >= bounds.most_columns - 1
         ):
-            outcome, n_reserved = _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, limits)
+            outcome, n_reserved = _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds)
             break
         if n_rows <= narrow and n_columns <= narrow:
             outcome = FRAME
             break
-        fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
+        fewest = _I(bounds.fewest_columns - chosen.held_columns - chosen.optional_columns)
         kept, n_full, best_row, most_row = keep_rows(submatrix, n_rows, n_columns, fewest, None)
         is_same = kept == n_rows and not is_first
         n_rows = kept
@@ -151,7 +151,7 @@ def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, 
             chosen.held_rows, _I(chosen.optional_rows + n_full), chosen.held_columns, chosen.optional_columns
         )
         if not is_same and n_rows > 0:
-            fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
+            fewest = _I(bounds.fewest_rows - chosen.held_rows - chosen.optional_rows)
             kept, n_full, best_column, most_column = keep_columns(submatrix, n_rows, fewest, None)
             is_same = kept == n_columns
             n_columns = kept
@@ -245,10 +245,10 @@ def _write_rows(words, place, n_rows, n_columns, columns_place):
             mine = _U(0)
             if column < n_columns:
                 mine = _U(words[_L(columns_place + _L(column) * _L(column_words) + part)])
-            turned = transposed(mine)
+            transposed_bits = transposed(mine)
             row = _I(32 * part + lane)
             if row < n_rows:
-                words[_L(place + _L(row) * _L(row_words) + word)] = turned
+                words[_L(place + _L(row) * _L(row_words) + word)] = transposed_bits
             part = next_one(part)
         word = next_one(word)
     cuda.syncwarp()
@@ -267,7 +267,7 @@ def _number_of(column, mask):
 
 
 @cuda.jit(device=True, forceinline=True)
-def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
+def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, bounds):
     """How a node is gone on with: its kind, int32.
 
     Where two more vertices of a side are to be chosen, holding each of them in turn leaves its children as leaves
@@ -280,8 +280,8 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
         As `process_submatrix` gave it.
     lists_pairs : bool
     """
-    rows_are_last = chosen.held_rows == limits.most_rows - 2
-    columns_are_last = chosen.held_columns == limits.most_columns - 2
+    rows_are_last = chosen.held_rows == bounds.most_rows - 2
+    columns_are_last = chosen.held_columns == bounds.most_columns - 2
     if lists_pairs and (rows_are_last or columns_are_last):
         if rows_are_last and (n_rows <= n_columns or not columns_are_last):
             return _I(layout.HAS_NO_PIVOT | layout.COLUMN_PIVOT)

@@ -14,7 +14,7 @@ from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.pq_counts.cuda.waiting import Waiting
+from mbe_stage.pq_counts.cuda.waiting import PendingTasks
 from mbe_stage.search.cuda.pool import KeptNodes
 from mbe_stage.search.cuda.session import PoolSession
 
@@ -37,7 +37,7 @@ class Session(PoolSession):
     ----------
     graph : Graph
         With the roots that are wanted.
-    asked : tuple of int
+    size_bounds : tuple of int
         Fewest and most rows, fewest and most columns.
     keys : KeyLayout
     plan : MemoryPlan
@@ -50,7 +50,7 @@ class Session(PoolSession):
     def __init__(
         self,
         graph: Graph,
-        asked: tuple[int, int, int, int],
+        size_bounds: tuple[int, int, int, int],
         keys: KeyLayout,
         plan: MemoryPlan,
         budget_bytes: int,
@@ -60,7 +60,7 @@ class Session(PoolSession):
         self._n_signatures = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
-        self._asked, self._keys = asked, keys
+        self._size_bounds, self._keys = size_bounds, keys
         n_warps = plan.n_warps
         self._warps = Warps(
             cp.zeros((n_warps, plan.scratch_rows), cp.int32),
@@ -75,7 +75,7 @@ class Session(PoolSession):
             cp.zeros(layout.CONTROL_WORDS, cp.int64),
             cp.asarray(self._settings()),
         )
-        self._waiting = Waiting()
+        self._waiting = PendingTasks()
         # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
@@ -91,7 +91,7 @@ class Session(PoolSession):
 
     def _settings(self) -> np.ndarray:
         settings, keys = self._plan.settings(layout.N_SETTINGS), self._keys
-        settings[layout.FEWEST_ROWS : layout.MOST_COLUMNS + 1] = self._asked
+        settings[layout.FEWEST_ROWS : layout.MOST_COLUMNS + 1] = self._size_bounds
         numbers = keys.optional_rows, keys.held_columns, keys.optional_columns
         settings[layout.OPTIONAL_ROWS_AT : layout.OPTIONAL_COLUMNS_AT + 1] = numbers
         settings[layout.SLOT_LIMIT] = self._plan.slot_limit
@@ -218,7 +218,7 @@ class Session(PoolSession):
         self._left = left
         if self._n_fruitless > 1:
             raise RuntimeError(
-                f"two quanta in turn found no leaf and did no task: the table of kinds has {self._plan.n_kinds:,} "
+                f"two quanta in turn found no leaf and did no task: the table of leaf signatures has {self._plan.n_slots:,} "
                 f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )

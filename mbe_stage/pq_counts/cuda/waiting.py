@@ -24,7 +24,7 @@ from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class _PendingNode:
     """A node, and those of its children that a warp has taken and could not do."""
 
     fields: np.ndarray
@@ -33,11 +33,11 @@ class _Node:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingTasks:
     """What waits; false where nothing does."""
 
     # The node with the fewest words comes first; of equally many the one that came first.
-    _nodes: list[tuple[int, int, _Node]] = field(default_factory=list)
+    _nodes: list[tuple[int, int, _PendingNode]] = field(default_factory=list)
     _roots: list[int] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     n_words: int = field(default=0, init=False)
@@ -72,7 +72,7 @@ class Waiting:
             fields = cp.asnumpy(device.nodes[cp.asarray(numbers)])
             words = _words_of(device.words, fields[:, layout.OFFSET], fields[:, layout.WORDS], plan.moved_words)
             for number, of_one, its_words in zip(numbers.tolist(), fields, words, strict=True):
-                found[number] = _Node(of_one.copy(), its_words, [])
+                found[number] = _PendingNode(of_one.copy(), its_words, [])
         for node, child in state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]].tolist():
             if node == layout.ROOT:
                 self._roots.append(child)
@@ -120,9 +120,9 @@ class Waiting:
         control[layout.N_NODES], control[layout.POOL_TOP] = len(chosen), n_words
         control[layout.N_OPEN] = int((table[:, layout.CURSOR] < table[:, layout.END]).sum())
 
-    def _smallest(self, plan: MemoryPlan) -> tuple[list[_Node], int]:
+    def _smallest(self, plan: MemoryPlan) -> tuple[list[_PendingNode], int]:
         """The nodes that are to be loaded, which wait no longer, and how many words of the pool they take."""
-        chosen: list[_Node] = []
+        chosen: list[_PendingNode] = []
         n_words = n_tasks = 0
         while self._nodes:
             node = self._nodes[0][2]

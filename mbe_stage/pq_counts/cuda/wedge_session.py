@@ -31,7 +31,7 @@ def wedge_bytes(max_row_degree: int) -> int:
     return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + layout.N_SETTINGS)
 
 
-class Asked(NamedTuple):
+class WindowSettings(NamedTuple):
     """What kernels that walk windows of ranks are asked.
 
     Attributes
@@ -60,28 +60,31 @@ class Ranked(NamedTuple):
     lists : Graph
         Its order is that in which roots are taken.
     ranks : (n_rows,) int32
-    asked : Asked
+    window_settings : WindowSettings
     """
 
     lists: Graph
     ranks: cp.ndarray
-    asked: Asked
+    window_settings: WindowSettings
 
 
-def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
+def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
     """What blocks share, with no leaf counted.
 
     Parameters
     ----------
-    asked : Asked
+    window_settings : WindowSettings
     ranks : (n_rows,) int32
         As `Wedges` has them.
     """
     settings = np.zeros(layout.N_SETTINGS, np.int64)
-    settings[layout.QUANTUM_NS] = int(asked.quantum_seconds * 1e9)
-    settings[layout.FEWEST_COLUMNS], settings[layout.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
-    settings[layout.NARROW] = asked.short_list
-    times = cp.zeros(asked.max_row_degree + 1, cp.int64)
+    settings[layout.QUANTUM_NS] = int(window_settings.quantum_seconds * 1e9)
+    settings[layout.FEWEST_COLUMNS], settings[layout.MOST_ROWS] = (
+        window_settings.fewest_columns,
+        window_settings.n_ranked,
+    )
+    settings[layout.NARROW] = window_settings.short_list
+    times = cp.zeros(window_settings.max_row_degree + 1, cp.int64)
     return Wedges(times, cp.zeros(CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 
 
@@ -155,8 +158,8 @@ class WedgeSession(SearchSession):
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
-        asked = kernel, self._n_blocks, self._graph, [self._shared]
-        self.n_roots_taken, idle_ns = run_quantum(*asked, self.n_roots_taken)
+        window_settings = kernel, self._n_blocks, self._graph, [self._shared]
+        self.n_roots_taken, idle_ns = run_quantum(*window_settings, self.n_roots_taken)
         self._idle_ns += idle_ns
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1

@@ -71,20 +71,20 @@ class Barrier:
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._requested = threading.Event()
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """True if a barrier is requested that has not been reached."""
-        return self._asked.is_set()
+        return self._requested.is_set()
 
     def ask(self) -> None:
         """Request a barrier."""
-        self._asked.set()
+        self._requested.set()
 
     def reached(self) -> None:
         """Note that it is reached: the next may be requested."""
-        self._asked.clear()
+        self._requested.clear()
 
 
 class WorkerPool:
@@ -175,7 +175,7 @@ class WorkerPool:
     @property
     def wants_barrier(self) -> bool:
         """True if workers are to finish the roots that they are in, and to begin no other."""
-        return self._barrier.is_asked or self._is_marking
+        return self._barrier.is_requested or self._is_marking
 
     @property
     def wants_work(self) -> bool:

@@ -85,7 +85,7 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
             begun, has_begun = begun if has_begun else found, True
             yield quantum
             taking += perf_counter() - found
-            if barrier is not None and barrier.is_asked and held is None:
+            if barrier is not None and barrier.is_requested and held is None:
                 held = _held_back(search)
         if barrier is None or held is None:
             return
@@ -93,7 +93,7 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
         part, later = held.divided(seconds, taking)
         if later is not None:
             log.debug("%.2f s a part, %.2f of them taking: %d roots follow", seconds, taking, part.size)
-        if barrier.is_asked:
+        if barrier.is_requested:
             # Before whoever asked knows of this one: what is asked for behind it is another.
             barrier.reached()
             yield search.marker(held.roots)

@@ -32,7 +32,7 @@ def use_the_emulator() -> Any:
     launcher = put_in_place()
     from mbe_stage.cliques.cuda import kernels, prepare, session
 
-    kernels.searching_blocks = lambda: 1
+    kernels.kernel_blocks = lambda: 1
     session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
     prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
     return launcher
@@ -308,7 +308,7 @@ def asked_at_random(
             told["markers"] += 1
             told["ranges"] = max(told["ranges"], len(block.remaining))
             assert len(block) == 0
-            assert not barrier.is_asked
+            assert not barrier.is_requested
             rest = below(graph, query, block.remaining)
             told["rest"] += len(rest)
             told["same"] &= counted_blocks(blocks, detail) + as_counted(rest, detail) == as_counted(wanted, detail)

@@ -24,16 +24,16 @@ _FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _LINE, _RESTS = range(9,
 
 
 @njit(nogil=True, inline="always")
-def walk_local_frame(worker, asked, size, n_rows, n_columns):
+def walk_local_frame(worker, size_bounds, size, n_rows, n_columns):
     """Add all leaves below the node that the frame holds to `totals`, and to the sums of the frame.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     """
     stack = worker.frame.stack
-    depth = _visit(worker, asked, size, first_bits(n_rows), first_bits(n_columns), np.int64(0))
+    depth = _visit(worker, size_bounds, size, first_bits(n_rows), first_bits(n_columns), np.int64(0))
     while depth > 0 and not worker.control[STOP]:
         node = stack[depth - 1]
         _close_held(worker, node)
@@ -42,11 +42,11 @@ def walk_local_frame(worker, asked, size, n_rows, n_columns):
             depth -= 1
         else:
             rows, columns, size = _next_child(worker, node)
-            depth = _visit(worker, asked, size, rows, columns, depth)
+            depth = _visit(worker, size_bounds, size, rows, columns, depth)
 
 
 @njit(nogil=True)
-def _visit(worker, asked, size, rows, columns, depth):
+def _visit(worker, size_bounds, size, rows, columns, depth):
     """Add a node that is a leaf, or put it on the stack; returns how many nodes are on the stack.
 
     Parameters
@@ -60,30 +60,30 @@ def _visit(worker, asked, size, rows, columns, depth):
     full_rows = full_columns = _NOTHING
     while True:
         n_rows, n_columns = popcount(rows), popcount(columns)
-        if is_too_small(asked, size, n_rows, n_columns):
+        if is_too_small(size_bounds, size, n_rows, n_columns):
             return depth
         if n_rows == 0 or n_columns == 0:
             size = _grown(size, 0, n_rows, 0, n_columns)
-            _add_leaf(worker, asked, size, _NOTHING, full_rows | rows, _NOTHING, full_columns | columns)
+            _add_leaf(worker, size_bounds, size, _NOTHING, full_rows | rows, _NOTHING, full_columns | columns)
             return depth
-        if _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
+        if _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
             return depth
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         rows, full, row, degree = degrees(frame.rows, rows, columns, n_columns, least)
         full_rows |= full
         size = _grown(size, 0, popcount(full), 0, 0)
         n_rows = popcount(rows)
         if n_rows <= 2:
-            _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns)
+            _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns)
             return depth
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         before = columns
         columns, full, column, column_degree = degrees(frame.columns, columns, rows, n_rows, least)
         full_columns |= full
         size = _grown(size, 0, 0, 0, popcount(full))
         n_columns = popcount(columns)
         if n_columns <= 2:
-            _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns)
+            _add_few_columns(worker, size_bounds, size, rows, columns, full_rows, full_columns)
             return depth
         if columns == before:
             break
@@ -242,7 +242,7 @@ def _close(worker, side, line, kind, others):
 
 
 @njit(nogil=True)
-def _add_leaf(worker, asked, size, held_rows, rows, held_columns, columns):
+def _add_leaf(worker, size_bounds, size, held_rows, rows, held_columns, columns):
     """Add a leaf.
 
     Parameters
@@ -252,7 +252,7 @@ def _add_leaf(worker, asked, size, held_rows, rows, held_columns, columns):
     held_rows, rows, held_columns, columns : uint64
         Lines of this leaf alone, which are not open: held ones and optional ones.
     """
-    if not values_of(worker, asked, size):
+    if not values_of(worker, size_bounds, size):
         return
     _add_lines(worker, ROW, held_rows, HELD)
     _add_lines(worker, ROW, rows, OPTIONAL)
@@ -285,7 +285,7 @@ def _add_pairs(worker, rows, row_kind, columns, column_kind):
 
 
 @njit(nogil=True)
-def _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
+def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """Add a node whose bicliques hold one more row, or column, at most: each line is a leaf. Whether it is one.
 
     Parameters
@@ -293,31 +293,31 @@ def _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
     rows, columns, full_rows, full_columns : uint64
     """
     frame = worker.frame
-    if size.held_rows + 1 == asked[MAX_ROWS]:
+    if size.held_rows + 1 == size_bounds[MAX_ROWS]:
         leaf = _grown(size, 0, 0, 0, popcount(columns))
-        _add_leaf(worker, asked, leaf, _NOTHING, full_rows, _NOTHING, full_columns | columns)
+        _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows, _NOTHING, full_columns | columns)
         while rows:
             bit = rows & (_NOTHING - rows)
             others = frame.rows[lowest_bit_index(rows)] & columns
             rows ^= bit
             leaf = _grown(size, 1, 0, 0, popcount(others))
-            _add_leaf(worker, asked, leaf, bit, _NOTHING, _NOTHING, full_columns | others)
+            _add_leaf(worker, size_bounds, leaf, bit, _NOTHING, _NOTHING, full_columns | others)
         return True
-    if size.held_columns + 1 == asked[MAX_COLUMNS]:
+    if size.held_columns + 1 == size_bounds[MAX_COLUMNS]:
         leaf = _grown(size, 0, popcount(rows), 0, 0)
-        _add_leaf(worker, asked, leaf, _NOTHING, full_rows | rows, _NOTHING, full_columns)
+        _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows | rows, _NOTHING, full_columns)
         while columns:
             bit = columns & (_NOTHING - columns)
             others = frame.columns[lowest_bit_index(columns)] & rows
             columns ^= bit
             leaf = _grown(size, 0, popcount(others), 1, 0)
-            _add_leaf(worker, asked, leaf, _NOTHING, full_rows | others, bit, _NOTHING)
+            _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows | others, bit, _NOTHING)
         return True
     return False
 
 
 @njit(nogil=True)
-def _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns):
+def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """Add a node of two rows, of one, or of none: a leaf for each set of them that is held.
 
     Parameters
@@ -331,14 +331,14 @@ def _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns):
             others &= worker.frame.rows[lowest_bit_index(left)]
             left &= left - _ONE
         leaf = _grown(size, popcount(held), 0, 0, popcount(others))
-        _add_leaf(worker, asked, leaf, held, full_rows, _NOTHING, full_columns | others)
+        _add_leaf(worker, size_bounds, leaf, held, full_rows, _NOTHING, full_columns | others)
         if held == _NOTHING:
             return
         held = (held - _ONE) & rows
 
 
 @njit(nogil=True)
-def _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns):
+def _add_few_columns(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """As `_add_few_rows`, with the sides exchanged.
 
     Parameters
@@ -352,7 +352,7 @@ def _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns
             others &= worker.frame.columns[lowest_bit_index(left)]
             left &= left - _ONE
         leaf = _grown(size, 0, popcount(others), popcount(held), 0)
-        _add_leaf(worker, asked, leaf, _NOTHING, full_rows | others, held, full_columns)
+        _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows | others, held, full_columns)
         if held == _NOTHING:
             return
         held = (held - _ONE) & columns

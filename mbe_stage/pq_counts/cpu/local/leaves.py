@@ -60,15 +60,15 @@ def ways_at(n, k, size):
 
 
 @njit(nogil=True)
-def values_of(worker, asked, size):
+def values_of(worker, size_bounds, size):
     """Work out `values` of a leaf of this size, and add them to `totals`; whether it has any biclique.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     """
-    p, q = asked[MAX_ROWS], asked[MAX_COLUMNS]
+    p, q = size_bounds[MAX_ROWS], size_bounds[MAX_COLUMNS]
     k, m = p - size.held_rows, q - size.held_columns
     if size.optional_rows < k or size.optional_columns < m:
         return False

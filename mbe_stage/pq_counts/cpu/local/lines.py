@@ -22,7 +22,7 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     rest_of_row,
     rows_beside,
     rows_on,
-    turned,
+    transposed,
     with_columns,
 )
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPENED, OPTIONAL, ROW, at
@@ -34,7 +34,7 @@ _ONE = np.uint64(1)
 _CLOSES, _OPENS = np.int64(0), np.int64(1)
 
 
-class Node(NamedTuple):
+class LocalNode(NamedTuple):
     """A node, and the numbers of its rows and columns in the whole graph: int32."""
 
     lists: Any
@@ -43,8 +43,8 @@ class Node(NamedTuple):
 
 
 @njit(nogil=True)
-def narrowed_node(asked, size, node):
-    """As `cpu.list_nodes.narrowed`.
+def reduced_node(size_bounds, size, node):
+    """As `cpu.list_nodes.reduced`.
 
     Returns
     -------
@@ -56,13 +56,13 @@ def narrowed_node(asked, size, node):
     while True:
         lists = node.lists
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-        is_leaf = is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns)
+        is_leaf = is_too_small(size_bounds, size, n_rows, n_columns) or is_last(size_bounds, size, n_rows, n_columns)
         if is_leaf:
             break
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
             break
         row_offsets, columns, n_full, new_rows = rows_on(lists, new_columns, n_kept, least)
@@ -70,7 +70,7 @@ def narrowed_node(asked, size, node):
         n_full_rows = _note_full(new_rows, node.rows, full_rows, n_full_rows)
         n_full_columns = _note_full(new_columns, node.columns, full_columns, n_full_columns)
         rows = _of_kept(new_rows, node.rows, row_offsets.size - 1)
-        node = Node(with_columns(row_offsets, columns, n_kept), rows, _of_kept(new_columns, node.columns, n_kept))
+        node = LocalNode(with_columns(row_offsets, columns, n_kept), rows, _of_kept(new_columns, node.columns, n_kept))
     return size, node, is_leaf, full_rows[:n_full_rows], full_columns[:n_full_columns]
 
 
@@ -99,7 +99,7 @@ def held_row(node, row, gone, least):
     """The child where a row is held (`cpu.list_nodes.child_of_row`)."""
     number, offsets = rows_beside(node.lists, row, gone, least)
     lists = child_on(node.lists, row, number, offsets)
-    return Node(lists, _of_kept(number, node.rows, offsets.size - 1), _columns_of(node, row))
+    return LocalNode(lists, _of_kept(number, node.rows, offsets.size - 1), _columns_of(node, row))
 
 
 @njit(nogil=True)
@@ -108,7 +108,7 @@ def rest_node(node, row):
     rows = np.empty(node.rows.size - 1, np.int32)
     rows[:row] = node.rows[:row]
     rows[row:] = node.rows[row + 1 :]
-    return Node(rest_of_row(node.lists, row), rows, _columns_of(node, row))
+    return LocalNode(rest_of_row(node.lists, row), rows, _columns_of(node, row))
 
 
 @njit(nogil=True)
@@ -122,9 +122,9 @@ def _columns_of(node, row):
 
 
 @njit(nogil=True)
-def turned_node(node):
+def transposed_node(node):
     """The same node with its sides exchanged."""
-    return Node(turned(node.lists), node.columns, node.rows)
+    return LocalNode(transposed(node.lists), node.columns, node.rows)
 
 
 @njit(nogil=True)
@@ -183,34 +183,34 @@ def _shift(worker, edge, number, event):
 
 
 @njit(nogil=True)
-def add_leaf_node(graph, worker, asked, size, node):
-    """Add a node of which `narrowed_node` says that it is a leaf: by itself, or a leaf for each of its lines.
+def add_leaf_node(graph, worker, size_bounds, size, node):
+    """Add a node of which `reduced_node` says that it is a leaf: by itself, or a leaf for each of its lines.
 
     Its full lines are open.
     """
     n_rows, n_columns = node.rows.size, node.columns.size
-    if is_too_small(asked, size, n_rows, n_columns):
+    if is_too_small(size_bounds, size, n_rows, n_columns):
         return
     if n_rows == 0 or n_columns == 0:
         leaf = Size(size.held_rows, size.optional_rows + n_rows, size.held_columns, size.optional_columns + n_columns)
-        if values_of(worker, asked, leaf):
+        if values_of(worker, size_bounds, leaf):
             _add_lines(graph, worker, ROW, node.rows, OPTIONAL)
             _add_lines(graph, worker, COLUMN, node.columns, OPTIONAL)
-    elif size.held_rows + 1 == asked[MAX_ROWS]:
-        _add_last(graph, worker, asked, size, node, ROW)
+    elif size.held_rows + 1 == size_bounds[MAX_ROWS]:
+        _add_last(graph, worker, size_bounds, size, node, ROW)
     else:
-        _add_last(graph, worker, asked, size, turned_node(node), COLUMN)
+        _add_last(graph, worker, size_bounds, size, transposed_node(node), COLUMN)
 
 
 @njit(nogil=True)
-def _add_last(graph, worker, asked, size, node, side):
+def _add_last(graph, worker, size_bounds, size, node, side):
     """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf."""
-    if values_of(worker, asked, _with(size, side, 0, node.columns.size)):
+    if values_of(worker, size_bounds, _with(size, side, 0, node.columns.size)):
         _add_lines(graph, worker, 1 - side, node.columns, OPTIONAL)
     offsets = node.lists.row_offsets
     for row in range(node.rows.size):
         first, end = offsets[row], offsets[row + 1]
-        if not values_of(worker, asked, _with(size, side, 1, end - first)):
+        if not values_of(worker, size_bounds, _with(size, side, 1, end - first)):
             continue
         line = node.rows[row]
         _add_to(graph, worker, side, line, HELD)
@@ -258,23 +258,23 @@ def _edge_of(graph, row, column):
 
 
 @njit(nogil=True)
-def hand_on_frame(graph, worker, node, row_order, column_order):
+def flush_frame(graph, worker, node, row_order, column_order):
     """Add the sums of a frame to those of the graph, and clear them.
 
     Parameters
     ----------
-    node : Node
+    node : LocalNode
         That the frame was filled with.
     row_order, column_order : int64
         Of the frame (`cpu.list_nodes.fill_frame`).
     """
     frame, n_kinds = worker.frame, worker.control[N_KINDS]
     for i in range(row_order.size):
-        _hand_on(frame.sums, i * n_kinds, worker.lines, int64(node.rows[row_order[i]]) * n_kinds, n_kinds)
+        _flush(frame.sums, i * n_kinds, worker.lines, int64(node.rows[row_order[i]]) * n_kinds, n_kinds)
     first = graph.row_offsets.size - 1
     for i in range(column_order.size):
         line = first + int64(node.columns[column_order[i]])
-        _hand_on(frame.sums, (WIDTH + i) * n_kinds, worker.lines, line * n_kinds, n_kinds)
+        _flush(frame.sums, (WIDTH + i) * n_kinds, worker.lines, line * n_kinds, n_kinds)
     if n_kinds == 1:
         return
     for i in range(row_order.size):
@@ -284,11 +284,11 @@ def hand_on_frame(graph, worker, node, row_order, column_order):
             left &= left - _ONE
             if not is_zero(frame.pairs, i * WIDTH + k):
                 edge = _edge_of(graph, row, node.columns[column_order[k]])
-                _hand_on(frame.pairs, i * WIDTH + k, worker.edges, edge, 1)
+                _flush(frame.pairs, i * WIDTH + k, worker.edges, edge, 1)
 
 
 @njit(nogil=True, inline="always")
-def _hand_on(numbers, i, sums, j, n):
+def _flush(numbers, i, sums, j, n):
     """Add `n` numbers to others, and clear them.
 
     Parameters

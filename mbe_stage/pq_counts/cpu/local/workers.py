@@ -41,19 +41,23 @@ class Sums(NamedTuple):
     edges: np.ndarray | None
 
 
-def bytes_needed(lists: Lists, asked: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
+def bytes_needed(lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
     """Bytes of the sums of all threads, of what they share, and of one copy that is handed over.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     n_words : int
         Of a number.
     """
     n_rows, n_columns, n_entries = lists.row_offsets.size - 1, lists.column_offsets.size - 1, lists.columns.size
     most_rows, most_columns = _most(lists)
-    shared = 8 * n_words * (n_ways(most_rows, int(asked[MAX_ROWS])) + n_ways(most_columns, int(asked[MAX_COLUMNS])))
+    shared = (
+        8
+        * n_words
+        * (n_ways(most_rows, int(size_bounds[MAX_ROWS])) + n_ways(most_columns, int(size_bounds[MAX_COLUMNS])))
+    )
     copy = 16 * n_words * (n_rows + n_columns + (n_entries if edges else 0))
     each = worker_bytes(n_rows, n_columns, n_entries, n_words, edges=edges)
     return shared + copy + 8 * n_entries * edges + n_threads * each
@@ -66,7 +70,7 @@ class LocalCounting:
     ----------
     lists : Lists
         The whole graph; roots are rows.
-    asked : (4,) int64
+    size_bounds : (4,) int64
         The cell.
     n_words : int
         Of a number: enough for the number of all bicliques that are counted.
@@ -82,21 +86,21 @@ class LocalCounting:
     """
 
     def __init__(
-        self, lists: Lists, asked: np.ndarray, n_words: int, n_threads: int, memory_budget: int, *, edges: bool
+        self, lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, memory_budget: int, *, edges: bool
     ) -> None:
         self._lists = lists
-        self._asked = asked
+        self._size_bounds = size_bounds
         self._n_threads = n_threads
         self._edges = edges
-        self._needed = bytes_needed(lists, asked, n_words, n_threads, edges=edges)
+        self._needed = bytes_needed(lists, size_bounds, n_words, n_threads, edges=edges)
         if self._needed > memory_budget:
             raise self._lack(self._needed, memory_budget)
         self._budget = memory_budget
         self._share = (memory_budget - self._needed) // n_threads
         most_rows, most_columns = _most(lists)
         shared = (
-            ways(most_rows, int(asked[MAX_ROWS]), n_words),
-            ways(most_columns, int(asked[MAX_COLUMNS]), n_words),
+            ways(most_rows, int(size_bounds[MAX_ROWS]), n_words),
+            ways(most_columns, int(size_bounds[MAX_COLUMNS]), n_words),
             _entries_of_columns(lists) if edges else np.empty(0, np.int64),
         )
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
@@ -137,7 +141,13 @@ class LocalCounting:
         """Add a task range to the sums of a worker; what was added is handed over now and then."""
         worker = self._workers[k]
         add_roots(
-            self._lists, worker, self._asked, task_range.first, task_range.end, task_range.part, task_range.n_parts
+            self._lists,
+            worker,
+            self._size_bounds,
+            task_range.first,
+            task_range.end,
+            task_range.part,
+            task_range.n_parts,
         )
         if worker.control[STOP] == LACKS_MEMORY:
             raise self._lack(

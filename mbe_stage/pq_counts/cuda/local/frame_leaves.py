@@ -152,7 +152,7 @@ def add_end(end, rows, columns, chosen, work):
     rows, columns : uint64
     """
     own, mine, launch = work.own, work.mine, work.launch
-    is_leaf, leaf = leaf_of_lane(0, end, rows, columns, chosen, own, launch.limits)
+    is_leaf, leaf = leaf_of_lane(0, end, rows, columns, chosen, own, launch.bounds)
     first = values_of(is_leaf, leaf, work)
     if end == ONE_LEAF:
         values = sum_of_lanes(first, launch)
@@ -231,13 +231,13 @@ def _add_members(by_rows, first, rows, columns, chosen, work):
         As `add_end` takes them.
     """
     own, mine, launch = work.own, work.mine, work.launch
-    lane, limits, lines = _I(cuda.laneid), launch.limits, lines_of_lane(work)
+    lane, bounds, lines = _I(cuda.laneid), launch.bounds, lines_of_lane(work)
     # Not known to be anything else: `leaf_of_lane` looks whether it is `BY_ROWS`.
     end = BY_ROWS if by_rows else BY_ROWS + 1
     members, others = (rows, columns) if by_rows else (columns, rows)
-    is_leaf, leaf = leaf_of_lane(1, end, rows, columns, chosen, own, limits)
+    is_leaf, leaf = leaf_of_lane(1, end, rows, columns, chosen, own, bounds)
     second = values_of(is_leaf, leaf, work)
-    is_leaf, leaf = leaf_of_lane(2, end, rows, columns, chosen, own, limits)
+    is_leaf, leaf = leaf_of_lane(2, end, rows, columns, chosen, own, bounds)
     more = values_of(is_leaf, leaf, work)
     # At once: what is done with takes no registers.
     _add_to_path(sum_of_lanes(added(added(first, second), more), launch), work)

@@ -8,7 +8,7 @@ from numba import cuda
 from mbe_stage.device.masks import bit_of, first_of, size_of
 from mbe_stage.device.warp import max_all
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, settled
+from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, reduced
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, key_of
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
@@ -23,7 +23,7 @@ from mbe_stage.pq_counts.cuda.local.frame_leaves import (
 )
 from mbe_stage.pq_counts.cuda.local.layout import ENTRY_FIELDS, HELD, OPTIONAL, FramePath
 from mbe_stage.pq_counts.cuda.local.levels import keep_local_entries, path_of_entry, push, share_local_entry, with_line
-from mbe_stage.pq_counts.cuda.local.lines import hand_on_frame
+from mbe_stage.pq_counts.cuda.local.lines import flush_frame
 from mbe_stage.pq_counts.cuda.techniques import DONATION
 from mbe_stage.search.cuda.nodes import quantum_is_over, warps_are_waiting
 
@@ -48,16 +48,16 @@ def _visit(rows, columns, chosen, work):
     """
     launch = work.launch
     pivot = _I(-1)
-    limits = launch.limits
+    bounds = launch.bounds
     while True:
-        end = kind_of_end(rows, columns, chosen, limits)
+        end = kind_of_end(rows, columns, chosen, bounds)
         if end != OPEN:
             if end != NOTHING:
                 add_end(end, rows, columns, chosen, work)
             break
         n_before = _I(size_of(rows) + size_of(columns))
-        rows, columns, chosen, best_row, best_column, full_rows, full_columns = settled(
-            rows, columns, chosen, limits, lines_of_lane(work)
+        rows, columns, chosen, best_row, best_column, full_rows, full_columns = reduced(
+            rows, columns, chosen, bounds, lines_of_lane(work)
         )
         if launch.with_edges:
             _open_rows(full_rows, work)
@@ -111,7 +111,7 @@ def _next_child(depth, work):
     entry, stack = _I(local_layout.STACK_AT + ENTRY_FIELDS * (depth - 1)), mine
     rows, columns = np.uint64(stack[entry + local_layout.ROWS]), np.uint64(stack[entry + local_layout.COLUMNS])
     missing, pivot = np.uint64(stack[entry + local_layout.MISSING]), _I(stack[entry + local_layout.PIVOT])
-    chosen = chosen_of(stack[entry + local_layout.KEY], launch.limits)
+    chosen = chosen_of(stack[entry + local_layout.KEY], launch.bounds)
     kept = path_of_entry(stack, _I(entry + local_layout.HELD_ROWS))
     cuda.syncwarp()
     _back_to(kept, work)
@@ -172,7 +172,7 @@ def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
     while True:
         rows, columns, chosen, pivot = _visit(rows, columns, chosen, work)
         if pivot >= 0:
-            push(depth, rows, columns, key_of(chosen, launch.limits), pivot, frame_path(work), work)
+            push(depth, rows, columns, key_of(chosen, launch.bounds), pivot, frame_path(work), work)
             depth = _I(depth + 1)
         steps = _I(steps + 1)
         if depth == bottom:
@@ -190,6 +190,6 @@ def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
         rows, columns, chosen, depth = _next_child(depth, work)
     nothing = np.uint64(0)
     _back_to(FramePath(nothing, nothing, nothing, nothing), work)
-    hand_on_frame(n_path, work)
+    flush_frame(n_path, work)
     if cuda.laneid == 0:
         own.state[layout.N_VISITED] += np.int64(steps)

@@ -15,7 +15,7 @@ from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
 from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
+from mbe_stage.pq_counts.cuda.leaves import key_of, size_bounds_of
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
@@ -60,7 +60,7 @@ def _local_submatrix_of(node, child, work):
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     if node == layout.ROOT:
         place, n_rows, n_columns, n_words = root_submatrix(
-            child, launch.limits.fewest_columns, True, own, graph, device
+            child, launch.bounds.fewest_columns, True, own, graph, device
         )
         rows_at, n_path = _L(0), _I(1)
         if place >= 0:
@@ -70,7 +70,7 @@ def _local_submatrix_of(node, child, work):
         chosen = Chosen(_I(1), _I(0), _I(0), _I(0))
         lines = MatrixLines(device.words, rows_at, _L(rows_at + n_rows))
     else:
-        place, n_rows, n_columns, n_words, chosen = child_submatrix(node, child, own, device, launch.limits)
+        place, n_rows, n_columns, n_words, chosen = child_submatrix(node, child, own, device, launch.bounds)
         rows_at, n_path = open_child(node, child, work)
         lines = MatrixLines(device.words, rows_at, _L(rows_at + device.nodes[node, layout.N_ROWS]))
     return place, n_rows, n_columns, n_words, chosen, lines, n_path
@@ -83,14 +83,14 @@ def _do_local_task(node, child, newest, n_reserved, work):
     Of what is not done nothing is added.
     """
     own, mine, device, launch = work.own, work.mine, work.device, work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     began = global_nanoseconds()
     pool_offset = _L(-1)
     nothing = np.uint64(0)
     path = FramePath(nothing, nothing, nothing, nothing)
     outcome = FRAME
     if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
-        rows, columns, chosen, path, n_path, pool_offset = open_local_entry(node, child, work, limits)
+        rows, columns, chosen, path, n_path, pool_offset = open_local_entry(node, child, work, bounds)
     else:
         if cuda.laneid == 0:
             own.state[layout.N_WIDE_NODES] += 1
@@ -108,8 +108,8 @@ def _do_local_task(node, child, newest, n_reserved, work):
             rows, columns = frame_of(submatrix, n_rows, n_columns, own)
             frame_lines(submatrix, lines, n_rows, mine)
         elif outcome == NODE:
-            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
-            key = key_of(chosen, limits)
+            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, bounds)
+            key = key_of(chosen, bounds)
             made = local_node_of(submatrix, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
             if made < 0:
                 return False, newest, n_reserved
@@ -148,7 +148,7 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
     mine = held(scratch.words[this_warp()])
     deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
     n_rows = _I(sums.constants[local_layout.N_ROWS])
-    launch = LocalLaunch(limits_of(device.settings), deadline, n_rows, techniques, with_edges)
+    launch = LocalLaunch(size_bounds_of(device.settings), deadline, n_rows, techniques, with_edges)
     _loop(Work(own, mine, graph, device, sums, launch))
 
 

@@ -121,7 +121,7 @@ class LocalLaunch(NamedTuple):
 
     Attributes
     ----------
-    limits : Limits
+    bounds : SizeBounds
     deadline : int64
     n_rows : int32
         Of the graph.
@@ -130,7 +130,7 @@ class LocalLaunch(NamedTuple):
     with_edges : bool
     """
 
-    limits: Any
+    bounds: Any
     deadline: Any
     n_rows: Any
     techniques: Any

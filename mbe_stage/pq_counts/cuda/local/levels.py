@@ -111,7 +111,7 @@ share_local_entry, keep_local_entries = stack_entries_with(_frame_words, _write_
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_local_entry(node, child, work, limits):
+def open_local_entry(node, child, work, bounds):
     """Put the frame of a node into shared memory; one of the node's children.
 
     Parameters
@@ -129,7 +129,7 @@ def open_local_entry(node, child, work, limits):
         Where the frame stands in the pool.
     """
     own, mine, device = work.own, work.mine, work.device
-    rows, columns, chosen, pool_offset = open_entry(node, child, own, device, limits)
+    rows, columns, chosen, pool_offset = open_entry(node, child, own, device, bounds)
     fields = device.nodes[node]
     n_path = _I(fields[local_layout.N_PATH])
     k = _I(cuda.laneid)

@@ -98,7 +98,7 @@ def _add_path_edges(n_path, values, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def hand_on_frame(n_path, work):
+def flush_frame(n_path, work):
     """Add what a frame has summed up to the sums of the graph. No row of it is open.
 
     Parameters
@@ -118,13 +118,13 @@ def hand_on_frame(n_path, work):
     values = Values(_L(frame[totals_at]), _L(frame[totals_at + 1]), _L(frame[totals_at + 2]), _L(frame[totals_at + 3]))
     add_path(n_path, values, work)
     if launch.with_edges:
-        _hand_on_pairs(work)
-        _hand_on_path_edges(n_path, work)
+        _flush_pairs(work)
+        _flush_path_edges(n_path, work)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _hand_on_pairs(work):
+def _flush_pairs(work):
     """Of each row of the frame with each column, cleared behind it."""
     own, mine = work.own, work.mine
     lane = _I(cuda.laneid)
@@ -143,13 +143,13 @@ def _hand_on_pairs(work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _hand_on_path_edges(n_path, work):
+def _flush_path_edges(n_path, work):
     """Of each line on the path outside with each line of the frame of the other side.
 
     Parameters
     ----------
     n_path, work
-        As `hand_on_frame` takes them.
+        As `flush_frame` takes them.
     """
     own, mine, launch = work.own, work.mine, work.launch
     lane = _I(cuda.laneid)

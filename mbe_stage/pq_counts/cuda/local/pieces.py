@@ -150,20 +150,20 @@ def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path,
     n_path, pivot : int32
     """
     mine, launch = work.mine, work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     outcome = NODE
     best_column, most_column = _I(0), _I(-1)
     is_first = True
     pivot = _I(0)
     while True:
-        if is_over(n_rows, n_columns, chosen, limits):
+        if is_over(n_rows, n_columns, chosen, bounds):
             outcome = DONE
             break
         if (
             n_rows == 0
             or n_columns == 0
-            or chosen.held_rows >= limits.most_rows - 1
-            or chosen.held_columns >= limits.most_columns - 1
+            or chosen.held_rows >= bounds.most_rows - 1
+            or chosen.held_columns >= bounds.most_columns - 1
         ):
             add_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, work)
             outcome = DONE
@@ -171,7 +171,7 @@ def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path,
         if n_rows <= narrow and n_columns <= narrow:
             outcome = FRAME
             break
-        fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
+        fewest = _I(bounds.fewest_columns - chosen.held_columns - chosen.optional_columns)
         opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
         kept, n_full, best_row, most_row = keep_rows(submatrix, n_rows, n_columns, fewest, opening)
         is_same = kept == n_rows and not is_first
@@ -180,7 +180,7 @@ def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path,
             chosen.held_rows, _I(chosen.optional_rows + n_full), chosen.held_columns, chosen.optional_columns
         )
         if not is_same and n_rows > 0:
-            fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
+            fewest = _I(bounds.fewest_rows - chosen.held_rows - chosen.optional_rows)
             opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
             kept, n_full, best_column, most_column = keep_columns(submatrix, n_rows, fewest, opening)
             is_same = kept == n_columns

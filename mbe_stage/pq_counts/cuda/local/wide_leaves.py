@@ -34,18 +34,18 @@ def add_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, work):
     n_path : int32
     """
     launch = work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     cuda.syncwarp()
     if (
         n_rows == 0
         or n_columns == 0
-        or chosen.held_rows == limits.most_rows
-        or chosen.held_columns == limits.most_columns
+        or chosen.held_rows == bounds.most_rows
+        or chosen.held_columns == bounds.most_columns
     ):
         total = _alone(n_rows, n_columns, chosen, work)
         _add_rows(submatrix, lines, n_rows, False, total, n_path, work)
         _add_columns(submatrix, lines, n_rows, False, total, n_path, work)
-    elif chosen.held_rows == limits.most_rows - 1:
+    elif chosen.held_rows == bounds.most_rows - 1:
         without = _alone(_I(0), n_columns, chosen, work)
         total = added(without, _leaves_of_rows(submatrix, lines, n_rows, chosen, n_path, work))
         _add_columns(submatrix, lines, n_rows, True, without, n_path, work)
@@ -61,12 +61,12 @@ def add_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, work):
 def _alone(n_rows, n_columns, chosen, work):
     """What a leaf amounts to whose remaining rows and columns are all optional; the same for all lanes."""
     launch = work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
     # No more of a side are wanted than are held: what is left there need not have anything in common.
-    if chosen.held_rows == limits.most_rows:
+    if chosen.held_rows == bounds.most_rows:
         optional_rows = _I(0)
-    if chosen.held_columns == limits.most_columns:
+    if chosen.held_columns == bounds.most_columns:
         optional_columns = _I(0)
     leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
     return values_of(True, leaf, work)
@@ -116,7 +116,7 @@ def _leaves_of_rows(submatrix, lines, n_rows, chosen, n_path, work):
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     total = Values(_L(0), _L(0), _L(0), _L(0))
-    limits = launch.limits
+    bounds = launch.bounds
     n_listed = list_words(submatrix)
     tile = _I(0)
     while tile < n_rows:
@@ -126,7 +126,7 @@ def _leaves_of_rows(submatrix, lines, n_rows, chosen, n_path, work):
         if is_leaf:
             met = met_by(submatrix.rows[k], submatrix, n_listed)
             row = _I(lines.words[lines.rows_at + submatrix.rows[k]])
-        leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+        leaf = Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         values = values_of(is_leaf, leaf, work)
         total = added(total, values)
         if is_leaf:
@@ -158,13 +158,13 @@ def _leaves_of_columns(submatrix, lines, n_rows, chosen, n_path, work):
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     lane = _I(cuda.laneid)
     total = Values(_L(0), _L(0), _L(0), _L(0))
-    limits = launch.limits
+    bounds = launch.bounds
     word = _I(0)
     while word < submatrix.n_words:
         mask = _U(submatrix.mask[word])
         if mask != 0:
             met = met_column(submatrix, n_rows, word)
-            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
             is_leaf = _U(mask >> _U(lane)) & _U(1) != 0
             values = values_of(is_leaf, leaf, work)
             total = added(total, values)

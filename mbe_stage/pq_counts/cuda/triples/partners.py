@@ -58,7 +58,7 @@ def count_partners_block_per_root(graph, wedges, roots):
         Its positions are not read.
     wedges : Wedges
         Its times are not written.
-    roots : Roots
+    roots : RootNeeds
         Zeros before.
     """
     counts = cuda.shared.array(PARTNER_WINDOW, types.int32)
