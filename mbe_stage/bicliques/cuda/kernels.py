@@ -116,7 +116,7 @@ def _go_on(warp, first, now, states):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(pool, warps, output, control, control_64, mode, techniques):
+def _persistent_loop(pool, warps, output, control, control_64, mode, techniques):
     """Work of one warp until nothing is left or the quantum ends.
 
     Parameters
@@ -188,22 +188,22 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
 
 def bicliques_warp_per_task_counts(pool, warps, output, control, control_64):
     """Count only."""
-    _work(pool, warps, output, control, control_64, layout.COUNT, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.COUNT, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_sizes(pool, warps, output, control, control_64):
     """Check sizes and write them."""
-    _work(pool, warps, output, control, control_64, layout.SIZES, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.SIZES, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_members(pool, warps, output, control, control_64):
     """Write members."""
-    _work(pool, warps, output, control, control_64, layout.MEMBERS, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.MEMBERS, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_constrained(pool, warps, output, control, control_64):
     """Check sizes and write members."""
-    _work(pool, warps, output, control, control_64, layout.CONSTRAINED, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.CONSTRAINED, ALL_TECHNIQUES)
 
 
 _ENTRIES = (
@@ -232,7 +232,7 @@ def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
         return compiled(_ENTRIES[mode])
 
     def bicliques_warp_per_task(pool, warps, output, control, control_64):
-        _work(pool, warps, output, control, control_64, mode, techniques)
+        _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
 
     return compiled(bicliques_warp_per_task)
 

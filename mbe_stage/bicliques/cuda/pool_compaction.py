@@ -74,12 +74,12 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     is_live[pending[pending >= 0]] = True
     numbers = np.flatnonzero(is_live)
     by_place = np.argsort(nodes[numbers, layout.NODE_OFFSET], kind="stable")
-    standing = laid_out(nodes, numbers[by_place], int(is_open.sum()))
+    arranged = laid_out(nodes, numbers[by_place], int(is_open.sum()))
     # Numbers keep their order, wherever nodes stand: warps look for work at the lowest, which are the oldest.
     by_age = np.empty_like(by_place)
     by_age[by_place] = np.arange(by_place.size)
     names = ("numbers", "starts", "sizes", "places", "unwritten")
-    return replace(standing, **{name: getattr(standing, name)[by_age] for name in names})
+    return replace(arranged, **{name: getattr(arranged, name)[by_age] for name in names})
 
 
 def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:

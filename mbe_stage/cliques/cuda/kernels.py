@@ -120,7 +120,7 @@ def _own(warps):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(graph, warps, device, output, mode, techniques):
+def _run_warp(graph, warps, device, output, mode, techniques):
     """What one warp does until nothing is left or the quantum ends.
 
     Parameters
@@ -165,7 +165,7 @@ def kernel_for(mode: int, techniques: int) -> Any:
     )
 
     def cliques_warp_per_task(graph, warps, device, output):
-        _work(graph, warps, device, output, mode, techniques)
+        _run_warp(graph, warps, device, output, mode, techniques)
 
     cliques_warp_per_task.__name__ += f"_{_NAMES[mode]}" + ("" if techniques == ALL_TECHNIQUES else "_without")
     return compiled(cliques_warp_per_task)

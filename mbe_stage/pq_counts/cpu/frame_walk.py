@@ -97,38 +97,38 @@ def _reduced(worker, size_bounds, size, rows, columns):
 
 
 @njit(nogil=True, inline="always")
-def degrees(lines, mask, others, n_others, least):
-    """The lines of a side that are neither full nor too small, those that are full, and the one with most neighbours.
+def degrees(vertices, mask, others, n_others, least):
+    """Split the vertices of a side into kept and full ones, and find the one with most neighbours.
 
     Parameters
     ----------
-    lines : (64,) uint64
+    vertices : (64,) uint64
         Neighbours of each.
     mask, others : uint64
-        The lines, and the vertices of the other side.
+        The vertices of the side, and those of the other side.
     least : int64
-        Neighbours below which a line is in no biclique that is asked for.
+        Neighbours below which a vertex is in no biclique that is asked for.
     """
     kept, full, best, most = mask, _NOTHING, 0, -1
     left = mask
     while left:
-        line = lowest_bit_index(left)
+        vertex = lowest_bit_index(left)
         bit = left & (_NOTHING - left)
         left ^= bit
-        degree = popcount(lines[line] & others)
+        degree = popcount(vertices[vertex] & others)
         if degree == n_others:
             full |= bit
             kept ^= bit
         elif degree < least:
             kept ^= bit
         elif degree > most:
-            best, most = line, degree
+            best, most = vertex, degree
     return kept, full, best, most
 
 
 @njit(nogil=True, inline="always")
 def _counts_last(worker, size_bounds, size, rows, columns):
-    """Count a node whose bicliques hold one more row, or column, at most: each line is a leaf. Whether it is one.
+    """Count a node whose bicliques hold one more row, or column, at most: each vertex is a leaf. Whether it is one.
 
     Parameters
     ----------
@@ -233,9 +233,9 @@ def _next_child(frame, node):
         return node[_ROWS], node[_COLUMNS], size, True
     node[_MISSED] = missed & (missed - _ONE)
     node[side] &= ~(missed & (_NOTHING - missed))
-    line = lowest_bit_index(missed)
+    vertex = lowest_bit_index(missed)
     if node[_HOLDS_ROWS]:
         size = Size(held_rows + 1, optional_rows, held_columns, optional_columns)
-        return node[_ROWS], node[_COLUMNS] & frame.rows[line], size, False
+        return node[_ROWS], node[_COLUMNS] & frame.rows[vertex], size, False
     size = Size(held_rows, optional_rows, held_columns + 1, optional_columns)
-    return node[_ROWS] & frame.columns[line], node[_COLUMNS], size, False
+    return node[_ROWS] & frame.columns[vertex], node[_COLUMNS], size, False

@@ -201,14 +201,14 @@ def _count(worker, size_bounds, size, lists, part, n_parts):
         missed = missed_rows(lists, column) if holds_rows else missed_rows(transposed(lists), row)
         gone = np.zeros(max(n_rows, n_columns), np.bool_)
         n_bytes = bytes_of(lists)
-        for line in missed:
-            gone[line] = True
+        for vertex in missed:
+            gone[vertex] = True
             n_before += 1
             if n_before % n_parts != part:
                 continue
             if not has_room(worker, n_bytes):
                 return
-            child_size, child = _child(size_bounds, size, lists, line, gone, holds_rows)
+            child_size, child = _child(size_bounds, size, lists, vertex, gone, holds_rows)
             _count(worker, size_bounds, child_size, child, int64(0), int64(1))
             worker.control[BYTES_HELD] -= n_bytes
         held_rows, optional_rows, held_columns, optional_columns = size
@@ -232,7 +232,7 @@ def _count_end(worker, size_bounds, size, lists, is_leaf):
 
 
 @njit(nogil=True, inline="always")
-def _child(size_bounds, size, lists, line, gone, holds_rows):
+def _child(size_bounds, size, lists, vertex, gone, holds_rows):
     """The node where one more row, or column, is held.
 
     Parameters
@@ -244,9 +244,11 @@ def _child(size_bounds, size, lists, line, gone, holds_rows):
     if holds_rows:
         least = size_bounds[MIN_COLUMNS] - held_columns - optional_columns
         size = Size(held_rows + 1, optional_rows, held_columns, optional_columns)
-        return size, child_of_row(lists, line, gone, least)
+        return size, child_of_row(lists, vertex, gone, least)
     least = size_bounds[MIN_ROWS] - held_rows - optional_rows
-    return Size(held_rows, optional_rows, held_columns + 1, optional_columns), child_of_column(lists, line, gone, least)
+    return Size(held_rows, optional_rows, held_columns + 1, optional_columns), child_of_column(
+        lists, vertex, gone, least
+    )
 
 
 @njit(nogil=True, inline="always")

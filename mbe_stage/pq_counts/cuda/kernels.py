@@ -148,7 +148,7 @@ def own_of(warps):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(graph, warps, device, techniques):
+def _run_warp(graph, warps, device, techniques):
     """What one warp does until nothing is left or the quantum ends.
 
     Parameters
@@ -170,12 +170,12 @@ def _work(graph, warps, device, techniques):
 
 def count_bicliques_warp_per_task(graph, warps, device):
     """Count leaves by kind."""
-    _work(graph, warps, device, ALL_TECHNIQUES)
+    _run_warp(graph, warps, device, ALL_TECHNIQUES)
 
 
 def count_bicliques_in_windows_warp_per_task(graph, warps, device):
     """The same in little memory: without an array of all rows for each warp, and without positions."""
-    _work(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
+    _run_warp(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
 
 
 @cache
@@ -189,7 +189,7 @@ def kernel_for(techniques: int) -> Any:
         return compiled(count_bicliques_in_windows_warp_per_task)
 
     def count_bicliques_warp_per_task_without(graph, warps, device):
-        _work(graph, warps, device, techniques)
+        _run_warp(graph, warps, device, techniques)
 
     return compiled(count_bicliques_warp_per_task_without)
 

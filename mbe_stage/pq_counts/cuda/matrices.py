@@ -63,32 +63,32 @@ class Opening(NamedTuple):
     Attributes
     ----------
     path : int64, global
-        Of this warp: lines of the graph with their kinds (`optional_line`), from `n` on.
+        Of this warp: vertices of the graph with their kinds (`optional_vertex`), from `n` on.
     n : int32
         Where the next one goes.
-    lines : uint32, global
-        The line of the graph that each row of the matrix is stands in ``lines[rows_at + row]``.
+    vertices : uint32, global
+        The vertex of the graph that each row of the matrix is stands in ``vertices[rows_at + row]``.
     rows_at, columns_at : int64
     """
 
     path: Any
     n: Any
-    lines: Any
+    vertices: Any
     rows_at: Any
     columns_at: Any
 
 
 @cuda.jit(device=True, forceinline=True)
-def optional_line(line):
-    """A line of the graph that is optional, as paths have it: twice its number, plus one; held ones without the one."""
-    return _U(_U(_U(line) << _U(1)) | _U(1))
+def optional_vertex(vertex):
+    """Return the path entry of an optional vertex: twice its number plus one. Held vertices have no plus one."""
+    return _U(_U(_U(vertex) << _U(1)) | _U(1))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _open(is_full, full, line_at, n_before, opening):
-    """Put the lines of some lanes, of which `full` has a bit each, onto the path; `n_before` were put there before."""
+def _open(is_full, full, vertex_at, n_before, opening):
+    """Append the vertices of the lanes in `full` to the path, behind `n_before` earlier ones."""
     if is_full:
-        opening.path[_I(opening.n + n_before) + rank(full)] = optional_line(opening.lines[line_at])
+        opening.path[_I(opening.n + n_before) + rank(full)] = optional_vertex(opening.vertices[vertex_at])
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -222,7 +222,7 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
     """One block, and room in the pool for a node and for any of its children: then there is always a way on."""
     plan = MemoryPlan(
         n_blocks=1,
-        # No less than a line, so that no array is empty.
+        # At least a cache line, so that no array is empty.
         scratch_rows=32 if sizes.is_windowed else whole_lines(sizes.n_rows),
         matrix_rows=whole_lines(sizes.max_matrix_rows),
         scratch_words=whole_lines((sizes.max_row_degree + 31) // 32),

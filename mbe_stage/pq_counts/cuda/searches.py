@@ -208,10 +208,10 @@ class WholeCore:
             self._size_bounds[3],
         )
         # All later rows of a root are looked at: too many where it has few paths.
-        are_dense = graph.is_lean or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
+        are_dense = graph.is_low_memory or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
         self._is_of_pairs = job.techniques.wedges and self._size_bounds[1] == PAIR and are_dense
         budget, n_blocks = job.budget - graph.list_bytes, kernel_blocks()
-        self._is_short = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
+        self._is_short = graph.is_low_memory or budget < bytes_with_blocks(self._sizes, n_blocks)
         # One warp makes the matrix of a root, and is quicker in windows; others would wait for the heaviest.
         is_uneven = graph.max_paths * WARPS_PER_BLOCK * n_blocks > _UNEVEN * graph.n_paths
         self._is_windowed = self._is_short or is_uneven

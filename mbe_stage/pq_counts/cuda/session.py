@@ -218,7 +218,7 @@ class Session(PoolSession):
         self._left = left
         if self._n_fruitless > 1:
             raise RuntimeError(
-                f"two quanta in turn found no leaf and did no task: the table of leaf signatures has {self._plan.n_slots:,} "
+                f"two quanta in turn found no leaf and did no task: the leaf table has {self._plan.n_slots:,} "
                 f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )

@@ -1,4 +1,4 @@
-"""The local counts below some roots: the walk of `cpu.tree`, with lines that open and close on the way."""
+"""The local counts below some roots: the walk of `cpu.tree`, with vertices that open and close on the way."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mbe_stage.pq_counts.cpu.local.leaves import values_of, ways_at
 from mbe_stage.pq_counts.cpu.local.lines import (
     LocalNode,
     add_leaf_node,
-    close_lines,
+    close_vertices,
     flush_frame,
     held_row,
-    open_line,
-    open_lines,
+    open_vertex,
+    open_vertices,
     reduced_node,
     rest_node,
     transposed_node,
@@ -82,8 +82,8 @@ def _add_pairs(graph, worker, size_bounds, root, n_touched, part, n_parts):
         is_counted = k % n_parts == part and values_of(worker, size_bounds, Size(2, 0, 0, int64(worker.shared[row])))
         worker.place[row] = 1 if is_counted else -1
         if is_counted:
-            add(worker.lines, int64(row) * n_kinds, worker.values, 0)
-            add(worker.lines, root * n_kinds, worker.values, 0)
+            add(worker.vertices, int64(row) * n_kinds, worker.values, 0)
+            add(worker.vertices, root * n_kinds, worker.values, 0)
     for k in range(graph.row_offsets[root], graph.row_offsets[root + 1]):
         column = graph.columns[k]
         j = graph.column_offsets[column + 1] - 1
@@ -91,7 +91,7 @@ def _add_pairs(graph, worker, size_bounds, root, n_touched, part, n_parts):
             row = graph.rows[j]
             if worker.place[row] == 1:
                 share = ways_at(int64(worker.shared[row]) - 1, q - 1, q)
-                add(worker.lines, (n_rows + column) * n_kinds, worker.column_ways, share)
+                add(worker.vertices, (n_rows + column) * n_kinds, worker.column_ways, share)
                 if n_kinds == 2:
                     add(worker.edges, k, worker.column_ways, share)
                     add(worker.edges, worker.entries[j], worker.column_ways, share)
@@ -120,15 +120,15 @@ def _add_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
             rows[worker.place[row]] = row
     columns = graph.columns[graph.row_offsets[root] : graph.row_offsets[root + 1]].copy()
     node = LocalNode(root_lists(graph, worker, root, n_touched, n_rows), rows, columns)
-    open_line(graph, worker, ROW, root, HELD)
+    open_vertex(graph, worker, ROW, root, HELD)
     _walk(graph, worker, size_bounds, Size(int64(1), int64(0), int64(0), int64(0)), node, part, n_parts)
-    close_lines(graph, worker, int64(0))
+    close_vertices(graph, worker, int64(0))
     worker.control[BYTES_HELD] -= n_bytes
 
 
 @compiled()
 def _walk(graph, worker, size_bounds, size, node, part, n_parts):
-    """Add all leaves below a node, or those of a part of its children; lines that it opens are closed in the end.
+    """Add all leaves below a node, or those of a part of its children; vertices that it opens are closed in the end.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def _walk(graph, worker, size_bounds, size, node, part, n_parts):
     while not worker.control[STOP]:
         worker.control[NODES] += 1
         size, node, is_leaf, full_rows, full_columns = reduced_node(size_bounds, size, node)
-        open_lines(graph, worker, ROW, full_rows, OPTIONAL)
-        open_lines(graph, worker, COLUMN, full_columns, OPTIONAL)
+        open_vertices(graph, worker, ROW, full_rows, OPTIONAL)
+        open_vertices(graph, worker, COLUMN, full_columns, OPTIONAL)
         n_rows, n_columns = node.rows.size, node.columns.size
         if is_leaf or (n_rows <= WIDTH and n_columns <= WIDTH):
             if n_before % n_parts == part:
@@ -149,50 +149,50 @@ def _walk(graph, worker, size_bounds, size, node, part, n_parts):
         row, row_degree = most_neighbours(node.lists.row_offsets)
         column, column_degree = most_neighbours(node.lists.column_offsets)
         side, pivot = (ROW, column) if n_rows - column_degree < n_columns - row_degree else (COLUMN, row)
-        # Seen from the side of which lines are held: the pivot is a column then.
+        # Seen from the side of which vertices are held: the pivot is a column then.
         seen = node if side == ROW else transposed_node(node)
         missed = missed_rows(seen.lists, pivot)
         gone = np.zeros(seen.rows.size, np.bool_)
         n_bytes = bytes_of(node.lists)
-        for line in missed:
-            gone[line] = True
+        for vertex in missed:
+            gone[vertex] = True
             n_before += 1
             if n_before % n_parts == part:
                 if not has_room(worker, n_bytes):
                     return
                 n_now = worker.control[OPENED]
-                open_line(graph, worker, side, seen.rows[line], HELD)
-                child_size, child = _child(size_bounds, size, seen, line, gone, side)
+                open_vertex(graph, worker, side, seen.rows[vertex], HELD)
+                child_size, child = _child(size_bounds, size, seen, vertex, gone, side)
                 _walk(graph, worker, size_bounds, child_size, child, int64(0), int64(1))
-                close_lines(graph, worker, n_now)
+                close_vertices(graph, worker, n_now)
                 worker.control[BYTES_HELD] -= n_bytes
-        open_line(graph, worker, 1 - side, seen.columns[pivot], OPTIONAL)
+        open_vertex(graph, worker, 1 - side, seen.columns[pivot], OPTIONAL)
         seen = transposed_node(rest_node(transposed_node(seen), pivot))
         held_rows, optional_rows, held_columns, optional_columns = size
         if side == ROW:
             node, size = seen, Size(held_rows, optional_rows, held_columns, optional_columns + 1)
         else:
             node, size = transposed_node(seen), Size(held_rows, optional_rows + 1, held_columns, optional_columns)
-    close_lines(graph, worker, n_open)
+    close_vertices(graph, worker, n_open)
 
 
 @njit(nogil=True, inline="always")
-def _child(size_bounds, size, seen, line, gone, side):
-    """The node where one more line is held.
+def _child(size_bounds, size, seen, vertex, gone, side):
+    """The node where one more vertex is held.
 
     Parameters
     ----------
     seen : LocalNode
-        Its rows are the lines of `side`.
+        Its rows are the vertices of `side`.
     gone : bool
-        Of each line of `side`.
+        Of each vertex of `side`.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
         size = Size(held_rows + 1, optional_rows, held_columns, optional_columns)
-        return size, held_row(seen, line, gone, size_bounds[MIN_COLUMNS] - held_columns - optional_columns)
+        return size, held_row(seen, vertex, gone, size_bounds[MIN_COLUMNS] - held_columns - optional_columns)
     size = Size(held_rows, optional_rows, held_columns + 1, optional_columns)
-    return size, transposed_node(held_row(seen, line, gone, size_bounds[MIN_ROWS] - held_rows - optional_rows))
+    return size, transposed_node(held_row(seen, vertex, gone, size_bounds[MIN_ROWS] - held_rows - optional_rows))
 
 
 @njit(nogil=True, inline="always")

@@ -107,7 +107,7 @@ class LocalCounting:
         self._workers = [
             new_local_worker(n_rows, n_columns, *shared, self._share, edges=edges) for _ in range(n_threads)
         ]
-        numbers = self._workers[0].lines.size + self._workers[0].edges.size
+        numbers = self._workers[0].vertices.size + self._workers[0].edges.size
         self._taking_seconds = TAKING_SECONDS + numbers / _NUMBERS_A_SECOND
         self._is_whole = [True] * n_threads
         self._last_taken = [time.perf_counter()] * n_threads
@@ -154,7 +154,7 @@ class LocalCounting:
                 self._needed + self._n_threads * (int(worker.control[BYTES_HELD]) + 1), self._budget, at_least=True
             )
         now = time.perf_counter()
-        # What a worker has that was stopped is of no use: lines are open.
+        # What a worker has that was stopped is of no use: vertices are open.
         if worker.control[STOP]:
             self._is_whole[k] = False
             return None
@@ -166,10 +166,10 @@ class LocalCounting:
     def _taken(self, worker: LocalWorker) -> Sums:
         """The sums of a worker, which are zero then."""
         n_rows, n_kinds = self._lists.row_offsets.size - 1, int(worker.control[N_KINDS])
-        lines = digits_of_words(worker.lines[::n_kinds])
+        vertices = digits_of_words(worker.vertices[::n_kinds])
         edges = digits_of_words(worker.edges) if n_kinds == 2 else None
-        sums = Sums(digits_of_words(worker.totals[:1]), lines[:n_rows], lines[n_rows:], edges)
-        for numbers in (worker.totals, worker.lines, worker.edges):
+        sums = Sums(digits_of_words(worker.totals[:1]), vertices[:n_rows], vertices[n_rows:], edges)
+        for numbers in (worker.totals, worker.vertices, worker.edges):
             numbers[:] = 0
         return sums
 

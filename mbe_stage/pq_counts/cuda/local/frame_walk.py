@@ -1,4 +1,4 @@
-"""The walk of a frame for local counts: the tree of `cuda.frame_walk`, with the path of its lines."""
+"""The walk of a frame for local counts: the tree of `cuda.frame_walk`, with the path of its vertices."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ from mbe_stage.pq_counts.cuda.local.frame_leaves import (
     clear_sums,
     close_rows,
     frame_path,
-    lines_of_lane,
     open_row,
     set_frame_path,
+    vertices_of_lane,
 )
 from mbe_stage.pq_counts.cuda.local.layout import ENTRY_FIELDS, HELD, OPTIONAL, FramePath
-from mbe_stage.pq_counts.cuda.local.levels import keep_local_entries, path_of_entry, push, share_local_entry, with_line
+from mbe_stage.pq_counts.cuda.local.levels import (
+    keep_local_entries,
+    path_of_entry,
+    push,
+    share_local_entry,
+    with_vertex,
+)
 from mbe_stage.pq_counts.cuda.local.lines import flush_frame
 from mbe_stage.pq_counts.cuda.techniques import DONATION
 from mbe_stage.search.cuda.nodes import quantum_is_over, warps_are_waiting
@@ -57,7 +63,7 @@ def _visit(rows, columns, chosen, work):
             break
         n_before = _I(size_of(rows) + size_of(columns))
         rows, columns, chosen, best_row, best_column, full_rows, full_columns = reduced(
-            rows, columns, chosen, bounds, lines_of_lane(work)
+            rows, columns, chosen, bounds, vertices_of_lane(work)
         )
         if launch.with_edges:
             _open_rows(full_rows, work)
@@ -126,7 +132,7 @@ def _next_child(depth, work):
     gone = bit_of(member)
     if not is_last and cuda.laneid == 0:
         stack[entry + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
-    # Of which side a line goes: the pivot's in the last child, else the other one.
+    # Of which side a vertex goes: the pivot's in the last child, else the other one.
     if by_columns == is_last:
         rows = np.uint64(rows & ~gone)
         if is_last:
@@ -147,7 +153,7 @@ def _next_child(depth, work):
             if cuda.laneid == 0:
                 stack[entry + local_layout.COLUMNS] = np.int64(columns)
             rows = np.uint64(rows & own.frame[own.frame_at + layout.FRAME_COLUMNS + member])
-    set_frame_path(with_line(kept, gone, by_columns, is_last), work)
+    set_frame_path(with_vertex(kept, gone, by_columns, is_last), work)
     chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
     return rows, columns, chosen, depth
 
@@ -161,7 +167,7 @@ def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
     rows, columns : uint64
         Of the frame that stands in shared memory.
     n_path : int32
-        Lines on the path outside the frame.
+        Vertices on the path outside the frame.
     pool_offset : int64
         As `share_local_entry` takes it.
     """

@@ -1,4 +1,4 @@
-"""The kernel of local counts: persistent warps, as in `cuda.kernels`, that add to lines and edges in place of kinds."""
+"""The kernel of local counts: persistent warps, as in `cuda.kernels`, that add to vertices and edges."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
 from mbe_stage.pq_counts.cuda.local.levels import open_local_entry
 from mbe_stage.pq_counts.cuda.local.pieces import (
-    MatrixLines,
-    frame_lines,
+    MatrixVertices,
+    frame_vertices,
     local_node_of,
     open_child,
     open_root,
@@ -54,7 +54,7 @@ def _local_submatrix_of(node, child, work):
         Where the matrix stands; -1 where the pool is short.
     n_rows, n_columns, n_words : int32
     chosen : Chosen
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_path : int32
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
@@ -68,12 +68,12 @@ def _local_submatrix_of(node, child, work):
             if rows_at < 0:
                 place = rows_at
         chosen = Chosen(_I(1), _I(0), _I(0), _I(0))
-        lines = MatrixLines(device.words, rows_at, _L(rows_at + n_rows))
+        vertices = MatrixVertices(device.words, rows_at, _L(rows_at + n_rows))
     else:
         place, n_rows, n_columns, n_words, chosen = child_submatrix(node, child, own, device, launch.bounds)
         rows_at, n_path = open_child(node, child, work)
-        lines = MatrixLines(device.words, rows_at, _L(rows_at + device.nodes[node, layout.N_ROWS]))
-    return place, n_rows, n_columns, n_words, chosen, lines, n_path
+        vertices = MatrixVertices(device.words, rows_at, _L(rows_at + device.nodes[node, layout.N_ROWS]))
+    return place, n_rows, n_columns, n_words, chosen, vertices, n_path
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -94,23 +94,23 @@ def _do_local_task(node, child, newest, n_reserved, work):
     else:
         if cuda.laneid == 0:
             own.state[layout.N_WIDE_NODES] += 1
-        place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_submatrix_of(node, child, work)
+        place, n_rows, n_columns, n_words, chosen, vertices, n_path = _local_submatrix_of(node, child, work)
         if place < 0:
             return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
         submatrix = Submatrix(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
         narrow = _I(device.settings[layout.NARROW])
         outcome, n_rows, n_columns, chosen, n_path, pivot = process_local_submatrix(
-            submatrix, lines, n_rows, n_columns, chosen, n_path, narrow, work
+            submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work
         )
         rows, columns = nothing, nothing
         if outcome == FRAME:
             rows, columns = frame_of(submatrix, n_rows, n_columns, own)
-            frame_lines(submatrix, lines, n_rows, mine)
+            frame_vertices(submatrix, vertices, n_rows, mine)
         elif outcome == NODE:
             kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, bounds)
             key = key_of(chosen, bounds)
-            made = local_node_of(submatrix, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
+            made = local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
             if made < 0:
                 return False, newest, n_reserved
             newest = made

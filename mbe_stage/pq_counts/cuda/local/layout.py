@@ -1,8 +1,8 @@
 """Where the numbers of local counts stand in device memory, beside what `cuda.layout` has.
 
-Lines are rows and columns of the graph: a row is its own number, a column the number of rows more. In a frame the lines
-are 64 rows and 64 columns behind them. A line that is in all leaves below a node is on the node's *path*, held or
-optional.
+Vertices are rows and columns of the graph: a row is its own number, a column the number of rows more. In a frame the
+vertices are 64 rows and 64 columns behind them. A vertex that is in all leaves below a node is on the node's *path*,
+held or optional.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import Any, NamedTuple
 from mbe_stage.pq_counts.cuda import layout
 
 HELD, OPTIONAL = 0, 1
-"""Kinds of a line of a leaf."""
+"""Kinds of a vertex of a leaf."""
 
-FRAME_LINES = 2 * layout.FRAME_WIDTH
-FRAME_WORDS = layout.MATRIX_WORDS + FRAME_LINES
-"""Words of 32 bits of a frame in the pool, before its path: rows, columns, and which lines of the graph they are."""
+FRAME_VERTICES = 2 * layout.FRAME_WIDTH
+FRAME_WORDS = layout.MATRIX_WORDS + FRAME_VERTICES
+"""Words of 32 bits of a frame in the pool, before its path: rows, columns, and which vertices of the graph they are."""
 
 PAIRS = layout.FRAME_WIDTH * layout.FRAME_WIDTH
 
-# In a warp's words of shared memory, behind rows and columns: for each line of the frame how many bicliques it is in,
-# then with how many of them an optional line of the other side is; the four numbers of all leaves; and which lines of
-# the frame are on the path: held and optional rows, held and optional columns.
+# In a warp's words of shared memory, behind rows and columns: for each vertex of the frame how many bicliques it is in,
+# then with how many of them an optional vertex of the other side is; the four numbers of all leaves; and which vertices
+# of the frame are on the path: held and optional rows, held and optional columns.
 SUMS = layout.STACK
-TOTALS = SUMS + 2 * FRAME_LINES
+TOTALS = SUMS + 2 * FRAME_VERTICES
 FRAME_PATH = TOTALS + 4
 
 # Fields of a level of the stack, int64: rows, columns and what its pivot misses; what is held and optional, and the
-# pivot; and the lines of the frame that are on the path.
+# pivot; and the vertices of the frame that are on the path.
 ROWS, COLUMNS, MISSING, KEY, PIVOT = range(5)
 HELD_ROWS, OPTIONAL_ROWS, HELD_COLUMNS, OPTIONAL_COLUMNS = range(5, 9)
 ENTRY_FIELDS = 9
 
 # Parts of a warp's scratch.
-LINES_AT = 0
-STACK_AT = LINES_AT + FRAME_LINES
+VERTICES_AT = 0
+STACK_AT = VERTICES_AT + FRAME_VERTICES
 PAIRS_AT = STACK_AT + ENTRY_FIELDS * layout.STACK_ENTRIES
 PATH_AT = PAIRS_AT + PAIRS
 
-# Fields of a node beside those that every node has: those lines, and how many lines are on the path outside.
+# Fields of a node beside those that every node has: those vertices, and how many vertices are on the path outside.
 FIRST_OF_PATH = layout.MISSING + 1
 N_PATH = layout.CURSOR + 1
 
@@ -63,7 +63,7 @@ class Sums(NamedTuple):
 
     Attributes
     ----------
-    lines : (n_rows + n_columns,) int64
+    vertices : (n_rows + n_columns,) int64
         In how many bicliques each is.
     edges : (n_entries,) int64
         Of each entry of each row; one number where edges are not asked for.
@@ -75,7 +75,7 @@ class Sums(NamedTuple):
         The modulus of all numbers, 0 where they fit; rows of the graph; where a warp's weights begin.
     """
 
-    lines: Any
+    vertices: Any
     edges: Any
     total: Any
     row_ways: Any
@@ -89,17 +89,18 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     words : (n_warps, n) int64
-        From `LINES_AT` on which lines of the graph those of the frame are; from `STACK_AT` on levels; from `PAIRS_AT`
-        on the numbers of each row of the frame with each column, zeros between two frames; from `PATH_AT` on the lines
-        of the graph that are on the path, with their kinds (`matrices.optional_line`); then weights: what the leaf of a
-        row, or column, of a wide matrix amounts to for held lines of the other side, and for optional ones.
+        From `VERTICES_AT` on which vertices of the graph those of the frame are; from `STACK_AT` on levels; from
+        `PAIRS_AT` on the numbers of each row of the frame with each column, zeros between two frames; from `PATH_AT` on
+        the vertices of the graph that are on the path, with their kinds (`matrices.optional_vertex`); then weights:
+        what the leaf of a row, or column, of a wide matrix amounts to for held vertices of the other side, and for
+        optional ones.
     """
 
     words: Any
 
 
 class FramePath(NamedTuple):
-    """The lines of a frame that are on the path: masks, uint64."""
+    """The vertices of a frame that are on the path: masks, uint64."""
 
     held_rows: Any
     optional_rows: Any

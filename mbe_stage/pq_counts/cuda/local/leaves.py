@@ -1,4 +1,4 @@
-"""What a leaf amounts to, for the lines that are in its bicliques (as `cpu.local.leaves` has it).
+"""What a leaf amounts to, for the vertices that are in its bicliques (as `cpu.local.leaves` has it).
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row and
 a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for a row
@@ -73,6 +73,6 @@ def added(one, other):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_of_lanes(values, launch):
-    """The sums over all lanes, for all of them; that of two optional lines with edges only."""
+    """The sums over all lanes, for all of them; that of two optional vertices with edges only."""
     both = sum_all(values.optional_optional) if launch.with_edges else _L(0)
     return Values(sum_all(values.held_held), sum_all(values.held_optional), sum_all(values.optional_held), both)

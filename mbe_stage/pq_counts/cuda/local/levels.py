@@ -1,4 +1,4 @@
-"""Levels of a frame's stack, and as nodes: with the path, and with what the frame's lines are in the graph."""
+"""Levels of a frame's stack, and as nodes: with the path, and with what the frame's vertices are in the graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import (
     ENTRY_FIELDS,
     ENTRY_FIELDS_OF_NODES,
-    FRAME_LINES,
+    FRAME_VERTICES,
     FRAME_WORDS,
     FramePath,
 )
@@ -59,7 +59,7 @@ def push(depth, rows, columns, key, pivot, path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def path_of_entry(fields, first):
-    """The lines of the frame that were on the path when a level was made; `first` is where they stand."""
+    """The vertices of the frame that were on the path when a level was made; `first` is where they stand."""
     return FramePath(
         np.uint64(fields[first]),
         np.uint64(fields[first + 1]),
@@ -76,12 +76,12 @@ def _frame_words(n_path):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(pool_offset, n_path, work):
-    """Copy the frame into the pool: rows and columns, which lines these are, and the path outside."""
+    """Copy the frame into the pool: rows and columns, which vertices these are, and the path outside."""
     mine, words = work.mine, work.device.words
     write_frame(pool_offset, None, work)
     k = _I(cuda.laneid)
-    for _ in range(FRAME_LINES // 32):
-        words[pool_offset + layout.MATRIX_WORDS + k] = _U(mine[local_layout.LINES_AT + k])
+    for _ in range(FRAME_VERTICES // 32):
+        words[pool_offset + layout.MATRIX_WORDS + k] = _U(mine[local_layout.VERTICES_AT + k])
         k = _I(k + 32)
     k = _I(cuda.laneid)
     tile = _I(0)
@@ -106,7 +106,7 @@ def _write_entry(node, entry, n_path, work):
     return _I(size_of(np.uint64(mine[local_layout.STACK_AT + first + local_layout.MISSING])) + 1)
 
 
-# In the place of a frame: how many lines are on the path outside.
+# In the place of a frame: how many vertices are on the path outside.
 share_local_entry, keep_local_entries = stack_entries_with(_frame_words, _write_frame, _write_entry)
 
 
@@ -124,7 +124,7 @@ def open_local_entry(node, child, work, bounds):
     chosen : Chosen
     path : FramePath
     n_path : int32
-        Lines on the path outside.
+        Vertices on the path outside.
     pool_offset : int64
         Where the frame stands in the pool.
     """
@@ -133,8 +133,8 @@ def open_local_entry(node, child, work, bounds):
     fields = device.nodes[node]
     n_path = _I(fields[local_layout.N_PATH])
     k = _I(cuda.laneid)
-    for _ in range(FRAME_LINES // 32):
-        mine[local_layout.LINES_AT + k] = _L(device.words[pool_offset + layout.MATRIX_WORDS + k])
+    for _ in range(FRAME_VERTICES // 32):
+        mine[local_layout.VERTICES_AT + k] = _L(device.words[pool_offset + layout.MATRIX_WORDS + k])
         k = _I(k + 32)
     k = _I(cuda.laneid)
     tile = _I(0)
@@ -147,24 +147,24 @@ def open_local_entry(node, child, work, bounds):
     path = path_of_entry(fields, local_layout.FIRST_OF_PATH)
     pivot, missing = _I(fields[layout.PIVOT]), np.uint64(fields[layout.MISSING])
     is_last = child == size_of(missing)
-    line = bit_of(_I(pivot & 63)) if is_last else bit_of(nth_of(missing, child))
-    return rows, columns, chosen, with_line(path, line, pivot < 64, is_last), n_path, pool_offset
+    vertex = bit_of(_I(pivot & 63)) if is_last else bit_of(nth_of(missing, child))
+    return rows, columns, chosen, with_vertex(path, vertex, pivot < 64, is_last), n_path, pool_offset
 
 
 @cuda.jit(device=True, forceinline=True)
-def with_line(path, line, is_row_pivot, is_last):
+def with_vertex(path, vertex, is_row_pivot, is_last):
     """The path of a child: with the pivot as optional in the last one, else with what is held in it, a set of one.
 
     Parameters
     ----------
-    line : uint64
+    vertex : uint64
     is_row_pivot, is_last : bool
     """
     nothing = np.uint64(0)
     of_rows = is_row_pivot == is_last
     return FramePath(
-        np.uint64(path.held_rows | (line if of_rows and not is_last else nothing)),
-        np.uint64(path.optional_rows | (line if of_rows and is_last else nothing)),
-        np.uint64(path.held_columns | (line if not of_rows and not is_last else nothing)),
-        np.uint64(path.optional_columns | (line if not of_rows and is_last else nothing)),
+        np.uint64(path.held_rows | (vertex if of_rows and not is_last else nothing)),
+        np.uint64(path.optional_rows | (vertex if of_rows and is_last else nothing)),
+        np.uint64(path.held_columns | (vertex if not of_rows and not is_last else nothing)),
+        np.uint64(path.optional_columns | (vertex if not of_rows and is_last else nothing)),
     )

@@ -1,6 +1,6 @@
 """Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.pieces`; its vertices stay known.
 
-A node has, behind its matrix, the line of the graph that each row is and each column, and its path.
+A node has, behind its matrix, the vertex of the graph that each row is and each column, and its path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mbe_stage.pq_counts.cuda.child_piece import nth_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.wide_leaves import add_submatrix
-from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_line
+from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_vertex
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
 from mbe_stage.search.cuda.nodes import publish, take_words
 
@@ -25,8 +25,8 @@ _L = np.int64
 _U = np.uint32
 
 
-class MatrixLines(NamedTuple):
-    """Which lines of the graph the rows and columns of a matrix are: in the pool, rows from `rows_at` on.
+class MatrixVertices(NamedTuple):
+    """Which vertices of the graph the rows and columns of a matrix are: in the pool, rows from `rows_at` on.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class MatrixLines(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def open_root(root, n_rows, n_columns, work):
-    """Write which lines the rows and columns of a root's matrix are, and begin the path with the root.
+    """Write which vertices the rows and columns of a root's matrix are, and begin the path with the root.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def open_root(root, n_rows, n_columns, work):
 
 @cuda.jit(device=True, forceinline=True)
 def open_child(node, child, work):
-    """The lines of a node's matrix; and the path of a child of it into this warp's place for it.
+    """The vertices of a node's matrix; and the path of a child of it into this warp's place for it.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def open_child(node, child, work):
         member = nth_missed(_L(fields[layout.OFFSET] + _L(pivot) * _L(row_words)), n_others, child, words)
     else:
         member = nth_missed(_L(columns_place + _L(pivot) * _L(column_words)), n_others, child, words)
-    code, is_line = _U(0), True
+    code, is_vertex = _U(0), True
     if member >= 0:
         code = _U(_U(words[_L((columns_at if pivot_is_row else rows_at) + member)]) << _U(1))
     elif pivot >= 0:
-        code = optional_line(words[_L((rows_at if pivot_is_row else columns_at) + pivot)])
+        code = optional_vertex(words[_L((rows_at if pivot_is_row else columns_at) + pivot)])
     else:
-        is_line = False
-    if is_line:
+        is_vertex = False
+    if is_vertex:
         if cuda.laneid == 0:
             mine[local_layout.PATH_AT + n_path] = _L(code)
         n_path = _I(n_path + 1)
@@ -132,15 +132,15 @@ def open_child(node, child, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, narrow, work):
+def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work):
     """As `pieces.process_submatrix`; what is taken out because it is adjacent to everything goes onto the path.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows, n_columns : int32
     n_path, narrow : int32
-        Lines on the path; rows and columns of a frame at most.
+        Vertices on the path; rows and columns of a frame at most.
 
     Returns
     -------
@@ -165,14 +165,16 @@ def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path,
             or chosen.held_rows >= bounds.most_rows - 1
             or chosen.held_columns >= bounds.most_columns - 1
         ):
-            add_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path, work)
+            add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work)
             outcome = DONE
             break
         if n_rows <= narrow and n_columns <= narrow:
             outcome = FRAME
             break
         fewest = _I(bounds.fewest_columns - chosen.held_columns - chosen.optional_columns)
-        opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
+        opening = Opening(
+            mine, _I(local_layout.PATH_AT + n_path), vertices.words, vertices.rows_at, vertices.columns_at
+        )
         kept, n_full, best_row, most_row = keep_rows(submatrix, n_rows, n_columns, fewest, opening)
         is_same = kept == n_rows and not is_first
         n_rows, n_path = kept, _I(n_path + n_full)
@@ -181,7 +183,9 @@ def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path,
         )
         if not is_same and n_rows > 0:
             fewest = _I(bounds.fewest_rows - chosen.held_rows - chosen.optional_rows)
-            opening = Opening(mine, _I(local_layout.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
+            opening = Opening(
+                mine, _I(local_layout.PATH_AT + n_path), vertices.words, vertices.rows_at, vertices.columns_at
+            )
             kept, n_full, best_column, most_column = keep_columns(submatrix, n_rows, fewest, opening)
             is_same = kept == n_columns
             n_columns, n_path = kept, _I(n_path + n_full)
@@ -197,12 +201,12 @@ def process_local_submatrix(submatrix, lines, n_rows, n_columns, chosen, n_path,
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_lines(submatrix, lines, n_rows, to, rows_to, columns_to):
-    """Copy which lines the rows and columns of a submatrix are.
+def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
+    """Copy which vertices the rows and columns of a submatrix are.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows : int32
     to : uint32, global
     rows_to, columns_to : int64
@@ -213,7 +217,7 @@ def _write_lines(submatrix, lines, n_rows, to, rows_to, columns_to):
     tile = _I(0)
     while tile < n_rows:
         if k < n_rows:
-            to[rows_to + k] = lines.words[lines.rows_at + submatrix.rows[k]]
+            to[rows_to + k] = vertices.words[vertices.rows_at + submatrix.rows[k]]
         k = next_tile(k)
         tile = next_tile(tile)
     n_before = _I(0)
@@ -222,27 +226,32 @@ def _write_lines(submatrix, lines, n_rows, to, rows_to, columns_to):
         mask = _U(submatrix.mask[word])
         if _U(mask >> _U(lane)) & _U(1) != 0:
             number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
-            to[columns_to + number] = lines.words[lines.columns_at + 32 * word + lane]
+            to[columns_to + number] = vertices.words[vertices.columns_at + 32 * word + lane]
         n_before = _I(n_before + count_bits(mask))
         word = next_one(word)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def frame_lines(submatrix, lines, n_rows, mine):
-    """Note which lines of the graph those of the frame are that a submatrix becomes."""
-    _write_lines(
-        submatrix, lines, n_rows, mine, _L(local_layout.LINES_AT), _L(local_layout.LINES_AT + layout.FRAME_WIDTH)
+def frame_vertices(submatrix, vertices, n_rows, mine):
+    """Note which vertices of the graph those of the frame are that a submatrix becomes."""
+    _write_vertices(
+        submatrix,
+        vertices,
+        n_rows,
+        mine,
+        _L(local_layout.VERTICES_AT),
+        _L(local_layout.VERTICES_AT + layout.FRAME_WIDTH),
     )
 
 
 @cuda.jit(device=True, forceinline=True)
-def local_node_of(submatrix, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
+def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
     """Write a submatrix as a node of its own; which, int32, or -1 where there is no room.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
@@ -256,7 +265,7 @@ def local_node_of(submatrix, lines, n_rows, n_columns, key, pivot, kind, newest,
     )
     if node < 0:
         return node
-    _write_lines(submatrix, lines, n_rows, device.words, more_at, _L(more_at + n_rows))
+    _write_vertices(submatrix, vertices, n_rows, device.words, more_at, _L(more_at + n_rows))
     path_at = _L(more_at + n_rows + n_columns)
     k = _I(cuda.laneid)
     tile = _I(0)

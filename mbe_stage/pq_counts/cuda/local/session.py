@@ -142,7 +142,7 @@ class DeviceCounting:
                 with device_work(self._budget):
                     session.quantum()
                     if modulus:
-                        for array in (sums.lines, sums.edges, sums.total):
+                        for array in (sums.vertices, sums.edges, sums.total):
                             array %= modulus
                 yield None, (number + session.share) / len(primes)
                 if time.perf_counter() >= deadline:
@@ -153,15 +153,15 @@ class DeviceCounting:
                 self._facts[name] = self._facts.get(name, 0) + fact
             if not session.is_over and modulus:
                 return
-            found.append((cp.asnumpy(sums.total), cp.asnumpy(sums.lines), cp.asnumpy(sums.edges)))
+            found.append((cp.asnumpy(sums.total), cp.asnumpy(sums.vertices), cp.asnumpy(sums.edges)))
         yield self._result(found, primes), 1.0
 
     def _result(self, found: list[tuple[np.ndarray, np.ndarray, np.ndarray]], primes: list[int]) -> SumsOfCell:
-        total, lines, edges = (
+        total, vertices, edges = (
             digits_of_residues(residues, primes, self._count) for residues in zip(*found, strict=True)
         )
         n_rows = self._sizes.search.n_rows
-        return SumsOfCell(total, lines[:n_rows], lines[n_rows:], edges if self._sizes.edges else None)
+        return SumsOfCell(total, vertices[:n_rows], vertices[n_rows:], edges if self._sizes.edges else None)
 
     def _empty_sums(self, modulus: int) -> Sums:
         search = self._sizes.search
