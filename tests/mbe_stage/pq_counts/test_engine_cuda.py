@@ -148,7 +148,7 @@ def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
     short_columns, no_places = emulated("short columns")
     assert short_columns["parts"] == 1
     assert 0 < short_columns["quanta"] < 5
-    assert "two quanta in turn found no leaf and did no task: the table of kinds has 64 places" in no_places["said"]
+    assert "two quanta in turn found no leaf and did no task: the leaf table has 64 places" in no_places["said"]
 
 
 @on_the_emulator
