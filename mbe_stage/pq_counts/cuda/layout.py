@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mbe_stage.search.cuda.control import *  # noqa: F403 - one layout, part of it of every search
-from mbe_stage.search.cuda.control import CONTROL_LINE, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATUS
+from mbe_stage.search.cuda.control import CONTROL_LINE, NARROW, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATUS
 
 FRAME_WIDTH = 64
 """Rows and columns of a frame at most: masks of one word."""
@@ -37,6 +37,8 @@ FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(OWN_SETTINGS, OWN_S
 OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(OWN_SETTINGS + 4, OWN_SETTINGS + 7)
 SLOT_LIMIT = OWN_SETTINGS + 7
 N_SETTINGS = OWN_SETTINGS + 8
+# In searches by windows of ranks: number of rows with a rank, and entries of a list that a lane walks alone.
+N_RANKED, LANE_ENTRIES = MOST_ROWS, NARROW
 
 # Fields of a node, int64.
 N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING = range(OWN_FIELDS, OWN_FIELDS + 8)

@@ -79,11 +79,11 @@ def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
     """
     settings = np.zeros(layout.N_SETTINGS, np.int64)
     settings[layout.QUANTUM_NS] = int(window_settings.quantum_seconds * 1e9)
-    settings[layout.FEWEST_COLUMNS], settings[layout.MOST_ROWS] = (
+    settings[layout.FEWEST_COLUMNS], settings[layout.N_RANKED] = (
         window_settings.fewest_columns,
         window_settings.n_ranked,
     )
-    settings[layout.NARROW] = window_settings.short_list
+    settings[layout.LANE_ENTRIES] = window_settings.short_list
     times = cp.zeros(window_settings.max_row_degree + 1, cp.int64)
     return Wedges(times, cp.zeros(CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 

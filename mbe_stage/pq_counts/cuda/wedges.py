@@ -38,8 +38,7 @@ class Wedges(NamedTuple):
     control : (rank_windows.CONTROL_WORDS,) int64
         As `layout.Device` has them, and two words more; read are `NEXT_ROOT` and `STATUS`.
     settings : int64
-        Read are `QUANTUM_NS`, `FEWEST_COLUMNS`, `MOST_ROWS`, which is here how many rows have a rank, and `NARROW`: up
-        to how many entries a lane walks a list alone.
+        `layout.QUANTUM_NS`, `FEWEST_COLUMNS`, `N_RANKED` and `LANE_ENTRIES` are read.
     ranks : (n_rows,) int32
         Of rows: a pair is counted from the one of lower rank. -1 for those that are in no pair.
     """
@@ -95,8 +94,8 @@ def count_wedges_block_per_root(graph, wedges):
     slots = cuda.shared.array(2, types.int32)
     thread = _I(cuda.threadIdx.x)
     deadline = _L(global_nanoseconds() + wedges.settings[layout.QUANTUM_NS])
-    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.NARROW])
-    n_rows = _I(wedges.settings[layout.MOST_ROWS])
+    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.LANE_ENTRIES])
+    n_rows = _I(wedges.settings[layout.N_RANKED])
     fill(counts, _I(0), _I(WINDOW), _I(0))
     fill(small, _I(0), _I(_SMALL), _I(0))
     n_looked_at = _I(0)

@@ -120,7 +120,7 @@ def below_head(root, fewest, short_list, area, small, graph, triples):
     triples : Triples
     """
     window = _I(triples.ranks[root] + 1)
-    n_partners = _I(_I(triples.settings[layout.MOST_ROWS]) - window)
+    n_partners = _I(_I(triples.settings[layout.N_RANKED]) - window)
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words, start = _I((n_columns + 31) >> 5), _I(0)
     in_one = n_partners * n_words <= triples_layout.AREA

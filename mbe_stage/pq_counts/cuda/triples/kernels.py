@@ -47,7 +47,7 @@ def count_triples_block_per_root(graph, triples):
     slots = cuda.shared.array(3, types.int32)
     thread = _I(cuda.threadIdx.x)
     deadline = _L(global_nanoseconds() + triples.settings[layout.QUANTUM_NS])
-    fewest, short_list = _I(triples.settings[layout.FEWEST_COLUMNS]), _U(triples.settings[layout.NARROW])
+    fewest, short_list = _I(triples.settings[layout.FEWEST_COLUMNS]), _U(triples.settings[layout.LANE_ENTRIES])
     n_scratch = _I(triples.scratch.size // cuda.gridDim.x)
     fill(counts, _I(0), _I(WINDOW), _I(0))
     fill(small, _I(0), _I(SMALL), _I(0))
@@ -62,7 +62,7 @@ def count_triples_block_per_root(graph, triples):
         n_partners = triples.partners[root]
         n_pairs = _L(_L(n_partners) * _L(n_partners - 1) // _L(2))
         n_words = _L((graph.row_offsets[root + 1] - graph.row_offsets[root] + _L(31)) >> _L(5))
-        n_later = _L(triples.settings[layout.MOST_ROWS] - triples.ranks[root] - 1)
+        n_later = _L(triples.settings[layout.N_RANKED] - triples.ranks[root] - 1)
         n_counted = _L(n_counted + n_pairs)
         if n_counted >= triples_layout.FLUSH_FROM:
             flush(small, triples.times)

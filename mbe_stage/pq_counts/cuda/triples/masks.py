@@ -95,7 +95,7 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     if cuda.threadIdx.x == 0:
         slots[2] = _I(0)
     n_found, window = _I(0), _I(triples.ranks[root] + 1)
-    while window < _I(triples.settings[layout.MOST_ROWS]) and n_found < n_partners:
+    while window < _I(triples.settings[layout.N_RANKED]) and n_found < n_partners:
         n_known = n_found
         count_window(
             root, n_columns, window, _I(triples_layout.WINDOW), short_list, counts, slots, graph, triples.ranks

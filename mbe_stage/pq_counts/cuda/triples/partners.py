@@ -65,8 +65,8 @@ def count_partners_block_per_root(graph, wedges, roots):
     slots = cuda.shared.array(3, types.int32)
     thread = _I(cuda.threadIdx.x)
     deadline = _L(global_nanoseconds() + wedges.settings[layout.QUANTUM_NS])
-    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.NARROW])
-    n_rows = _I(wedges.settings[layout.MOST_ROWS])
+    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.LANE_ENTRIES])
+    n_rows = _I(wedges.settings[layout.N_RANKED])
     fill(counts, _I(0), _I(PARTNER_WINDOW), _I(0))
     while True:
         if thread == 0:
