@@ -125,7 +125,7 @@ class WorkerPool:
     def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
         """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them.
 
-        Threads get that name, with a number.
+        Threads get this name with a number.
         """
         threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"{name}-{k}", daemon=True)
@@ -184,7 +184,7 @@ class WorkerPool:
         return self._n_idle > waiting
 
     def next_subproblem(self, flush: Callable[[], None]) -> Subproblem | None:
-        """Return the next subproblem. Waits while others may still share theirs; None when all work is done or stopped.
+        """Return the next subproblem, waiting while others may share theirs. None when all work is done or stopped.
 
         Parameters
         ----------
@@ -256,12 +256,11 @@ class WorkerPool:
             self._finished_cost += cost
 
     def reserve(self, n_bytes: int) -> int:
-        """Take working memory from the budget, give it back when negative.
+        """Take working memory from the budget, or give it back if negative.
 
         Returns
         -------
-        int
-            0, or the budget that would be needed; then nothing is taken.
+        0, or the required budget; then nothing is taken.
         """
         with self._changed:
             if n_bytes > 0 and self._bytes + n_bytes > self._budget_bytes:

@@ -1,4 +1,4 @@
-"""Levels of a frame's stack as nodes, which any warp can continue: given away, or kept for the next quantum."""
+"""Turn entries of a frame's stack into nodes that any warp can continue, now or in the next quantum."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _L = np.int64
 
 @cuda.jit(device=True, forceinline=True)
 def pool_offset_of(settings):
-    """Where the words begin that this warp has for the frame in its hands, int64."""
+    """Return the pool offset of this warp's own words, for its current frame; int64."""
     return _L(settings[layout.POOL_LIMIT] + _L(this_warp()) * settings[layout.OWN_WORDS])
 
 
 def stack_entries_with(frame_words: Any, write_frame: Any, write_entry: Any) -> tuple[Any, Any]:
-    """The device functions `share_entry` and `keep_entries` of a problem.
+    """Make the device functions `share_entry` and `keep_entries` of a problem.
 
     Parameters
     ----------
     frame_words : device function
         ``frame_words(frame)``: words of a frame in the pool.
     write_frame : device function
-        ``write_frame(pool_offset, frame, work)`` writes them, as far as they do not stand there already.
+        ``write_frame(pool_offset, frame, work)`` writes the words that are not there yet.
     write_entry : device function
-        ``write_entry(node, entry, frame, work)`` writes the problem's fields of a node, and gives how many children it
-        has, int32.
+        ``write_entry(node, entry, frame, work)`` writes the problem's fields of a node, and returns its number of
+        children, int32.
     """
 
     @cuda.jit(device=True, forceinline=True)
     def write_node(node, entry, pool_offset, frame, work):
-        """Write what a level of the stack is; returns how many children are left, int32."""
+        """Write a stack entry as a node; return the number of children left, int32."""
         nodes = work.device.nodes
         if cuda.laneid == 0:
             nodes[node, layout.OFFSET] = pool_offset
@@ -47,15 +47,15 @@ def stack_entries_with(frame_words: Any, write_frame: Any, write_entry: Any) -> 
 
     @cuda.jit(device=True, forceinline=True)
     def share_entry(entry, pool_offset, frame, work):
-        """Make a node of a level of the stack, where there is room; nobody has to be given anything.
+        """Share a stack entry as a node if there is memory for it. If not, the warp keeps it.
 
         Parameters
         ----------
         entry : int32
         pool_offset : int64
-            Where the frame stands in the pool, -1 where it does not yet.
+            Offset of the frame in the pool; -1 if it is not there yet.
         frame, work
-            The problem's.
+            Arguments of the problem's functions.
 
         Returns
         -------
@@ -76,7 +76,7 @@ def stack_entries_with(frame_words: Any, write_frame: Any, write_entry: Any) -> 
 
     @cuda.jit(device=True, forceinline=True)
     def keep_entries(bottom, depth, pool_offset, frame, work):
-        """Make nodes of levels `bottom` to `depth`, in the places that this warp has; they are for the next quantum."""
+        """Keep the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum."""
         device = work.device
         if pool_offset < 0:
             pool_offset = pool_offset_of(device.settings)
