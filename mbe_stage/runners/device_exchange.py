@@ -47,7 +47,7 @@ class DeviceSearch(Protocol):
         All roots that are wanted, the heaviest first; the same on each device.
     is_done : bool
         True if nothing is left on this device.
-    room : object
+    capacity : object
         Its capacity for more work then.
     """
 
@@ -55,7 +55,7 @@ class DeviceSearch(Protocol):
     is_done: bool
 
     @property
-    def room(self) -> Any:
+    def capacity(self) -> Any:
         """Capacity for more work once all is done."""
 
     def begin(self, rows: np.ndarray) -> None:
@@ -140,7 +140,7 @@ class _Member:
     is_dry: bool = False
     has_held: bool = False
     is_served: bool = False
-    room: Any = None
+    capacity: Any = None
     transfer: Any = None
     progress: Any = None
     asked: float | None = None
@@ -304,7 +304,7 @@ class Exchange:
             }
             for other in waiting.values():
                 other.is_served = True
-            return [(j, other.room) for j, other in waiting.items()]
+            return [(j, other.capacity) for j, other in waiting.items()]
 
     def hand_over(self, k: int, generation: int, transfers: Sequence[tuple[int, Any]]) -> None:
         """Give work to devices that waited."""
@@ -330,7 +330,7 @@ class Exchange:
             if generation != self._generation:
                 return None
             member = self._members[k]
-            member.is_dry, member.room = True, member.search.room
+            member.is_dry, member.capacity = True, member.search.capacity
             while self.goes_on(generation) and not self._is_over and member.rows is None:
                 if member.transfer is not None:
                     transfer, member.transfer = member.transfer, None

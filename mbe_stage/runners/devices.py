@@ -383,7 +383,7 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
         blocks = next(parts, None)
     waiting = [] if search.is_done else exchange.requests(k, generation)
     if waiting:
-        transfers = search.split([room for _, room in waiting])
+        transfers = search.split([capacity for _, capacity in waiting])
         exchange.hand_over(k, generation, [(j, transfer) for (j, _), transfer in zip(waiting, transfers, strict=True)])
     return True
 

@@ -10,7 +10,7 @@ import numpy as np
 from tests.mbe_stage import emulated_cuda
 
 
-def layout(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
+def laid_out(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     """Fields and cursors of nodes one behind the other, some of them closed, not in the order of their numbers."""
     from mbe_stage.bicliques.cuda import layout
 
@@ -34,7 +34,7 @@ def case(seed: int) -> dict[str, Any]:
     from mbe_stage.bicliques.cuda import layout, pool_compaction
 
     dice = np.random.default_rng(seed)
-    nodes, cursors, size = layout(dice)
+    nodes, cursors, size = laid_out(dice)
     pool_compaction._LARGE_NODE = 1
     live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3))
     needed = int(dice.integers(0, size - live.used + 1))

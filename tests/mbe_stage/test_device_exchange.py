@@ -61,7 +61,7 @@ class Search:
         self.fails_after = fails_after
         self.ahead: list[int] = []
         self.begun: list[int] = []
-        self.room = None
+        self.capacity = None
 
     @property
     def is_done(self) -> bool:
@@ -95,8 +95,8 @@ class Search:
         rows, self.ahead = self.ahead, []
         return np.array(rows, np.int32)
 
-    def split(self, rooms: Sequence[Any]) -> list[WorkTransfer]:
-        n = len(rooms) + 1
+    def split(self, capacities: Sequence[Any]) -> list[WorkTransfer]:
+        n = len(capacities) + 1
         given = [WorkTransfer(self.ahead[k::n], self.begun[k::n]) for k in range(1, n)]
         self.ahead, self.begun = self.ahead[::n], self.begun[::n]
         for transfer in given:
