@@ -127,20 +127,20 @@ def device_search(
     detail: Detail,
     tasks: Iterable[Task] | None,
     *,
-    is_asked: bool,
+    is_requested: bool,
     on_device: bool = False,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
     """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left,
-    `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
+    Parameters and errors are those of `run`; `is_requested` says whether somebody may want to know which tasks are
+    left, `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
-    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_asked, on_device)
+    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_requested, on_device)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

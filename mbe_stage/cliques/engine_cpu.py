@@ -1,7 +1,7 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
 The order of work: take what the vertices that must be members have in common (`cliques.reduction`), order it by
-degeneracy (`cliques.ordering`), cut the roots into pieces of similar cost, and let a pool of threads walk them
+degeneracy (`cliques.ordering`), cut the roots into subproblems of similar cost, and let a pool of threads walk them
 (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`).
 """
 
@@ -22,7 +22,7 @@ from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, subproblems_of
 from mbe_stage.search.cpu.processor import device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
@@ -31,7 +31,7 @@ __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_
 TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
-_PIECES_PER_THREAD = 8
+_SUBPROBLEMS_PER_THREAD = 8
 # Blocks that exist at once for each thread: its output, what is copied from it, one that is waiting.
 _BLOCKS_PER_THREAD = 3
 
@@ -103,8 +103,8 @@ def run(
             remaining = tuple(Task(of, first, end, float(costs[first:end].sum())) for first, end in left)
             return CliqueBlock.empty(detail, pool.work_done, remaining)
 
-        pieces = pieces_of(costs, ranges, n_threads * _PIECES_PER_THREAD)
-        pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
+        subproblems = subproblems_of(costs, ranges, n_threads * _SUBPROBLEMS_PER_THREAD)
+        pool = WorkerPool(subproblems, n_threads, execution.memory_budget_bytes, barrier, marker)
         workers = [Worker(pool, plan) for _ in range(n_threads)]
         yield from pool.run([worker.work for worker in workers], "cliques")
         n_visited = sum(worker.n_visited for worker in workers)

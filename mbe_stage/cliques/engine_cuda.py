@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mbe_stage.cliques import reduction
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
@@ -30,7 +30,7 @@ from mbe_stage.tasks import Task, cut
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.cliques.cuda.search import SearchRequest
     from mbe_stage.cliques.cuda.session import Session
     from mbe_stage.search.cuda.session import Quantum
 
@@ -54,7 +54,7 @@ def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None
     from mbe_stage.device.jit import all_at_once, compile_steps_of, step_together
 
     others = (*compile_steps_of(part_lists_warp_per_vertex, copy_pieces_block_per_piece), *reduction.compile_steps())
-    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (at.COUNT, at.SIZES, at.MEMBERS)]
+    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS)]
     everything = (step_together(*kernels), *others)
     if query is None or detail is None:
         return everything
@@ -109,8 +109,8 @@ def run(
     wanted = None if tasks is None else roots.of_tasks(tasks)
     is_something = part.is_possible and (wanted is None or wanted.size > 0)
     if part.graph.n > 0 and is_something:
-        asked = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
-        yield from _searched(asked, found, barrier, statistics)
+        request = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
+        yield from _searched(request, found, barrier, statistics)
     elif part.held and is_something and query.accepts(len(part.held)):
         yield from _blocks(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, execution.block_bytes, 1.0)
     yield CliqueBlock.empty(detail, work_done=1.0)
@@ -142,9 +142,9 @@ def device_blocks(
     roots = RootOrder(graph, query, part)
     wanted = None if tasks is None else roots.of_tasks(tasks)
     if graph.n > 0 and (wanted is None or wanted.size > 0):
-        asked = _asked(part, roots, query, execution, Detail.MEMBERS, wanted, sizes)
-        asked = replace(asked, n_copies=_BLOCKS_ON_DEVICE)
-        yield from _searched(asked, _found_on_device, barrier, statistics)
+        request = _asked(part, roots, query, execution, Detail.MEMBERS, wanted, sizes)
+        request = replace(request, n_copies=_BLOCKS_ON_DEVICE)
+        yield from _searched(request, _found_on_device, barrier, statistics)
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
@@ -187,8 +187,8 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 def _mode(query: CliqueQuery, detail: Detail) -> int:
     """Mode that the kernel is compiled for: sizes are tracked if they are wanted or limited."""
     if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
-        return at.COUNT
-    return at.MEMBERS if detail == Detail.MEMBERS else at.SIZES
+        return layout.COUNT
+    return layout.MEMBERS if detail == Detail.MEMBERS else layout.SIZES
 
 
 def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
@@ -207,7 +207,7 @@ def _asked(
     wanted: np.ndarray | None,
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
-) -> Asked:
+) -> SearchRequest:
     """Bundle the query and the means of the search.
 
     Parameters
@@ -217,17 +217,17 @@ def _asked(
     wanted : (n,) int64 or None
         Which of the roots.
     """
-    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.cliques.cuda.search import SearchRequest
     from mbe_stage.device.memory_budget import device_budget
 
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
     limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
     mode, budget = _mode(query, detail), device_budget(execution)
-    return Asked(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask)
+    return SearchRequest(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask)
 
 
 def _searched(
-    asked: Asked,
+    request: SearchRequest,
     found: Callable[[Quantum[Session]], Iterator[Block]],
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
@@ -236,7 +236,7 @@ def _searched(
     from mbe_stage.cliques.cuda.search import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
-    for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
+    for quantum in with_barriers(Search(request), barrier, in_parts=request.mode == layout.MEMBERS):
         if statistics is not None and quantum.found is not None:
             statistics.update(quantum.found.statistics)
         yield from found(quantum)

@@ -14,7 +14,7 @@ from numba import cuda
 
 from mbe_stage.device.numba_private import resident, typed_kind
 
-__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_work", "zeroed_beside"]
+__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_device", "zeroed_beside"]
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
@@ -22,7 +22,7 @@ def upload(host: np.ndarray, device: cp.ndarray) -> None:
     device.set(host)
 
 
-def wait_for_work() -> None:
+def wait_for_device() -> None:
     """Wait until what was enqueued is done, and leave other threads to the driver meanwhile.
 
     To copy something to memory that is not page-locked waits too, and others wait with it.

@@ -22,7 +22,7 @@ __all__ = [
     "WARPS_PER_BLOCK",
     "n_warps",
     "on_grid",
-    "piece_of",
+    "range_of_warp",
     "this_thread",
     "this_warp",
     "tile_count",
@@ -90,7 +90,7 @@ def tile_count(n):
 
 
 @cuda.jit(device=True, forceinline=True)
-def piece_of(n):
+def range_of_warp(n):
     """First and last (exclusive) of the contiguous positions below `n` that are this warp's."""
     size = ((n + n_warps() - 1) // n_warps() + 31) // 32 * 32
     first = min(n, this_warp() * size)

@@ -21,7 +21,7 @@ from mbe_stage.pq_counts import reduction
 from mbe_stage.pq_counts.cpu import leaves, tree
 from mbe_stage.pq_counts.cpu.local import cells
 from mbe_stage.pq_counts.cpu.local.cells import LocalSearch
-from mbe_stage.pq_counts.cpu.search import Search, pieces_of
+from mbe_stage.pq_counts.cpu.search import PlannedSearch, task_ranges_of
 from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
@@ -63,7 +63,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
-    prepared: Search | None = None,
+    prepared: PlannedSearch | None = None,
     barrier: Barrier | None = None,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[PqBlock]:
@@ -75,7 +75,7 @@ def run(
         Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
-    prepared : Search, optional
+    prepared : PlannedSearch, optional
         What `prepare` gave for the same graph and query.
     barrier : Barrier, optional
         Asked, it is followed by an empty block with the tasks that remain (`PqBlock.remaining`).
@@ -108,7 +108,7 @@ def run(
             # Whoever set the limit knows by it that there was more.
             yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done / total))
             break
-        if barrier is not None and barrier.is_asked and left:
+        if barrier is not None and barrier.is_requested and left:
             roots = search.roots(graph, query)
             remaining = tuple(Task(roots, *each, float(search.costs[slice(*each)].sum())) for each in left)
             barrier.reached()
@@ -132,7 +132,7 @@ def _parts(costs: np.ndarray, ranges: Sequence[tuple[int, int]]) -> list[list[tu
 class _Counted:
     """Counts parts of the roots, one after the other."""
 
-    search: Search
+    search: PlannedSearch
     query: PqQuery
     execution: Execution
     local: LocalSearch | None
@@ -147,9 +147,9 @@ class _Counted:
         share = 1.0 if local is None else 1.0 / (1 + local.n_searched)
         for known in search.known if is_first else ():
             yield PqBlock(known)
-        pieces, found = pieces_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
-        counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
-        for counted, work_done in counting.run(pieces, self.deadline):
+        task_ranges, found = task_ranges_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
+        counting = Counting(search.lists, search.size_bounds, execution.worker_count, execution.memory_budget_bytes)
+        for counted, work_done in counting.run(task_ranges, self.deadline):
             block = PqBlock(search.leaves(counted), work_done=share * work_done)
             found.accept(block)
             yield block
@@ -157,7 +157,7 @@ class _Counted:
         if local is not None:
             del counting
             before = local.n_nodes
-            yield from local.blocks(pieces, found.counts(), share, self.deadline, is_first=is_first)
+            yield from local.blocks(task_ranges, found.counts(), share, self.deadline, is_first=is_first)
             self.n_nodes += local.n_nodes - before
 
 
@@ -168,6 +168,6 @@ def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
     return cut(search.roots(graph, query), search.costs, n)
 
 
-def prepare(graph: BipartiteCSR, query: PqQuery) -> Search:
+def prepare(graph: BipartiteCSR, query: PqQuery) -> PlannedSearch:
     """Prepare any task."""
-    return Search(graph, query)
+    return PlannedSearch(graph, query)

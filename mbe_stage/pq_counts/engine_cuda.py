@@ -22,7 +22,7 @@ from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
@@ -147,7 +147,7 @@ def run(
         from mbe_stage.pq_counts.cuda.local.rounds import Rounds
 
         host, began = _on_host(graph), time.perf_counter()
-        search = Search(host, query)
+        search = PlannedSearch(host, query)
         host_us = round(1e6 * (time.perf_counter() - began))
 
         def ranges(tasks: tuple[Task, ...] | None) -> list[tuple[int, int]]:
@@ -164,7 +164,7 @@ def run(
 def _local_search(
     graph: BipartiteCSR,
     query: PqQuery,
-    search: Search,
+    search: PlannedSearch,
     execution: Execution,
     detail: Detail,
     sizes: dict[str, Any],
@@ -237,7 +237,7 @@ def _counted(
             for found in with_barriers(counting, barrier):
                 leaves = Leaves.none() if found.found is None else _leaves(found.found, part, rows_are_left)
                 yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
-            job.tell_session(counting.session)
+            job.add_session_facts(counting.session)
             # Its memory is the next one's.
             del search, counting
             search = next(searches, None)

@@ -33,7 +33,18 @@ from mbe_stage.pq_counts.partition_loops import (
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 
-__all__ = ["Core", "Fewest", "Part", "PartLists", "PartSizes", "Prices", "compile_steps", "core_of", "cut", "lists_of"]
+__all__ = [
+    "Core",
+    "Fewest",
+    "GraphPart",
+    "PartLists",
+    "PartSizes",
+    "Prices",
+    "compile_steps",
+    "core_of",
+    "cut",
+    "lists_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class PartSizes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class GraphPart:
     """Some roots, and the sizes of what is read for them.
 
     Attributes
@@ -105,7 +116,7 @@ def core_of(lists: RowLists, fewest: Fewest) -> Core:
     return core
 
 
-def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Part]:
+def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[GraphPart]:
     """Parts that fit a budget, each with as many roots as leave half of the warps that its first root alone would have.
 
     Parameters
@@ -131,12 +142,12 @@ def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Pa
         )
     bounds = pairwise([0, *ends.tolist()])
     return [
-        Part(np.sort(order[start:end]), PartSizes(*row))
+        GraphPart(np.sort(order[start:end]), PartSizes(*row))
         for (start, end), row in zip(bounds, sizes.tolist(), strict=True)
     ]
 
 
-def lists_of(core: Core, part: Part) -> PartLists:
+def lists_of(core: Core, part: GraphPart) -> PartLists:
     """All that is read for the roots of a part, which `cut` gave for the same core."""
     busiest_first = part.roots[np.argsort(-core.paths[part.roots], kind="stable")]
     return PartLists(*lists_of_part(core, busiest_first))

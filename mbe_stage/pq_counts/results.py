@@ -147,7 +147,7 @@ class PqTotals:
             self._add(LocalCounts(*cell, digits["left"], digits["right"], digits.get("edges")))
 
     @property
-    def n_kinds(self) -> int:
+    def n_signatures(self) -> int:
         """Kinds of leaves that it holds, some perhaps more than once."""
         return sum(len(part) for parts in self._leaves.values() for part in parts)
 
@@ -187,8 +187,8 @@ class PqSink(PqTotals):
 
     def counts(self) -> dict[tuple[int, int], int]:
         """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
-        asked = self.query
-        ps, qs = range(asked.min_p, asked.max_p + 1), range(asked.min_q, asked.max_q + 1)
+        wanted = self.query
+        ps, qs = range(wanted.min_p, wanted.max_p + 1), range(wanted.min_q, wanted.max_q + 1)
         found = [bicliques_of(together(parts), ps, qs) for parts in self._leaves.values()]
         return {(p, q): sum(counts[i][j] for counts in found) for i, p in enumerate(ps) for j, q in enumerate(qs)}
 

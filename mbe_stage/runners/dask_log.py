@@ -35,8 +35,8 @@ def quiet_without_scheduler(client: Any) -> Iterator[Any]:
 
     def passes(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        is_told = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
-        if (client.status == "running" or record.name == "distributed.scheduler") and not is_told:
+        is_reported = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
+        if (client.status == "running" or record.name == "distributed.scheduler") and not is_reported:
             return True
         log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
         return False

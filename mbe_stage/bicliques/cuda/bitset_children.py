@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.constraints import MIN_LEFT
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
 from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, sort_distinct
@@ -29,10 +29,10 @@ _NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
 @cuda.jit(device=True, forceinline=True)
 def next_candidate(cursor, frame, own, pool, launch):
     """The child at the cursor."""
-    left = own.words[_U(frame[at.WORDS] + cursor)]
+    left = own.words[_U(frame[layout.WORDS] + cursor)]
     left_most = multiplicity_of_columns(left, own) if has_constraints(launch.mode, pool) else np.int32(0)
-    is_small = count_bits(left) <= at.CLOSED_SET_WIDTH and launch.techniques & CLOSED_SETS != 0
-    kind = frame[at.KIND]
+    is_small = count_bits(left) <= layout.CLOSED_SET_WIDTH and launch.techniques & CLOSED_SETS != 0
+    kind = frame[layout.KIND]
     return BitsetChild(cursor, left, left_most, kind, is_small, _is_written(kind, launch.mode, launch.techniques))
 
 
@@ -54,7 +54,7 @@ def build_child(child, frame, own, launch):
         closed, moves = _closed_sets_below(child, frame, own)
     else:
         # Where something is written, the superset will stand before the candidates.
-        top = np.int32(frame[at.WORDS_TOP] + (frame[at.N_SUPERSET] if launch.mode > at.COUNTS else 0))
+        top = np.int32(frame[layout.WORDS_TOP] + (frame[layout.N_SUPERSET] if launch.mode > layout.COUNT else 0))
         n_kept = _candidates_of_child(child, frame, top, own.words, techniques)
         n_listed = n_kept
         if techniques & DOMINATED != 0:
@@ -67,7 +67,7 @@ def count_child(child, below, goes_below):
     """This lane's part of the bicliques that a child and what is finished below it are."""
     if child.is_small:
         return count_bits(below.closed)
-    n_found = np.int32((child.kind != at.OF_LIST) + (0 if goes_below else below.n_listed))
+    n_found = np.int32((child.kind != layout.OF_LIST) + (0 if goes_below else below.n_listed))
     return n_found if cuda.laneid == 0 else np.int32(0)
 
 
@@ -78,7 +78,7 @@ def _is_written(kind, mode, techniques):
     All candidates of a node are bicliques, and are written together, by the time a frame is made of them, where no
     dominated ones are among them.
     """
-    return kind == at.OF_LIST or (mode > at.COUNTS and techniques & DOMINATED != 0 and kind == at.BELOW)
+    return kind == layout.OF_LIST or (mode > layout.COUNT and techniques & DOMINATED != 0 and kind == layout.BELOW)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -87,13 +87,13 @@ def _closed_sets_below(child, frame, own):
     width = count_bits(child.left)
     moves = moves_of(child.left)
     candidates, excluded = collect_subsets(
-        child.left, moves, own.words, frame[at.WORDS], child.cursor, frame[at.N_ROWS], frame[at.N_EXCLUDED],
-        _U(frame[at.SINGLES]), own.subsets
+        child.left, moves, own.words, frame[layout.WORDS], child.cursor, frame[layout.N_ROWS], frame[layout.N_EXCLUDED],
+        _U(frame[layout.SINGLES]), own.subsets
     )  # fmt: skip
     closed = closed_sets(candidates, excluded, width)
     if child.is_written:
         # Below a list child the columns of the word may be a left set again.
-        closed = without_whole(closed, candidates if child.kind == at.OF_LIST else _NONE, width)
+        closed = without_whole(closed, candidates if child.kind == layout.OF_LIST else _NONE, width)
     return closed, moves
 
 
@@ -106,14 +106,14 @@ def _candidates_of_child(child, frame, top, words, techniques):
     """
     lane = np.int32(cuda.laneid)
     left, cursor = child.left, child.cursor
-    first, n_rows = frame[at.WORDS], frame[at.N_ROWS]
+    first, n_rows = frame[layout.WORDS], frame[layout.N_ROWS]
     n_raw = np.int32(0)
     tile = np.int32(cursor + 1)
     while tile < n_rows:
         row = _NONE
         if np.int32(tile + lane) < n_rows:
             row = _U(words[_U(first + tile + lane)] & left)
-        keep = row != 0 and (child.kind == at.OF_LIST or row != left)
+        keep = row != 0 and (child.kind == layout.OF_LIST or row != left)
         mask = ballot(keep)
         if keep:
             words[_U(top + n_raw + rank(mask))] = row
@@ -124,19 +124,19 @@ def _candidates_of_child(child, frame, top, words, techniques):
         return n_raw
     n_kept = n_raw
     if techniques & DOMINATED != 0:
-        n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+        n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
         gap = np.int32(n_rows - cursor)
-        n_kept = drop_dominated(words, top, n_raw, _U(frame[at.SINGLES]), first, cursor, gap, n_earlier)
+        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), first, cursor, gap, n_earlier)
     return sort_distinct(words, top, n_kept)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _is_excluded(left, cursor, frame, words):
     """True if an earlier row holds a child's whole left set; only where dominated candidates are kept is this asked."""
-    is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[at.SINGLES])) != 0
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(frame[at.N_ROWS] - cursor)
-    return is_single or inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, left, _ONE) == 0
+    is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[layout.SINGLES])) != 0
+    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
+    return is_single or inside_none(words, frame[layout.WORDS], cursor, gap, n_earlier, left, _ONE) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -148,12 +148,12 @@ def _list_small(n_kept, cursor, frame, top, words):
     if n_kept != 2:
         return n_kept
     both = _U(words[_U(top)] & words[_U(top + 1)])
-    is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[at.SINGLES])) != 0
+    is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[layout.SINGLES])) != 0
     if both == 0 or both == words[_U(top)] or is_single:
         return n_kept
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(frame[at.N_ROWS] - cursor)
-    alive = inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, both, _ONE)
+    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
+    alive = inside_none(words, frame[layout.WORDS], cursor, gap, n_earlier, both, _ONE)
     cuda.syncwarp()
     if cuda.laneid == 0:
         words[_U(top + 2)] = both
@@ -182,8 +182,8 @@ def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
     frame : (FRAME_FIELDS,) int32, global
     """
     lane = np.int32(cuda.laneid)
-    superset, n_superset, superset_ids = frame[at.SUPERSET], frame[at.N_SUPERSET], frame[at.SUPERSET_IDS]
-    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    superset, n_superset, superset_ids = frame[layout.SUPERSET], frame[layout.N_SUPERSET], frame[layout.SUPERSET_IDS]
+    top, ints_top = frame[layout.WORDS_TOP], frame[layout.INTS_TOP]
     is_constrained = has_constraints(mode, pool)
     # The rows behind the only child of a first frame do not ascend from it; the first child has no earlier siblings.
     smallest = left if cursor > 0 else _NONE
@@ -233,7 +233,7 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
         The parent's.
     """
     lane = np.int32(cuda.laneid)
-    superset, superset_ids = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    superset, superset_ids = frame[layout.WORDS_TOP], frame[layout.INTS_TOP]
     n_kept = np.int32(0)
     multiplicity = np.int32(0)
     tile = np.int32(0)
@@ -260,7 +260,7 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
 @cuda.jit(device=True, forceinline=True)
 def set_superset(frame, superset, n_superset, superset_ids):
     """Say where a frame's superset is; by one lane. The ids are the last thing that it owns in the arena of ints."""
-    frame[at.SUPERSET] = superset
-    frame[at.N_SUPERSET] = n_superset
-    frame[at.SUPERSET_IDS] = superset_ids
-    frame[at.INTS_TOP] = superset_ids + n_superset
+    frame[layout.SUPERSET] = superset
+    frame[layout.N_SUPERSET] = n_superset
+    frame[layout.SUPERSET_IDS] = superset_ids
+    frame[layout.INTS_TOP] = superset_ids + n_superset

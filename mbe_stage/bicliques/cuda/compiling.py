@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import (
     collapse_twins_warp_per_tile,
     groups_thread_per_vertex,
@@ -25,7 +25,7 @@ from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-_PAIRS = ((at.MEMBERS, at.COUNTS), (at.CONSTRAINED, at.SIZES))
+_PAIRS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
 _COUNTING_TWINS = (multiplicities_thread_per_vertex,)
@@ -50,8 +50,8 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks(query) else ()),
-        *(_COUNTING_TWINS if mode > at.COUNTS else ()),
-        *(_EXPANDING if mode in (at.MEMBERS, at.CONSTRAINED) else ()),
+        *(_COUNTING_TWINS if mode > layout.COUNT else ()),
+        *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import spread
 from mbe_stage.bicliques.cuda.emit_list import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
@@ -40,7 +40,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 def multiplicity_of_columns(left, own):
     """Number of the user's vertices that the columns of a word stand for."""
     lane = cuda.laneid
-    return sum_small(own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
+    return sum_small(own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -146,7 +146,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
         to = _U(shuffle_word(place, j) + _U(before))
         k = np.int32(0)
         while k < mine:
-            output.members[_U(to + _U(k))] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            output.members[_U(to + _U(k))] = own.ints[_U(layout.HEADER_IDS + ids_at + k)]
             k = next_one(k)
     place = _U(place + _U(n_left))
     tile = np.int32(0)
@@ -182,16 +182,18 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     lane = np.int32(cuda.laneid)
     mode = launch.mode
     is_constrained = has_constraints(mode, pool)
-    counts_twins = mode == at.SIZES or is_constrained
+    counts_twins = mode == layout.SIZES or is_constrained
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
-    n_left, left_multiplicity = _left_sizes(word, length, own.ints[_U(at.HEADER_MULTIPLICITIES + lane)], counts_twins)
+    n_left, left_multiplicity = _left_sizes(
+        word, length, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], counts_twins
+    )
     n_right, right_multiplicity = _right_sizes(word, n, superset, counts_twins, own, pool)
     accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
-    n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)
+    n_mine = np.int32(n_left + n_right) if accepted and mode >= layout.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
     # As many as a chunk holds: a larger one is taken for a single biclique only.
-    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[at.CHUNK_MEMBERS])))
+    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[layout.CHUNK_MEMBERS])))
     accepted = accepted and lane < n_done
     chosen = ballot(accepted)
     if chosen == 0:
@@ -200,8 +202,8 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     if not has_room(n_members, count_bits(chosen), own.chunk, output, launch):
         return np.int32(0)
     begin = np.int32(ends - n_mine)
-    if mode >= at.MEMBERS:
-        start = own.chunk[at.CHUNK_AT]
+    if mode >= layout.MEMBERS:
+        start = own.chunk[layout.CHUNK_AT]
         _write_members(word, _U(start + begin), n_left, chosen, superset, ids_at, length, own, output)
     commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output)
     return n_done
@@ -230,7 +232,7 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
     n_mine = count_bits(below.closed) if child.is_small else np.int32(n_listed if lane == 0 else 0)
     ends = inclusive_sum(n_mine)
     total = cuda.shfl_sync(ALL, ends, 31)
-    done = np.int32(own.state[at.EMITTED])
+    done = np.int32(own.state[layout.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
         n = np.int32(min(total - done, WARP_SIZE))
@@ -249,6 +251,6 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
         done = np.int32(done + n_done)
     cuda.syncwarp()
     if lane == 0:
-        own.state[at.EMITTED] = done if done < total else 0
+        own.state[layout.EMITTED] = done if done < total else 0
     cuda.syncwarp()
     return done >= total

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques import constraints
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, has_constraints, ids_of, multiplicity_of_ids
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_one, next_tile, rank, sum_small
 
@@ -21,29 +21,29 @@ _U = np.uint32
 def has_room(n_members, n_bicliques, chunk, output, launch):
     """True if the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
     control_64 = launch.control_64
-    if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
+    if chunk[layout.DESCRIPTOR_AT] + n_bicliques > chunk[layout.DESCRIPTOR_END]:
         cuda.syncwarp()
         if cuda.laneid == 0:
-            first = cuda.atomic.add(control_64, at.DESCRIPTORS_TOP, at.CHUNK_DESCRIPTORS)
-            if first + at.CHUNK_DESCRIPTORS <= output.left_sizes.size:
-                chunk[at.DESCRIPTOR_AT] = first
-                chunk[at.DESCRIPTOR_END] = first + at.CHUNK_DESCRIPTORS
+            first = cuda.atomic.add(control_64, layout.DESCRIPTORS_TOP, layout.CHUNK_DESCRIPTORS)
+            if first + layout.CHUNK_DESCRIPTORS <= output.left_sizes.size:
+                chunk[layout.DESCRIPTOR_AT] = first
+                chunk[layout.DESCRIPTOR_END] = first + layout.CHUNK_DESCRIPTORS
         cuda.syncwarp()
-        if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
+        if chunk[layout.DESCRIPTOR_AT] + n_bicliques > chunk[layout.DESCRIPTOR_END]:
             return False
-    if launch.mode < at.MEMBERS or chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]:
+    if launch.mode < layout.MEMBERS or chunk[layout.CHUNK_AT] + n_members <= chunk[layout.CHUNK_END]:
         return True
     cuda.syncwarp()
     if cuda.laneid == 0:
-        size = max(n_members, control_64[at.CHUNK_MEMBERS])
-        first = cuda.atomic.add(control_64, at.MEMBERS_TOP, size)
+        size = max(n_members, control_64[layout.CHUNK_MEMBERS])
+        first = cuda.atomic.add(control_64, layout.MEMBERS_TOP, size)
         if first + size <= output.members.size:
-            chunk[at.CHUNK_AT] = first
-            chunk[at.CHUNK_END] = first + size
+            chunk[layout.CHUNK_AT] = first
+            chunk[layout.CHUNK_END] = first + size
         else:
-            cuda.atomic.max(control_64, at.NEEDED_MEMBERS, n_members)
+            cuda.atomic.max(control_64, layout.NEEDED_MEMBERS, n_members)
     cuda.syncwarp()
-    return chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]
+    return chunk[layout.CHUNK_AT] + n_members <= chunk[layout.CHUNK_END]
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -63,12 +63,12 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
     """
     lane = cuda.laneid
     mask = ballot(accepted)
-    start = own.chunk[at.CHUNK_AT]
-    descriptor = own.chunk[at.DESCRIPTOR_AT]
+    start = own.chunk[layout.CHUNK_AT]
+    descriptor = own.chunk[layout.DESCRIPTOR_AT]
     cuda.syncwarp()
     if accepted:
         place = np.uint64(descriptor + rank(mask))
-        if mode >= at.MEMBERS:
+        if mode >= layout.MEMBERS:
             output.starts[place] = start + begin
             output.left_sizes[place] = n_left
             output.right_sizes[place] = n_right
@@ -76,9 +76,9 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
             output.left_sizes[place] = left_multiplicity
             output.right_sizes[place] = right_multiplicity
     if lane == 0:
-        own.chunk[at.CHUNK_AT] = start + n_members
-        own.chunk[at.DESCRIPTOR_AT] = descriptor + count_bits(mask)
-        own.state[at.FOUND] += count_bits(mask)
+        own.chunk[layout.CHUNK_AT] = start + n_members
+        own.chunk[layout.DESCRIPTOR_AT] = descriptor + count_bits(mask)
+        own.state[layout.FOUND] += count_bits(mask)
     cuda.syncwarp()
 
 
@@ -96,12 +96,12 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
         Rows that see the left set, as they stand in the accumulator.
     """
     mode = launch.mode
-    counts_twins = mode == at.SIZES or has_constraints(mode, pool)
+    counts_twins = mode == layout.SIZES or has_constraints(mode, pool)
     n_members, left_multiplicity = _left_sizes(node, child, counts_twins, pool)
     if not has_room(n_members + node.n_path + n_nonzero, 1, own.chunk, output, launch):
         return False
-    place = np.uint64(own.chunk[at.CHUNK_AT])
-    if mode >= at.MEMBERS:
+    place = np.uint64(own.chunk[layout.CHUNK_AT])
+    if mode >= layout.MEMBERS:
         place = _write_left(place, node, child, pool.ints, output)
     n_right, right_multiplicity = _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output)
     left_multiplicity = sum_small(left_multiplicity)
@@ -175,7 +175,7 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
         row = numbers[entry(node, node.path + k)]
         if counts_twins:
             multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(row)])
-        if mode >= at.MEMBERS:
+        if mode >= layout.MEMBERS:
             output.members[place + np.uint64(k)] = row
         k = next_tile(k)
     n_right = np.int32(node.n_path)
@@ -191,7 +191,7 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
             row = numbers[entry(node, node.row_ids + row)]
             if counts_twins:
                 multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(row)])
-            if mode >= at.MEMBERS:
+            if mode >= layout.MEMBERS:
                 output.members[place + np.uint64(n_right + rank(mask))] = row
         n_right = np.int32(n_right + count_bits(mask))
         tile = next_tile(tile)

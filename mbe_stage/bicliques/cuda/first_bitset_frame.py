@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import set_superset
 from mbe_stage.bicliques.cuda.bitset_walk import set_frame
 from mbe_stage.bicliques.cuda.closed_sets import (
@@ -73,14 +73,14 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
     words, mode = own.words, launch.mode
     # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the superset.
     first = np.int32(seen.n_nonzero)
-    superset = np.int32(first + 1 + seen.n_nonzero + at.WORD_BITS)
-    ints_at = np.int32(at.HEADER_IDS)
+    superset = np.int32(first + 1 + seen.n_nonzero + layout.WORD_BITS)
+    ints_at = np.int32(layout.HEADER_IDS)
     needed = superset
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         ints_at = np.int32(ints_at + count_ids(node, child, own, pool.ints))
         needed = np.int32(max(superset, ints_at) + node.n_path + seen.n_nonzero)
     if not ask_for_words(needed, words, launch):
-        return at.PAUSED
+        return layout.PAUSED
     singles = seen.singles
     full = lowest_bits(n_columns)
     places = FramePlaces(first, superset, ints_at)
@@ -88,7 +88,7 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
     # A single column is the whole left set only where there is no other.
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
     if is_excluded or (seen.is_list and n_candidates == 0):
-        return at.DONE
+        return layout.DONE
     if _U(singles.later & _U(_ONE << _U(cuda.laneid))) != 0:
         words[_U(first + 1 + n_candidates + rank(singles.later))] = _U(_ONE << _U(cuda.laneid))
     cuda.syncwarp()
@@ -99,18 +99,18 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
         words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         _write_header(node, child, own, pool)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
         set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, superset + n_superset)
         set_superset(frame, superset, n_superset, ints_at)
-        frame[at.END] = 1
-        frame[at.KIND] = at.OF_LIST if seen.is_list else at.OF_BITMAP
-        own.state[at.DEPTH] = 0
+        frame[layout.END] = 1
+        frame[layout.KIND] = layout.OF_LIST if seen.is_list else layout.OF_BITMAP
+        own.state[layout.DEPTH] = 0
     cuda.syncwarp()
-    return at.DONE
+    return layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -135,7 +135,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     candidates_at = np.int32(places.first + 1)
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
-    n_superset = _lay_path(node, places, own, numbers) if mode > at.COUNTS else np.int32(0)
+    n_superset = _lay_path(node, places, own, numbers) if mode > layout.COUNT else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < seen.n_nonzero:
@@ -156,7 +156,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
             words[_U(candidates_at + n_candidates + rank(later))] = row
         if is_earlier:
             words[_U(n_excluded + rank(earlier))] = row
-        if mode > at.COUNTS:
+        if mode > layout.COUNT:
             in_superset = is_later or (is_full and other >= child.row)
             mask = ballot(in_superset)
             if in_superset:
@@ -186,12 +186,14 @@ def _lay_path(node, places, own, numbers):
 def _write_header(node, child, own, pool):
     """Write what the columns of the stack stand for: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
-    write_ids(node, child, own, own.ints, np.int64(0), np.int32(at.WORD_BITS), np.int64(at.HEADER_IDS), pool.ints)
+    write_ids(
+        node, child, own, own.ints, np.int64(0), np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS), pool.ints
+    )
     multiplicity = np.int32(0)
     k = own.ints[_U(lane)]
     end = own.ints[_U(lane + 1)]
     while k < end:
-        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(at.HEADER_IDS + k)])])
+        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(layout.HEADER_IDS + k)])])
         k = next_one(k)
-    own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] = multiplicity
+    own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = multiplicity
     cuda.syncwarp()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, write_edge
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, nonzero_at, path_at
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
@@ -41,8 +41,8 @@ def count_kept(columns, rows, node, child, own, numbers):
     while group < child.n_left:
         place = np.int32(group + lane)
         column = column_at(place, child, own)
-        is_walked = (column != at.NO_COLUMN) == walks_kept
-        length, start = list_of(place if is_walked else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+        is_walked = (column != layout.NO_COLUMN) == walks_kept
+        length, start = list_of(place if is_walked else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
         ends, shift, total = end_to_end(length, start)
         tile = np.int32(0)
         while tile < total:
@@ -61,12 +61,12 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
     size = np.int32(1)
     leads = True
     if columns.is_merged:
-        place = np.int32(at.NO_COLUMN)
+        place = np.int32(layout.NO_COLUMN)
         if i < columns.n_kept:
             place = np.int32(own.words[_U(i)])
     elif i >= child.n_left:
-        place = np.int32(at.NO_COLUMN)
-    column = np.int32(at.NO_COLUMN)
+        place = np.int32(layout.NO_COLUMN)
+    column = np.int32(layout.NO_COLUMN)
     if place >= 0:
         column = own.columns[_U(place)]
     if columns.is_merged and column >= 0:
@@ -74,7 +74,7 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
         leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
     # Candidates are found in the leader's list, earlier rows that hold a whole group in all of its lists, if there are.
     is_read = column >= 0 and (leads or size <= rows.most_earlier)
-    length, start = list_of(place if is_read else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+    length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
     return length, start, column, size, leads
 
 
@@ -158,16 +158,16 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if mode == at.COUNTS and total > 32:
+        if mode == layout.COUNT and total > 32:
             second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if mode != at.COUNTS and tile < total:
+            if mode != layout.COUNT and tile < total:
                 second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)

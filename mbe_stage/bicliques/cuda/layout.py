@@ -198,14 +198,14 @@ PAUSED = 1
 PUSHED = 2
 
 # How much a kernel says: how many, which sizes, which members, which members within constraints.
-COUNTS, SIZES, MEMBERS, CONSTRAINED = range(4)
+COUNT, SIZES, MEMBERS, CONSTRAINED = range(4)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
 
 
 def mode_of(detail: Detail, constraints: np.ndarray) -> int:
-    """Output mode of the kernel (`COUNTS` and so on) for a detail and size constraints.
+    """Output mode of the kernel (`COUNT` and so on) for a detail and size constraints.
 
     Parameters
     ----------

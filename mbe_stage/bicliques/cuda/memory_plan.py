@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.device import whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 
@@ -58,7 +58,7 @@ class ReducedSizes:
     @property
     def most_bitset_rows(self) -> int:
         """Rows that a bitset frame can see."""
-        return min(self.n_rows, at.WORD_BITS * self.max_column_degree)
+        return min(self.n_rows, layout.WORD_BITS * self.max_column_degree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +101,18 @@ class MemoryPlan:
     @property
     def n_warps(self) -> int:
         """Warps that work at once."""
-        return self.n_blocks * at.WALKING_WARPS_PER_BLOCK
+        return self.n_blocks * layout.WALKING_WARPS_PER_BLOCK
 
     @property
     def ints(self) -> int:
         """Arena of ids of one warp: empty if bicliques are only counted."""
-        return at.WORD_BITS + (self.words if self.descriptors else 0)
+        return layout.WORD_BITS + (self.words if self.descriptors else 0)
 
     @property
     def warp_bytes(self) -> int:
         """Bytes of one warp's arenas and scratch."""
         arenas = 4 * self.words + 4 * self.ints
-        fixed = 4 * at.MAX_DEPTH * at.FRAME_FIELDS + 8 * at.STATE_FIELDS + 4 * at.MAX_OWN_NODES
+        fixed = 4 * layout.MAX_DEPTH * layout.FRAME_FIELDS + 8 * layout.STATE_FIELDS + 4 * layout.MAX_OWN_NODES
         return arenas + fixed + 12 * whole_lines(self.n_rows) + 4 * whole_lines(self.max_row_degree)
 
     @property
@@ -123,7 +123,7 @@ class MemoryPlan:
     @property
     def node_bytes(self) -> int:
         """Bytes of the table of subgraphs."""
-        return (8 * at.NODE_FIELDS + 4) * self.nodes
+        return (8 * layout.NODE_FIELDS + 4) * self.nodes
 
     @property
     def output_bytes(self) -> int:
@@ -131,7 +131,7 @@ class MemoryPlan:
         return 4 * self.members + 16 * self.descriptors
 
     @property
-    def piece_members(self) -> int:
+    def range_members(self) -> int:
         """Most members of an expanded block that `expansion_bytes` allow."""
         pieces = range(self.expansion_bytes)
         return bisect_right(pieces, self.expansion_bytes, key=lambda n: expansion_bytes(self.descriptors, n)) - 1
@@ -170,7 +170,7 @@ def preparation_bytes(n_vertices: int) -> int:
     return 12 * slots_for(n_vertices) + 64 * n_vertices
 
 
-def expansion_bytes(n_slots: int, piece_members: int) -> int:
+def expansion_bytes(n_slots: int, range_members: int) -> int:
     """Most bytes that expanding allocates for so many slots and members: `room_for_sizes` and `expanded`.
 
     Both are of `twin_expansion`. The lengths of all lists and their running sums, tile by tile, for the whole run; two
@@ -178,8 +178,8 @@ def expansion_bytes(n_slots: int, piece_members: int) -> int:
     has two members at least.
     """
     lengths = 10 * n_slots + 120
-    block = 4 * piece_members + 16 * (min(n_slots, piece_members // 2) + 1)
-    return lengths + 2 * block + piece_members // 64 + 8
+    block = 4 * range_members + 16 * (min(n_slots, range_members // 2) + 1)
+    return lengths + 2 * block + range_members // 64 + 8
 
 
 def check_preparation(n_vertices: int, budget_bytes: int) -> None:
@@ -207,7 +207,7 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
     n_blocks : int
         Most resident blocks of the device; fewer are planned if memory is short.
     mode : int
-        `layout.COUNTS`, `SIZES` or `MEMBERS`.
+        `layout.COUNT`, `SIZES` or `MEMBERS`.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
             f"{REMEDY}",
             needed_bytes=needed,
         )
-    block_bytes = smallest.warp_bytes * at.WALKING_WARPS_PER_BLOCK
+    block_bytes = smallest.warp_bytes * layout.WALKING_WARPS_PER_BLOCK
     spare = max(0, budget_bytes - smallest.total_bytes - budget_bytes // _GROWTH_SHARE)
     plan = replace(smallest, n_blocks=min(n_blocks, 1 + spare // block_bytes))
     if plan.members:
@@ -239,13 +239,13 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
 
 def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
     """All but warps get a share of the budget; arenas get what they may need if that is small."""
-    words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * at.WALKING_WARPS_PER_BLOCK)
+    words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * layout.WALKING_WARPS_PER_BLOCK)
     # The widest child merges its columns in the arena, if columns are merged.
-    merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
+    merging = 6 * min(graph.max_row_degree, layout.MOST_MERGED)
     members = descriptors = expansion = 0
-    if mode > at.COUNTS:
-        descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
-    if mode >= at.MEMBERS:
+    if mode > layout.COUNT:
+        descriptors = max(layout.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
+    if mode >= layout.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))
         # No biclique has more members than the graph has vertices: each fits a block.
         expansion = max(budget_bytes // _EXPANSION_SHARE, expansion_bytes(descriptors, graph.n_vertices))
@@ -254,10 +254,10 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
         n_rows=graph.n_rows,
         max_row_degree=graph.max_row_degree,
         words=whole_lines(
-            max(min(4 * (graph.most_bitset_rows + at.WORD_BITS), max(_FIRST_WORDS, words_share)), merging)
+            max(min(4 * (graph.most_bitset_rows + layout.WORD_BITS), max(_FIRST_WORDS, words_share)), merging)
         ),
         pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), _pool_share(budget_bytes) // 4)),
-        nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * at.NODE_FIELDS + 4))),
+        nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * layout.NODE_FIELDS + 4))),
         members=members,
         descriptors=descriptors,
         chunk_members=min(_MIN_CHUNK, members) if members else _MIN_CHUNK,
@@ -309,7 +309,7 @@ def check_growth(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> Memory
 def blocks_that_fit(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> int:
     """Number of blocks of a plan that fit the budget beside the bytes held, at least one."""
     spare = budget_bytes - held_bytes - (plan.total_bytes - plan.n_warps * plan.warp_bytes)
-    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * at.WALKING_WARPS_PER_BLOCK)))
+    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * layout.WALKING_WARPS_PER_BLOCK)))
 
 
 def with_larger_arenas(plan: MemoryPlan, needed: int, held_bytes: int, budget_bytes: int) -> MemoryPlan:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
@@ -60,8 +60,8 @@ def keep_columns(node, child, rows, own, numbers, techniques):
     sizes = np.int32(keys + 2 * child.n_left)
     has_keys = (
         techniques & MERGING != 0
-        and rows.n_candidates <= at.MOST_KEY_ROWS
-        and child.n_left <= at.MOST_MERGED
+        and rows.n_candidates <= layout.MOST_KEY_ROWS
+        and child.n_left <= layout.MOST_MERGED
         and sizes + 2 * child.n_left <= own.words.size
     )
     if has_keys:
@@ -76,7 +76,7 @@ def keep_columns(node, child, rows, own, numbers, techniques):
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
-    if is_merged or n_columns <= at.WORD_BITS:
+    if is_merged or n_columns <= layout.WORD_BITS:
         _forget_numbers(rows, own)
     return Columns(n_columns, n_kept, is_merged, sizes)
 
@@ -84,7 +84,7 @@ def keep_columns(node, child, rows, own, numbers, techniques):
 @cuda.jit(device=True, forceinline=True)
 def _forget_numbers(rows, own):
     k = np.int32(cuda.laneid)
-    if rows.n_candidates <= at.MOST_KEY_ROWS:
+    if rows.n_candidates <= layout.MOST_KEY_ROWS:
         while k < rows.n_candidates:
             own.bits[own.subsets[_U(k)]] = _NONE
             k = next_tile(k)
@@ -99,7 +99,7 @@ def _forget_numbers(rows, own):
 def _keep_none(child, own):
     k = np.int32(cuda.laneid)
     while k < child.n_left:
-        own.columns[_U(k)] = at.NO_COLUMN
+        own.columns[_U(k)] = layout.NO_COLUMN
         k = next_tile(k)
     cuda.syncwarp()
 
@@ -177,9 +177,9 @@ def _assign_columns(has_keys, table_size, keys, child, own):
         is_leader = is_kept and leader == k
         leaders = ballot(is_leader)
         if k < child.n_left:
-            own.columns[_U(k)] = np.int32(n_columns + rank(leaders)) if is_leader else np.int32(at.NO_COLUMN)
+            own.columns[_U(k)] = np.int32(n_columns + rank(leaders)) if is_leader else np.int32(layout.NO_COLUMN)
         cuda.syncwarp()
-        column = np.int32(at.NO_COLUMN)
+        column = np.int32(layout.NO_COLUMN)
         if is_kept and not is_leader:
             column = own.columns[_U(leader)]
         if column >= 0:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
 from mbe_stage.device.copying import copy_pieces
 
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
 """Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
 move; and how many nodes the host looks at in a few milliseconds."""
-_LARGE_PIECE = 1 << 17
+_LARGE_SEGMENT = 1 << 17
 """Entries of a large node that a block of threads moves."""
 _LOOKED_AT = 8
 """Nodes at the end that are tried in a gap."""
@@ -68,18 +68,18 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     pending : int64
         Numbers of nodes that a child has been taken of and not visited; -1 for none.
     """
-    is_open = cursors < nodes[:, at.NODE_END]
+    is_open = cursors < nodes[:, layout.NODE_END]
     is_live = is_open.copy()
     is_live[0] = True
     is_live[pending[pending >= 0]] = True
     numbers = np.flatnonzero(is_live)
-    by_place = np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")
-    standing = laid_out(nodes, numbers[by_place], int(is_open.sum()))
+    by_place = np.argsort(nodes[numbers, layout.NODE_OFFSET], kind="stable")
+    arranged = laid_out(nodes, numbers[by_place], int(is_open.sum()))
     # Numbers keep their order, wherever nodes stand: warps look for work at the lowest, which are the oldest.
     by_age = np.empty_like(by_place)
     by_age[by_place] = np.arange(by_place.size)
     names = ("numbers", "starts", "sizes", "places", "unwritten")
-    return replace(standing, **{name: getattr(standing, name)[by_age] for name in names})
+    return replace(arranged, **{name: getattr(arranged, name)[by_age] for name in names})
 
 
 def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
@@ -92,9 +92,9 @@ def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
     if n > _MOST_LARGE or live.used < n * _LARGE_NODE:
         return None
     order = np.argsort(live.starts)
-    starts, room = live.starts[order], -(-live.sizes[order] // at.ALIGNMENT) * at.ALIGNMENT
-    ends = -(-(starts + room) // at.ALIGNMENT) * at.ALIGNMENT
-    gaps = np.flatnonzero(starts[1:] - ends[:-1] >= at.ALIGNMENT)
+    starts, room = live.starts[order], -(-live.sizes[order] // layout.ALIGNMENT) * layout.ALIGNMENT
+    ends = -(-(starts + room) // layout.ALIGNMENT) * layout.ALIGNMENT
+    gaps = np.flatnonzero(starts[1:] - ends[:-1] >= layout.ALIGNMENT)
     moved, used = _into_gaps(ends[gaps].tolist(), starts[gaps + 1].tolist(), starts.tolist(), room.tolist())
     used = max(used, int(np.delete(ends, list(moved)).max()))
     if used + needed > size or used - live.used > (size - live.used) // _LEFT_IN_GAPS:
@@ -117,12 +117,12 @@ def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
     n_open : int
         How many of them have children that nobody has taken.
     """
-    unwritten = np.where(nodes[numbers, at.NODE_IDS] == 0, nodes[numbers, at.NODE_COLUMNS] + 1, 0)
-    sizes = nodes[numbers, at.NODE_SIZE] - unwritten
-    room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
+    unwritten = np.where(nodes[numbers, layout.NODE_IDS] == 0, nodes[numbers, layout.NODE_COLUMNS] + 1, 0)
+    sizes = nodes[numbers, layout.NODE_SIZE] - unwritten
+    room = -(-sizes // layout.ALIGNMENT) * layout.ALIGNMENT
     return LiveNodes(
         numbers=numbers,
-        starts=nodes[numbers, at.NODE_OFFSET] + unwritten,
+        starts=nodes[numbers, layout.NODE_OFFSET] + unwritten,
         sizes=sizes,
         places=np.cumsum(room) - room,
         unwritten=unwritten,
@@ -175,10 +175,10 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     moving = moving[np.argsort(live.starts[moving], kind="stable")]
     nodes = live.starts[moving], live.sizes[moving], live.places[moving]
     if live.are_apart:
-        starts, sizes, places = _pieces(*nodes, _LARGE_PIECE)
+        starts, sizes, places = _segments(*nodes, _LARGE_SEGMENT)
         copy_pieces(ints, starts, sizes, ints, places)
         return
-    starts, sizes, places = _pieces(*nodes, PASSING_INTS)
+    starts, sizes, places = _segments(*nodes, PASSING_INTS)
     ends = np.cumsum(sizes)
     passing = cp.empty(min(max(passing_ints, PASSING_INTS), int(sizes.sum())), cp.int32)
     first = 0
@@ -194,7 +194,7 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
 
 def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
     """A copy of the nodes alone, each at its place."""
-    starts, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
+    starts, sizes, places = _segments(live.starts, live.sizes, live.places, PASSING_INTS)
     copy = cp.empty(live.used, cp.int32)
     copy_pieces(ints, starts, sizes, copy, places)
     return copy
@@ -202,17 +202,17 @@ def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
 
 def put_in(copy: cp.ndarray, live: LiveNodes, ints: cp.ndarray) -> None:
     """Put what `moved_out` made into another pool."""
-    _, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
+    _, sizes, places = _segments(live.starts, live.sizes, live.places, PASSING_INTS)
     copy_pieces(copy, places, sizes, ints, places)
 
 
-def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool:
+def table_of(pool: layout.Pool, live: LiveNodes, n_nodes: int, size: int) -> layout.Pool:
     """The pool with a table of the live nodes alone, under their new numbers; of its nodes `n_nodes` were in use."""
     numbers = cp.asarray(live.numbers)
     fields, cursors = pool.nodes[numbers], pool.cursors[numbers]
-    fields[:, at.NODE_OFFSET] = cp.asarray(live.places - live.unwritten)
+    fields[:, layout.NODE_OFFSET] = cp.asarray(live.places - live.unwritten)
     if size != pool.cursors.size:
-        pool = pool._replace(nodes=cp.zeros((size, at.NODE_FIELDS), cp.int64), cursors=cp.zeros(size, cp.int32))
+        pool = pool._replace(nodes=cp.zeros((size, layout.NODE_FIELDS), cp.int64), cursors=cp.zeros(size, cp.int32))
     else:
         # A node that is being written has no end yet: what is free is all zero.
         pool.nodes[:n_nodes] = 0
@@ -222,11 +222,11 @@ def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool
     return pool
 
 
-def _pieces(
+def _segments(
     starts: np.ndarray, sizes: np.ndarray, places: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Starts, sizes and places of the nodes, the large ones in pieces of at most `most` entries."""
-    n_pieces = -(-sizes // most)
-    node = np.repeat(np.arange(sizes.size), n_pieces)
-    within = (np.arange(node.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)) * most
+    n_segments = -(-sizes // most)
+    node = np.repeat(np.arange(sizes.size), n_segments)
+    within = (np.arange(node.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)) * most
     return starts[node] + within, np.minimum(sizes[node] - within, most), places[node] + within

@@ -16,10 +16,9 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cuda import kernels, session
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import kernels, layout, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.handing_over import Parcel, Room, Standing
+from mbe_stage.bicliques.cuda.handing_over import Capacity, DeviceProgress, WorkTransfer
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
@@ -28,7 +27,7 @@ from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_fo
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch
-from mbe_stage.device.arrays import wait_for_work
+from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -83,7 +82,7 @@ class Quantum:
         search, is_empty = self.search, True
         found, plan, sizes = search.session.found, search.session.plan, search.list_sizes
         assert sizes is not None
-        for block in expanded(found, search.session.n_slots, sizes, plan.piece_members, search.budget_bytes):
+        for block in expanded(found, search.session.n_slots, sizes, plan.range_members, search.budget_bytes):
             is_empty = False
             yield replace(block.swapped() if search.rows_are_left else block, work_done=self.share)
         if is_empty:
@@ -161,8 +160,8 @@ class Search:
     def quantum(self) -> Quantum:
         """Work for a quantum; the results of the last one have been taken."""
         with device_work(self.budget_bytes):
-            if self.session.status & at.OUTPUT_FULL:
-                self.session.enlarge_output()
+            if self.session.status & layout.OUTPUT_FULL:
+                self.session.make_room()
             self.session.start_quantum()
             if self.detail == Detail.MEMBERS:
                 # The host finishes its part before the walk ends.
@@ -223,7 +222,7 @@ def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, det
 
 
 def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
-    return plan_memory(prepared.facts, kernels.walking_blocks(mode), mode, budget)
+    return plan_memory(prepared.facts, kernels.kernel_blocks(mode), mode, budget)
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
@@ -271,7 +270,7 @@ class SharedSearch(Search):
     ----------
     graph, query, execution, detail, tasks, sizes
         As of `Search`.
-    is_asked : bool
+    is_requested : bool
         True if the caller may request barriers.
     on_device : bool
         True if results stay in device memory.
@@ -290,7 +289,7 @@ class SharedSearch(Search):
         detail: Detail,
         tasks: Iterable[Task] | None,
         sizes: dict[str, Any],
-        is_asked: bool,
+        is_requested: bool,
         on_device: bool = False,
     ) -> None:
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
@@ -305,7 +304,7 @@ class SharedSearch(Search):
             self.session.rehearse()
             self._paths = self.session.all_paths()
             self._total = max(1.0, float(self._paths[self.rows].sum()))
-            if is_asked:
+            if is_requested:
                 # Read while this device is the current one.
                 assert self._roots
 
@@ -324,7 +323,7 @@ class SharedSearch(Search):
             return
         for block in quantum.device_blocks():
             # Other devices copy it without waiting for the queue of this one.
-            wait_for_work()
+            wait_for_device()
             yield [block]
 
     def stop_soon(self) -> None:
@@ -340,32 +339,32 @@ class SharedSearch(Search):
         return rows
 
     @property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Capacity for more work once all is done."""
-        return self.session.room
+        return self.session.capacity
 
-    def split(self, rooms: Sequence[Room]) -> list[Parcel]:
+    def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
         """Hand over a share of the remaining work to each of some other devices."""
         with device_work(self.budget_bytes):
-            return self.session.split(rooms)
+            return self.session.split(capacities)
 
-    def take_in(self, parcel: Parcel) -> None:
+    def take_in(self, transfer: WorkTransfer) -> None:
         """Begin with work from another device; all is done here."""
         with device_work(self.budget_bytes):
-            self.session.take_in(parcel)
+            self.session.take_in(transfer)
         self.is_done = False
 
-    def standing(self) -> Standing:
+    def progress(self) -> DeviceProgress:
         """Progress in the roots that it was last told to begin, and in work handed over since."""
         with device_work(self.budget_bytes):
-            now = self.session.standing()
-        return Standing(now.begun - self._begun_before, now.unfinished, now.ahead)
+            now = self.session.progress()
+        return DeviceProgress(now.begun - self._begun_before, now.unfinished, now.ahead)
 
-    def share(self, remaining: np.ndarray, standings: Sequence[Standing]) -> float:
+    def share(self, remaining: np.ndarray, progresses: Sequence[DeviceProgress]) -> float:
         """Share of all work that is done, if these rows remained when all devices began their parts."""
         total = self._total
-        unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in standings)]))
-        begun = sum(each.begun for each in standings) - float(self._paths[unfinished].sum())
+        unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in progresses)]))
+        begun = sum(each.begun for each in progresses) - float(self._paths[unfinished].sum())
         return min(MOST_DONE, max(0.0, (total - float(self._paths[remaining].sum()) + begun) / total))
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:

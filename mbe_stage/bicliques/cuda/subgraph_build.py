@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.kept_columns import COUNT, FILL, count_kept, record_of, walk_kept
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, parts_of, write_edge, write_ids
 from mbe_stage.bicliques.cuda.two_step_paths import (
@@ -49,7 +49,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
     while group < child.n_left:
         place = np.int32(group + cuda.laneid)
         column = column_at(place, child, own)
-        length, start = list_of(place if column >= 0 else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+        length, start = list_of(
+            place if column >= 0 else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers
+        )
         ends, shift, total = end_to_end(length, start)
         kept = ballot(column >= 0)
         if column >= 0:
@@ -60,9 +62,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
-            if mode == at.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, new, numbers)
             tile = behind_paths(tile, mode)
@@ -125,22 +127,22 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
-    n_ids = count_ids(node, child, own, numbers) if mode > at.COUNTS else np.int32(0)
+    n_ids = count_ids(node, child, own, numbers) if mode > layout.COUNT else np.int32(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     number, offset = _allocate(size, pool, launch)
     if number < 0:
-        return at.PAUSED
+        return layout.PAUSED
     if cuda.laneid == 0:
         fields = pool.nodes[number]
-        fields[at.NODE_OFFSET] = offset
-        fields[at.NODE_COLUMNS] = n_columns
-        fields[at.NODE_ROWS] = n_rows
-        fields[at.NODE_EDGES] = n_edges
-        fields[at.NODE_PATH] = n_path
-        fields[at.NODE_IDS] = n_ids
-        fields[at.NODE_SIZE] = size
+        fields[layout.NODE_OFFSET] = offset
+        fields[layout.NODE_COLUMNS] = n_columns
+        fields[layout.NODE_ROWS] = n_rows
+        fields[layout.NODE_EDGES] = n_edges
+        fields[layout.NODE_PATH] = n_path
+        fields[layout.NODE_IDS] = n_ids
+        fields[layout.NODE_SIZE] = size
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         write_ids(node, child, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
     if cuda.laneid == 0:
@@ -155,7 +157,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     else:
         fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)
     _publish(number, n_excluded, n_rows, own, pool, launch.control)
-    return at.DONE
+    return layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -190,7 +192,7 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
     bits = own.bits
     # The column offsets serve as a histogram of the candidates' sizes first.
     _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
-    are_listed = rows.n_candidates <= at.MOST_KEY_ROWS
+    are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
     tile = np.int32(0)
     while tile < n:
@@ -260,17 +262,17 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
     """
     if cuda.laneid == 0:
         pool.cursors[number] = n_excluded
-        pool.nodes[number, at.NODE_ROOT] = own.state[at.ROOT]
-        n_own = own.state[at.N_OWN]
-        pool.nodes[number, at.NODE_IS_OWNED] = n_own < at.MAX_OWN_NODES
-        if n_own < at.MAX_OWN_NODES:
+        pool.nodes[number, layout.NODE_ROOT] = own.state[layout.ROOT]
+        n_own = own.state[layout.N_OWN]
+        pool.nodes[number, layout.NODE_IS_OWNED] = n_own < layout.MAX_OWN_NODES
+        if n_own < layout.MAX_OWN_NODES:
             own.own_nodes[n_own] = number
-            own.state[at.N_OWN] = n_own + 1
-        cuda.atomic.add(control, at.N_OPEN, 1)
+            own.state[layout.N_OWN] = n_own + 1
+        cuda.atomic.add(control, layout.N_OPEN, 1)
     cuda.threadfence()
     cuda.syncwarp()
     if cuda.laneid == 0:
-        cuda.atomic.exch(pool.nodes[number], at.NODE_END, n_rows)
+        cuda.atomic.exch(pool.nodes[number], layout.NODE_END, n_rows)
     cuda.syncwarp()
 
 
@@ -282,19 +284,19 @@ def _allocate(size, pool, launch):
     node = np.int32(-1)
     offset = np.int64(0)
     if lane == 0:
-        size = (size + at.ALIGNMENT - 1) // at.ALIGNMENT * at.ALIGNMENT
-        offset = cuda.atomic.add(control_64, at.POOL_TOP, size)
+        size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
+        offset = cuda.atomic.add(control_64, layout.POOL_TOP, size)
         # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the quantum ends.
         if offset + size <= pool.ints.size:
-            node = cuda.atomic.add(control, at.N_NODES, 1)
+            node = cuda.atomic.add(control, layout.N_NODES, 1)
             if node >= pool.cursors.size:
                 node = np.int32(-1)
-                cuda.atomic.or_(control, at.STATUS, at.NODES_FULL)
-                cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+                cuda.atomic.or_(control, layout.STATUS, layout.NODES_FULL)
+                cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
         else:
-            cuda.atomic.max(control_64, at.NEEDED_POOL, size)
-            cuda.atomic.or_(control, at.STATUS, at.POOL_FULL)
-            cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+            cuda.atomic.max(control_64, layout.NEEDED_POOL, size)
+            cuda.atomic.or_(control, layout.STATUS, layout.POOL_FULL)
+            cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
     node = cuda.shfl_sync(ALL, node, 0)
     offset = cuda.shfl_sync(ALL, offset, 0)
     return node, offset

@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.constraints import MIN_LEFT
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.first_bitset_frame import count_small, open_bitset_frame
 from mbe_stage.bicliques.cuda.kept_columns import MARK, walk_kept
@@ -50,7 +50,7 @@ _NO_ROW = np.int32(-1)
 """Behind every other as a uint32."""
 _FEWEST_BITS = 6
 """Of the number of a bitmap's words."""
-_MOST_BITS = at.BITMAP_WORDS.bit_length() - 1
+_MOST_BITS = layout.BITMAP_WORDS.bit_length() - 1
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -142,7 +142,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
             held_1 = _mark(row_1, bit, n_bits, own)
             held_2 = _mark(row_2, bit, n_bits, own)
             held_3 = _mark(row_3, bit, n_bits, own)
-            if is_free and mode == at.COUNTS:
+            if is_free and mode == layout.COUNT:
                 is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
                 is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
                 later = _U(later | bit) if is_later else later
@@ -273,9 +273,9 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     is_constrained = has_constraints(launch.mode, pool)
     left_most = left_multiplicity(node, child, pool) if is_constrained else np.int32(0)
     if is_constrained and left_most < pool.constraints[MIN_LEFT]:
-        return at.DONE
+        return layout.DONE
     seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
-    status = at.DONE
+    status = layout.DONE
     columns = all_columns(child.n_left)
     rows = no_rows()
     is_hopeless = False
@@ -288,19 +288,19 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         rows = look_at_rows(child, seen.n_nonzero, n_pairs, own)
         status, columns = _visit_list_child(node, child, rows, own, pool, output, launch)
     else:
-        if launch.mode > at.COUNTS and cuda.laneid < child.n_left:
+        if launch.mode > layout.COUNT and cuda.laneid < child.n_left:
             own.columns[_U(cuda.laneid)] = cuda.laneid
         cuda.syncwarp()
-    if status == at.DONE:
+    if status == layout.DONE:
         status = _open_child(node, child, columns, rows, seen, own, pool, launch)
     cuda.syncwarp()
     clear_accumulator(seen, own)
     if cuda.laneid == 0:
         # What is in the output already is not written again when a child that was short of something is visited again.
-        if status == at.DONE:
-            own.state[at.EMITTED] = 0
+        if status == layout.DONE:
+            own.state[layout.EMITTED] = 0
         if seen.is_list:
-            own.state[at.N_LISTS] += 1
+            own.state[layout.N_LISTS] += 1
     cuda.syncwarp()
     return status
 
@@ -316,7 +316,7 @@ def _child_at(node, row, numbers):
 @cuda.jit(device=True, forceinline=True)
 def _see_rows(node, child, own, numbers, launch):
     """The rows that see a child, and of a list child how many paths lead to later ones."""
-    is_list = child.n_left > (at.WORD_BITS if launch.techniques & WORDS != 0 else 0)
+    is_list = child.n_left > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0)
     singles = Singles(_U(0), _U(0))
     n_pairs = np.int32(0)
     if is_list:
@@ -335,17 +335,17 @@ def _open_child(node, child, columns, rows, seen, own, pool, launch):
     columns : Columns
         Those that it keeps; none where nothing is below it.
     """
-    if columns.n_columns > (at.WORD_BITS if launch.techniques & WORDS != 0 else 0):
+    if columns.n_columns > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0):
         return build_subgraph(node, child, columns, rows, own, pool, launch)
     if columns.n_columns <= 0:
-        return at.DONE
-    if columns.n_columns <= (at.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
+        return layout.DONE
+    if columns.n_columns <= (layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
         n_below = count_small(child, columns.n_columns, seen, own)
-        if launch.mode == at.COUNTS or n_below <= 0:
+        if launch.mode == layout.COUNT or n_below <= 0:
             if cuda.laneid == 0:
-                own.state[at.FOUND] += n_below
-                own.state[at.N_CLOSED_SETS] += 1
-            return at.DONE
+                own.state[layout.FOUND] += n_below
+                own.state[layout.N_CLOSED_SETS] += 1
+            return layout.DONE
     return open_bitset_frame(node, child, columns.n_columns, seen, own, pool, launch)
 
 
@@ -356,18 +356,18 @@ def _visit_list_child(node, child, rows, own, pool, output, launch):
     Where at most 32 are left, `bits` says which of them each row holds.
     """
     if rows.most_earlier == child.n_left:
-        return at.DONE, no_columns()
-    if own.state[at.EMITTED] == 0:
-        if launch.mode == at.COUNTS:
+        return layout.DONE, no_columns()
+    if own.state[layout.EMITTED] == 0:
+        if launch.mode == layout.COUNT:
             if cuda.laneid == 0:
-                own.state[at.FOUND] += 1
+                own.state[layout.FOUND] += 1
         elif not emit_list(node, child, rows.n_nonzero, own, pool, output, launch):
-            ask_to_stop(launch.control, at.OUTPUT_FULL)
-            return at.PAUSED, no_columns()
+            ask_to_stop(launch.control, layout.OUTPUT_FULL)
+            return layout.PAUSED, no_columns()
         cuda.syncwarp()
         if cuda.laneid == 0:
-            own.state[at.EMITTED] = 1
+            own.state[layout.EMITTED] = 1
     columns = keep_columns(node, child, rows, own, pool.ints, launch.techniques)
-    if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= at.WORD_BITS:
+    if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= layout.WORD_BITS:
         walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch.mode)
-    return at.DONE, columns
+    return layout.DONE, columns

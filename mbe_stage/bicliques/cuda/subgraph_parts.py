@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
 from mbe_stage.device.warp import exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
@@ -50,12 +50,12 @@ def node_at(number, pool):
     """The subgraph with this number."""
     fields = pool.nodes[number]
     return parts_of(
-        fields[at.NODE_OFFSET],
-        fields[at.NODE_COLUMNS],
-        fields[at.NODE_ROWS],
-        fields[at.NODE_EDGES],
-        fields[at.NODE_IDS],
-        fields[at.NODE_PATH],
+        fields[layout.NODE_OFFSET],
+        fields[layout.NODE_COLUMNS],
+        fields[layout.NODE_ROWS],
+        fields[layout.NODE_EDGES],
+        fields[layout.NODE_IDS],
+        fields[layout.NODE_PATH],
     )
 
 
@@ -127,7 +127,7 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
 def _ids_at(tile, node, child, own, numbers):
     """The new column at this lane's place in the left set, -1 for none, and where the vertices behind it are."""
     k = np.int32(tile + cuda.laneid)
-    column = np.int32(at.NO_COLUMN)
+    column = np.int32(layout.NO_COLUMN)
     first, end = np.int32(0), np.int32(0)
     if k < child.n_left:
         column = own.columns[_U(k)]
@@ -154,7 +154,7 @@ def multiplicity_of_ids(first, end, node, pool):
 @cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """True if there are constraints. Modes that only count or write members are compiled without the check."""
-    return (mode == at.SIZES or mode == at.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+    return (mode == layout.SIZES or mode == layout.CONSTRAINED) and pool.constraints[ACTIVE] != 0
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -67,7 +67,7 @@ class ListSizes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class SlotRange:
     """The slots from `begin` to `stop`, and the sums of each section, (SECTIONS,) int64, at both."""
 
     begin: int
@@ -106,7 +106,7 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
 
 
 def expanded(
-    found: Output, n_slots: int, sizes: ListSizes, piece_members: int, budget_bytes: int
+    found: Output, n_slots: int, sizes: ListSizes, range_members: int, budget_bytes: int
 ) -> Iterator[DeviceBlock]:
     """Blocks of at most so many members, a larger biclique alone in its own; none where nothing was found.
 
@@ -126,19 +126,19 @@ def expanded(
     MemoryBudgetExceeded
         The device has less.
     """
-    for piece in pieces(sizes, n_slots, piece_members):
+    for slot_range in slot_ranges(sizes, n_slots, range_members):
         with device_work(budget_bytes):
-            block = piece_block(found, sizes, piece)
+            block = block_of_range(found, sizes, slot_range)
         yield block
 
 
-def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece]:
+def slot_ranges(sizes: ListSizes, n_slots: int, range_members: int) -> Iterator[SlotRange]:
     """Cut between bicliques, so that each piece has at most so many members or is a single biclique."""
     ends = cp.asnumpy(sizes.ends)
     totals = np.diff(ends)
-    if totals[LEFT] + totals[RIGHT] <= piece_members:
+    if totals[LEFT] + totals[RIGHT] <= range_members:
         if totals[USED]:
-            yield Piece(0, n_slots, ends[:-1], ends[1:])
+            yield SlotRange(0, n_slots, ends[:-1], ends[1:])
         return
     n_tiles = sizes.n_tiles
     sums = cp.asnumpy(sizes.sums)
@@ -148,7 +148,7 @@ def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece
     stop, behind = 0, sums[section]
     while behind[USED] < last[USED]:
         begin, before = stop, behind
-        most = before[LEFT] + before[RIGHT] + piece_members
+        most = before[LEFT] + before[RIGHT] + range_members
         tile = int(np.searchsorted(members, most, side="right")) - 1
         stop, behind = min(tile * TILE, n_slots), sums[section + tile]
         if tile < n_tiles:
@@ -160,7 +160,7 @@ def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece
                 n_more += 1
                 counts = _counts(full[:, :n_more])
             stop, behind = stop + n_more, behind + counts
-        yield Piece(begin, stop, before, behind)
+        yield SlotRange(begin, stop, before, behind)
 
 
 def _counts(full: np.ndarray) -> np.ndarray:
@@ -169,23 +169,23 @@ def _counts(full: np.ndarray) -> np.ndarray:
     return np.array([(left > 0).sum(), left.sum(), right.sum(), (full > LONGEST_STAGED).sum()])
 
 
-def piece_block(found: Output, sizes: ListSizes, piece: Piece) -> DeviceBlock:
+def block_of_range(found: Output, sizes: ListSizes, slot_range: SlotRange) -> DeviceBlock:
     """The bicliques of a piece, with the user's vertices."""
-    n = piece.behind - piece.before
+    n = slot_range.behind - slot_range.before
     left, right = (
         Lists(cp.empty(int(n[USED]) + 1, cp.int64), cp.empty(int(n[side]), cp.int32)) for side in (LEFT, RIGHT)
     )
     n_long = int(n[LONG])
     long_lists = cp.empty(max(1, n_long), cp.int64)
     kernel = expanded_lists_warp_per_tile
-    on_grid(kernel, _blocks(-(-piece.stop // TILE) - piece.begin // TILE), THREADS)(
+    on_grid(kernel, _blocks(-(-slot_range.stop // TILE) - slot_range.begin // TILE), THREADS)(
         *kernel_bundles(kernel, found),
         *kernel_views(sizes.full, sizes.sums),
         *kernel_bundles(kernel, *sizes.groups, left, right),
         *kernel_views(long_lists),
-        piece.begin,
-        piece.stop,
-        tuple(piece.before.tolist()),
+        slot_range.begin,
+        slot_range.stop,
+        tuple(slot_range.before.tolist()),
     )
     if n_long:
         kernel = sort_long_lists_block_per_list

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry
 from mbe_stage.bicliques.cuda.walk_bundles import Rows
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
@@ -59,7 +59,7 @@ def look_at_rows(child, n_nonzero, n_pairs, own):
         if is_candidate:
             number = np.int32(n_candidates + rank(mask))
             own.bits[_U(other)] = _U(number + 1)
-            if number < at.MOST_KEY_ROWS:
+            if number < layout.MOST_KEY_ROWS:
                 own.subsets[_U(number)] = _U(other)
         n_candidates = np.int32(n_candidates + count_bits(mask))
         n_full = np.int32(n_full + count_bits(ballot(is_full)))
@@ -96,8 +96,8 @@ def number_of(other, own):
 
 @cuda.jit(device=True, forceinline=True)
 def column_at(place, child, own):
-    """The entry of `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
-    column = np.int32(at.NO_COLUMN)
+    """The entry of `columns` for the left set's column at `place`; `layout.NO_COLUMN` behind the last one."""
+    column = np.int32(layout.NO_COLUMN)
     if place < child.n_left:
         column = own.columns[_U(place)]
     return column
@@ -177,9 +177,9 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
     path_1 = _NO_PATH
     path_2 = _NO_PATH
     path_3 = _NO_PATH
-    if mode == at.COUNTS and tile + 32 < total:
+    if mode == layout.COUNT and tile + 32 < total:
         path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-    if mode == at.COUNTS and tile + 64 < total:
+    if mode == layout.COUNT and tile + 64 < total:
         path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
         path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
     return path_0, path_1, path_2, path_3
@@ -188,7 +188,7 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
 @cuda.jit(device=True, forceinline=True)
 def behind_paths(tile, mode):
     """The first tile behind those of `paths_at`."""
-    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == layout.COUNT else next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -200,7 +200,7 @@ def _is_first(other, own):
 @cuda.jit(device=True, forceinline=True)
 def pairs_from(child):
     """Offset in the arena of words of the recorded paths to later rows, behind all that merging columns needs."""
-    return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
+    return np.int32(6 * child.n_left if child.n_left <= layout.MOST_MERGED else 0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -237,10 +237,10 @@ def count_paths(node, child, own, numbers, mode):
             is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if mode == at.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 n_pairs = _record(path_2, group, n_pairs, child, own)
                 n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)

@@ -20,7 +20,7 @@ class Launch(NamedTuple):
     deadline : int64
         When the time quantum is over, by the clock that all multiprocessors share.
     mode : int, known when it is compiled
-        How much the kernel says: `COUNTS` and so on.
+        How much the kernel says: `COUNT` and so on.
     techniques : int, known when it is compiled
         Bits of what it makes use of (`techniques`).
     """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
 from mbe_stage.device import WARP_SIZE
@@ -21,7 +21,7 @@ from mbe_stage.device.grid import (
     SHORT,
     THREADS,
     n_warps,
-    piece_of,
+    range_of_warp,
     this_warp,
     tile_count,
     wait_for_all,
@@ -118,7 +118,7 @@ def _degree(keys, vertex):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
+def _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
     """Sum up this warp's piece of the rows and of the columns, for the scan over all pieces.
 
     Parameters
@@ -136,12 +136,12 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
     lane = cuda.laneid
     warp = this_warp()
     in_rows = 0
-    first, last = piece_of(n_rows)
+    first, last = range_of_warp(n_rows)
     for i in range(first + lane, last, 32):
         in_rows += _degree(keys, order[rows_from + i])
     n_alive = 0
     in_columns = 0
-    first, last = piece_of(n_column_vertices)
+    first, last = range_of_warp(n_column_vertices)
     for i in range(first + lane, last, 32):
         degree = _degree(keys, columns_from + i)
         in_columns += degree
@@ -179,7 +179,7 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
         Where their offsets stand there.
     """
     lane = cuda.laneid
-    first, last = piece_of(n_rows)
+    first, last = range_of_warp(n_rows)
     before = _sum_before(parts, 0)
     for tile in range(first, last, 32):
         i = tile + lane
@@ -212,7 +212,7 @@ def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints,
         Where their offsets stand there.
     """
     lane = cuda.laneid
-    first, last = piece_of(n_column_vertices)
+    first, last = range_of_warp(n_column_vertices)
     number = _sum_before(parts, 1)
     before = _sum_before(parts, 2)
     for tile in range(first, last, 32):
@@ -328,7 +328,7 @@ def write_whole_graph_warp_per_tile(
     row_members_at = column_offsets_at + n_columns + 1
     column_members_at = row_members_at + n_edges
 
-    _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
+    _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
     _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at)
     wait_for_all(arrived, 1)
     _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
@@ -374,9 +374,9 @@ def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_
         ints[n_columns] = n_columns
         ints[row_offsets_at + n_rows] = n_edges
         ints[column_offsets_at + n_columns] = n_edges
-        nodes[0, at.NODE_COLUMNS] = n_columns
-        nodes[0, at.NODE_IDS] = n_columns
-        nodes[0, at.NODE_ROWS] = n_rows
-        nodes[0, at.NODE_EDGES] = n_edges
-        nodes[0, at.NODE_END] = n_rows
-        nodes[0, at.NODE_SIZE] = column_members_at + n_edges
+        nodes[0, layout.NODE_COLUMNS] = n_columns
+        nodes[0, layout.NODE_IDS] = n_columns
+        nodes[0, layout.NODE_ROWS] = n_rows
+        nodes[0, layout.NODE_EDGES] = n_edges
+        nodes[0, layout.NODE_END] = n_rows
+        nodes[0, layout.NODE_SIZE] = column_members_at + n_edges

@@ -1,8 +1,8 @@
 """Estimate the number of maximal bicliques, better and better, while they are enumerated.
 
-Descents come in rounds, with more pieces in each: those of a round are independent of each other and give one interval.
-It is told as soon as they are enough, and until then that of the round before. Unlike `estimate`, this has no budget
-that decides beforehand how many pieces are affordable.
+Descents come in rounds, with more subtrees in each: those of a round are independent of each other and give one
+interval. It is told as soon as they are enough, and until then that of the round before. Unlike `estimate`, this has no
+budget that decides beforehand how many subtrees are affordable.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["compile_steps", "memory_bytes", "outlooks"]
 
 log = logging.getLogger(__name__)
 
-_PILOTS, _PILOT_PIECES = 5, 8
-# Pieces and descents of each round.
+_PILOTS, _PILOT_SUBTREES = 5, 8
+# Subtrees and descents of each round.
 _ROUNDS = ((16, 16), (64, 48))
 # Descents of a round before which the round before it says more.
 _ENOUGH = 8
-# Peak of the arrays of a walk and its pieces, as measured on real graphs: so many times the bytes of the graph; and the
-# part of the engine's budget of memory that this may come to beside it.
+# Peak of the arrays of a walk and its subtrees, as measured on real graphs: so many times the bytes of the graph; and
+# the part of the engine's budget of memory that this may come to beside it.
 _TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 
@@ -64,7 +64,7 @@ def outlooks(
     execution : Execution
         Its memory budget, beside which this takes `memory_bytes`.
     goes_on : callable
-        Called before and after the graph is prepared, for each pilot and round, and before each piece is visited: may
+        Called before and after the graph is prepared, for each pilot and round, and before each subtree is visited: may
         wait, and ends everything by False.
     """
     if memory_bytes(graph, execution) == 0:
@@ -90,20 +90,20 @@ def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator
         # A descent works out its beginning before its first visit.
         if budget.is_spent:
             return
-        descent = descend(walk, model, _PILOT_PIECES, rng, budget)
+        descent = descend(walk, model, _PILOT_SUBTREES, rng, budget)
         if descent is None:
             return
         if descent.exact:
             yield Outlook.exactly(whole_number(descent.log_bicliques))
             return
         model.learn(descent.features, descent.log_counts)
-    for number, (n_pieces, n_descents) in enumerate(_ROUNDS):
+    for number, (n_subtrees, n_descents) in enumerate(_ROUNDS):
         if budget.is_spent:
             return
-        roots = roots_of(walk, model, n_pieces)
+        roots = roots_of(walk, model, n_subtrees)
         logs: list[float] = []
         while len(logs) < n_descents:
-            descent = descend(walk, model, n_pieces, rng, budget, roots)
+            descent = descend(walk, model, n_subtrees, rng, budget, roots)
             if descent is None:
                 return
             logs.append(descent.log_bicliques)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import deposit_bits, extract_bits, lowest_bit_index, popcount
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
@@ -85,10 +85,11 @@ def has_room(worker, output):
     if output is None:
         return True
     control = worker.control
-    if control[at.N_OUT] + MOST_CLIQUES > output.sizes.size:
+    if control[layout.N_OUT] + MOST_CLIQUES > output.sizes.size:
         return False
     return (
-        output.members.size == 0 or control[at.MEMBERS_USED] + MOST_CLIQUES * control[at.LARGEST] <= output.members.size
+        output.members.size == 0
+        or control[layout.MEMBERS_USED] + MOST_CLIQUES * control[layout.LARGEST] <= output.members.size
     )
 
 
@@ -96,10 +97,10 @@ def has_room(worker, output):
 def emit_subsets(worker, output, joined, candidates, subsets):
     """The cliques of the path, the columns that have joined, and each of some subsets of the candidates."""
     control = worker.control
-    size = control[at.N_OUTER] + popcount(joined)
-    if control[at.MIN_SIZE] > 1 or control[at.MAX_SIZE] < control[at.LARGEST]:
-        subsets = of_sizes(subsets, control[at.MIN_SIZE] - size, control[at.MAX_SIZE] - size)
-    control[at.COUNT] += popcount(subsets)
+    size = control[layout.N_OUTER] + popcount(joined)
+    if control[layout.MIN_SIZE] > 1 or control[layout.MAX_SIZE] < control[layout.LARGEST]:
+        subsets = of_sizes(subsets, control[layout.MIN_SIZE] - size, control[layout.MAX_SIZE] - size)
+    control[layout.COUNT] += popcount(subsets)
     if output is not None:
         while subsets != _U(0):
             columns = joined | deposit_bits(_U(lowest_bit_index(subsets)), candidates)
@@ -111,9 +112,9 @@ def emit_subsets(worker, output, joined, candidates, subsets):
 def emit_columns(worker, output, columns):
     """The clique of the path and some columns, if its size is wanted."""
     control = worker.control
-    size = control[at.N_OUTER] + popcount(columns)
-    if control[at.MIN_SIZE] <= size <= control[at.MAX_SIZE]:
-        control[at.COUNT] += 1
+    size = control[layout.N_OUTER] + popcount(columns)
+    if control[layout.MIN_SIZE] <= size <= control[layout.MAX_SIZE]:
+        control[layout.COUNT] += 1
         if output is not None:
             _write(worker, output, columns)
 
@@ -121,28 +122,28 @@ def emit_columns(worker, output, columns):
 @njit(inline="always")
 def _write(worker, output, columns):
     control, ids = worker.control, worker.ids
-    output.sizes[_U(control[at.N_OUT])] = control[at.N_OUTER] + popcount(columns)
-    control[at.N_OUT] += 1
+    output.sizes[_U(control[layout.N_OUT])] = control[layout.N_OUTER] + popcount(columns)
+    control[layout.N_OUT] += 1
     if output.members.size == 0:
         return
-    if control[at.N_OUTER] > 0:
+    if control[layout.N_OUTER] > 0:
         _write_merged(worker, output, columns)
         return
     # Unsigned: nobody has to look whether a position counts from the end.
-    used = _U(control[at.MEMBERS_USED])
+    used = _U(control[layout.MEMBERS_USED])
     while columns != _U(0):
         output.members[used] = ids[_U(lowest_bit_index(columns))]
         used += _ONE
         columns &= columns - _ONE
-    control[at.MEMBERS_USED] = np.int64(used)
+    control[layout.MEMBERS_USED] = np.int64(used)
 
 
 @compiled(nrt=False)
 def _write_merged(worker, output, columns):
     """Members of two ascending lists: the path, where it has no columns, and what has joined since."""
     control, ids, ints, members = worker.control, worker.ids, worker.ints, output.members
-    outer, end = control[at.OUTER], control[at.OUTER] + control[at.N_OUTER]
-    used = control[at.MEMBERS_USED]
+    outer, end = control[layout.OUTER], control[layout.OUTER] + control[layout.N_OUTER]
+    used = control[layout.MEMBERS_USED]
     while columns != _U(0):
         vertex = ids[lowest_bit_index(columns)]
         columns &= columns - _ONE
@@ -156,7 +157,7 @@ def _write_merged(worker, output, columns):
         members[used] = ints[outer]
         used += 1
         outer += 1
-    control[at.MEMBERS_USED] = used
+    control[layout.MEMBERS_USED] = used
 
 
 @njit(inline="always")
@@ -164,12 +165,12 @@ def emit_path(worker, output, path):
     """The clique that a path is, if its size is wanted."""
     start, n = path
     control = worker.control
-    if control[at.MIN_SIZE] <= n <= control[at.MAX_SIZE]:
-        control[at.COUNT] += 1
+    if control[layout.MIN_SIZE] <= n <= control[layout.MAX_SIZE]:
+        control[layout.COUNT] += 1
         if output is not None:
-            output.sizes[control[at.N_OUT]] = n
-            control[at.N_OUT] += 1
+            output.sizes[control[layout.N_OUT]] = n
+            control[layout.N_OUT] += 1
             if output.members.size > 0:
                 for k in range(n):
-                    output.members[control[at.MEMBERS_USED] + k] = worker.ints[start + k]
-                control[at.MEMBERS_USED] += n
+                    output.members[control[layout.MEMBERS_USED] + k] = worker.ints[start + k]
+                control[layout.MEMBERS_USED] += n

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from numba import int64, none
 
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import has_room
 from mbe_stage.cliques.cpu.root_nodes import visit_root
 from mbe_stage.cliques.cpu.wide_children import visit_branch
@@ -20,8 +20,8 @@ from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
 # By whether cliques are written, or only counted.
 _VARIANTS = {
-    "counting": (at.GRAPH, at.WORKER_STATE, none, int64),
-    "collecting": (at.GRAPH, at.WORKER_STATE, at.OUTPUT, int64),
+    "counting": (layout.GRAPH, layout.WORKER_STATE, none, int64),
+    "collecting": (layout.GRAPH, layout.WORKER_STATE, layout.OUTPUT, int64),
 }
 
 
@@ -47,29 +47,29 @@ def run_quantum(graph, worker, output, work_limit):
         ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
     """
     control = worker.control
-    control[at.WORK] = 0
+    control[layout.WORK] = 0
     while True:
         status = walk_words(worker, output, work_limit)
         if status != OK:
             return status
-        depth = control[at.DEPTH]
+        depth = control[layout.DEPTH]
         if depth < 0:
             return DONE
         frame = worker.frames[depth]
-        if frame[at.CURSOR] >= frame[at.END]:
-            control[at.DEPTH] = depth - 1
+        if frame[layout.CURSOR] >= frame[layout.END]:
+            control[layout.DEPTH] = depth - 1
             continue
-        if control[at.WORK] >= work_limit:
+        if control[layout.WORK] >= work_limit:
             return QUANTUM_OVER
         if not has_room(worker, output):
             return OUTPUT_FULL
         if depth + 2 > worker.frames.shape[0]:
-            control[at.NEEDED] = 2 * worker.frames.shape[0]
-            return at.FRAMES_SHORT
-        if frame[at.KIND] == at.ROOTS:
-            status = visit_root(graph, worker, output, frame[at.CURSOR])
+            control[layout.NEEDED] = 2 * worker.frames.shape[0]
+            return layout.FRAMES_SHORT
+        if frame[layout.KIND] == layout.ROOTS:
+            status = visit_root(graph, worker, output, frame[layout.CURSOR])
         else:
-            status = visit_branch(worker, output, frame, frame[at.CURSOR])
+            status = visit_branch(worker, output, frame, frame[layout.CURSOR])
         if status != OK:
             return status
-        frame[at.CURSOR] += 1
+        frame[layout.CURSOR] += 1

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Path
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
@@ -56,16 +56,16 @@ def begin_wide(worker, output, matrix, path):
         words[candidates + k] = words[top + k]
     branches = new_path.start + new_path.n
     n_branches = _branch(worker, matrix, candidates, branches)
-    control[at.DEPTH] += 1
-    frame = worker.frames[control[at.DEPTH]]
-    frame[at.KIND] = at.WIDE
-    frame[at.FIRST], frame[at.CURSOR], frame[at.END] = 0, 0, n_branches
-    frame[at.N_COLUMNS], frame[at.N_WORDS] = n, n_words
-    frame[at.CANDIDATES], frame[at.ROWS] = candidates, rows
-    frame[at.EXCLUDED], frame[at.N_EXCLUDED] = excluded, (candidates - excluded) // n_words
-    frame[at.WORDS_TOP] = candidates + n_words
-    frame[at.IDS], frame[at.PATH], frame[at.N_PATH] = ids, new_path.start, new_path.n
-    frame[at.BRANCHES], frame[at.INTS_TOP] = branches, branches + n_branches
+    control[layout.DEPTH] += 1
+    frame = worker.frames[control[layout.DEPTH]]
+    frame[layout.KIND] = layout.WIDE
+    frame[layout.FIRST], frame[layout.CURSOR], frame[layout.END] = 0, 0, n_branches
+    frame[layout.N_COLUMNS], frame[layout.N_WORDS] = n, n_words
+    frame[layout.CANDIDATES], frame[layout.ROWS] = candidates, rows
+    frame[layout.EXCLUDED], frame[layout.N_EXCLUDED] = excluded, (candidates - excluded) // n_words
+    frame[layout.WORDS_TOP] = candidates + n_words
+    frame[layout.IDS], frame[layout.PATH], frame[layout.N_PATH] = ids, new_path.start, new_path.n
+    frame[layout.BRANCHES], frame[layout.INTS_TOP] = branches, branches + n_branches
 
 
 @njit(inline="always")
@@ -114,7 +114,7 @@ def _is_dominated(words, row, rows, candidates, n_words):
         for j in range(n_words):
             rest = words[row + j]
             while rest != _ZERO and common != _ZERO:
-                common &= words[rows + (j * at.WORD_BITS + lowest_bit_index(rest)) * n_words + k]
+                common &= words[rows + (j * layout.WORD_BITS + lowest_bit_index(rest)) * n_words + k]
                 rest &= rest - _ONE
         if common != _ZERO:
             return True

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import extract_bits, popcount
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.layout import Path
 
 _U = np.uint64
@@ -20,8 +20,8 @@ _ONE = _U(1)
 @njit(inline="always")
 def fill(words, row, n):
     """All of the first `n` columns; the row ends with them."""
-    for k in range((n + at.WORD_BITS - 1) >> 6):
-        words[row + k] = ~_ZERO >> _U(max(0, at.WORD_BITS * (k + 1) - n))
+    for k in range((n + layout.WORD_BITS - 1) >> 6):
+        words[row + k] = ~_ZERO >> _U(max(0, layout.WORD_BITS * (k + 1) - n))
 
 
 @njit(inline="always")
@@ -93,8 +93,8 @@ def packed_row(words, row, mask, n_words, into):
         found = extract_bits(words[row + k], words[mask + k])
         word |= found << _U(n)
         n += popcount(words[mask + k])
-        if n >= at.WORD_BITS:
-            n -= at.WORD_BITS
+        if n >= layout.WORD_BITS:
+            n -= layout.WORD_BITS
             words[into] = word
             into += 1
             # What did not fit; of no columns nothing, as a shift by all 64 bits is not defined.
@@ -134,11 +134,11 @@ def place_columns(worker, output, n_candidates, path):
         The candidates' columns, in the order of their vertices, and those of the path.
     """
     control, ids, ints = worker.control, worker.ids, worker.ints
-    joined, columns = _U(0), ~_U(0) >> _U(at.WORD_BITS - n_candidates)
+    joined, columns = _U(0), ~_U(0) >> _U(layout.WORD_BITS - n_candidates)
     start, n_path = path
-    control[at.OUTER], control[at.N_OUTER] = start, n_path
-    if output is not None and output.members.size > 0 and n_candidates + n_path <= at.WORD_BITS:
-        control[at.N_OUTER] = 0
+    control[layout.OUTER], control[layout.N_OUTER] = start, n_path
+    if output is not None and output.members.size > 0 and n_candidates + n_path <= layout.WORD_BITS:
+        control[layout.N_OUTER] = 0
         # From the last one on: none is overwritten before it has moved.
         candidate, member = n_candidates - 1, n_path - 1
         for column in range(n_candidates + n_path - 1, -1, -1):
@@ -149,5 +149,5 @@ def place_columns(worker, output, n_candidates, path):
             else:
                 ids[column] = ids[candidate]
                 candidate -= 1
-        columns = ~joined & (~_U(0) >> _U(at.WORD_BITS - n_candidates - n_path))
+        columns = ~joined & (~_U(0) >> _U(layout.WORD_BITS - n_candidates - n_path))
     return columns, joined

@@ -1,4 +1,4 @@
-"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
+"""One thread's work: walk subproblems in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
 from mbe_stage.cliques.cpu.tree import run_quantum
@@ -15,10 +15,10 @@ from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,
     give_back,
     new_state,
-    set_piece,
+    set_subproblem,
     share_left,
     short_of,
-    split_piece,
+    split_subproblem,
 )
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.cliques.results import CliqueBlock, Detail
@@ -69,7 +69,7 @@ class Plan:
 
 
 class Worker(QuantumWorker):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+    """Takes subproblems from its pool until there are none, and delivers what it finds."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -80,7 +80,7 @@ class Worker(QuantumWorker):
         self.n_visited = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Everything until the pool has no more subproblems."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
@@ -91,14 +91,14 @@ class Worker(QuantumWorker):
         sizes = max(n_ints, len(self._plan.held)), n_words, n_frames
         return new_state(self._plan.graph.vertices.size, sizes)
 
-    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
-        set_piece(state, first, end, self._plan.held)
+    def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
+        set_subproblem(state, first, end, self._plan.held)
 
     def _share_left(self, state: WorkerState) -> float:
         return share_left(state)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-        return split_piece(state, reserve)
+        return split_subproblem(state, reserve)
 
     def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
         return give_back(state)
@@ -107,16 +107,16 @@ class Worker(QuantumWorker):
         return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's piece, with this worker's output."""
+        """Go on with a state's subproblem, with this worker's output."""
         plan, control = self._plan, state.control
-        control[at.MIN_SIZE], control[at.MAX_SIZE] = plan.min_size, plan.max_size
-        control[at.LARGEST], control[at.FIRST_ROOT] = self._largest, self._first_root
-        control[at.N_OUT], control[at.MEMBERS_USED] = self._n_out, self._members_used
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
+        control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root
+        control[layout.N_OUT], control[layout.MEMBERS_USED] = self._n_out, self._members_used
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out, self._members_used = int(control[at.N_OUT]), int(control[at.MEMBERS_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out, self._members_used = int(control[layout.N_OUT]), int(control[layout.MEMBERS_USED])
         return status
 
     def _make_room(self) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.layout import WorkerState
 from mbe_stage.search.cpu.arenas import Shortage, nbytes
 from mbe_stage.search.cpu.quanta import RangeFields, range_given_back, ranges_ahead
 
-_ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
-_RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)
+_ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
+_RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 
 FirstSizes = tuple[int, int, int]
 """Entries that the arenas of ints and words and the stack of frames start with."""
@@ -22,42 +22,42 @@ def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16))
     """State without a task; its arenas are small, the walk says when they must grow."""
     first_ints, first_words, first_frames = first_sizes
     worker = WorkerState(
-        frames=np.zeros((first_frames, at.FRAME_FIELDS), np.int64),
+        frames=np.zeros((first_frames, layout.FRAME_FIELDS), np.int64),
         words=np.zeros(first_words, np.uint64),
         ints=np.zeros(first_ints, np.int32),
-        nodes=np.zeros((at.NODE_DEPTH, at.NODE_FIELDS), np.uint64),
-        rows=np.zeros(at.WORD_BITS, np.uint64),
-        ids=np.zeros(at.WORD_BITS, np.int32),
+        nodes=np.zeros((layout.NODE_DEPTH, layout.NODE_FIELDS), np.uint64),
+        rows=np.zeros(layout.WORD_BITS, np.uint64),
+        ids=np.zeros(layout.WORD_BITS, np.int32),
         marks=np.zeros(n_vertices, np.uint64),
         columns=np.full(n_vertices, -1, np.int32),
-        control=np.zeros(at.CONTROL_FIELDS, np.int64),
+        control=np.zeros(layout.CONTROL_FIELDS, np.int64),
     )
-    worker.control[at.DEPTH] = worker.control[at.NODE] = -1
+    worker.control[layout.DEPTH] = worker.control[layout.NODE] = -1
     return worker
 
 
-def set_piece(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
+def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
     """Give a worker the subtrees of a range of roots, whose cliques all hold `path`, ascending."""
     worker.ints[: len(path)] = path
     frame = worker.frames[0]
     frame[:] = 0
-    frame[at.KIND] = at.ROOTS
-    frame[at.CURSOR], frame[at.END] = first, end
-    frame[at.N_PATH] = frame[at.INTS_TOP] = len(path)
-    worker.control[at.DEPTH], worker.control[at.NODE] = 0, -1
+    frame[layout.KIND] = layout.ROOTS
+    frame[layout.CURSOR], frame[layout.END] = first, end
+    frame[layout.N_PATH] = frame[layout.INTS_TOP] = len(path)
+    worker.control[layout.DEPTH], worker.control[layout.NODE] = 0, -1
 
 
 def short_of(worker: WorkerState, status: int) -> Shortage:
     """The arena that was short, by the status of a quantum."""
-    return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
+    return Shortage(_ARENAS[status], int(worker.control[layout.NEEDED]))
 
 
 def share_left(worker: WorkerState) -> float:
     """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
-    ahead, weight = ranges_ahead(worker.frames[: int(worker.control[at.DEPTH]) + 1], _RANGE)
-    for node in worker.nodes[: int(worker.control[at.NODE]) + 1]:
-        n_children = max(1, int(node[at.BRANCH]).bit_count())
-        ahead += weight * int(node[at.TODO]).bit_count() / n_children
+    ahead, weight = ranges_ahead(worker.frames[: int(worker.control[layout.DEPTH]) + 1], _RANGE)
+    for node in worker.nodes[: int(worker.control[layout.NODE]) + 1]:
+        n_children = max(1, int(node[layout.BRANCH]).bit_count())
+        ahead += weight * int(node[layout.TODO]).bit_count() / n_children
         weight /= n_children
     return min(1.0, ahead)
 
@@ -72,12 +72,12 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
         the one that it is in.
     """
     frame = worker.frames[0]
-    if worker.control[at.DEPTH] < 0 or frame[at.KIND] != at.ROOTS:
+    if worker.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
         return None
     return range_given_back(frame, _RANGE, share_left(worker))
 
 
-def split_piece(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
+def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
     """Take half of the children that are still ahead from the shallowest node that has some.
 
     The children of a node depend on that node alone, so a copy of it with other children is a task of its own.
@@ -94,32 +94,32 @@ def split_piece(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerStat
     WorkerState or None
         A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
     """
-    n_frames, n_nodes = int(donor.control[at.DEPTH]) + 1, int(donor.control[at.NODE]) + 1
+    n_frames, n_nodes = int(donor.control[layout.DEPTH]) + 1, int(donor.control[layout.NODE]) + 1
     for depth in range(n_frames):
         frame = donor.frames[depth]
-        ahead = int(frame[at.END] - frame[at.CURSOR])
+        ahead = int(frame[layout.END] - frame[layout.CURSOR])
         # The deepest node keeps at least one child: its worker must not be left without work.
         given = ahead // 2 if depth == n_frames - 1 and n_nodes == 0 else ahead - ahead // 2
         if given > 0:
-            receiver = _copy(donor, int(frame[at.WORDS_TOP]), reserve)
+            receiver = _copy(donor, int(frame[layout.WORDS_TOP]), reserve)
             if receiver is not None:
                 receiver.frames[0] = frame
-                receiver.frames[0, at.FIRST] = receiver.frames[0, at.CURSOR] = frame[at.END] - given
-                receiver.control[at.DEPTH] = 0
-                frame[at.END] -= given
+                receiver.frames[0, layout.FIRST] = receiver.frames[0, layout.CURSOR] = frame[layout.END] - given
+                receiver.control[layout.DEPTH] = 0
+                frame[layout.END] -= given
             return receiver
     for depth in range(n_nodes):
         node = donor.nodes[depth]
-        ahead = int(node[at.TODO]).bit_count()
+        ahead = int(node[layout.TODO]).bit_count()
         given = ahead // 2 if depth == n_nodes - 1 else ahead - ahead // 2
         if given > 0:
-            receiver = _copy(donor, int(node[at.X_END]), reserve)
+            receiver = _copy(donor, int(node[layout.X_END]), reserve)
             if receiver is not None:
-                kept = _lowest(int(node[at.TODO]), ahead - given)
+                kept = _lowest(int(node[layout.TODO]), ahead - given)
                 receiver.nodes[0] = node
-                receiver.nodes[0, at.TODO] = node[at.TODO] ^ np.uint64(kept)
-                receiver.control[at.NODE] = 0
-                node[at.TODO] = kept
+                receiver.nodes[0, layout.TODO] = node[layout.TODO] ^ np.uint64(kept)
+                receiver.control[layout.NODE] = 0
+                node[layout.TODO] = kept
             return receiver
     return None
 
@@ -141,5 +141,8 @@ def _copy(donor: WorkerState, words_used: int, reserve: Callable[[int], int]) ->
     receiver.words[:words_used] = donor.words[:words_used]
     receiver.ints[:] = donor.ints
     receiver.rows[:], receiver.ids[:] = donor.rows, donor.ids
-    receiver.control[at.OUTER], receiver.control[at.N_OUTER] = donor.control[at.OUTER], donor.control[at.N_OUTER]
+    receiver.control[layout.OUTER], receiver.control[layout.N_OUTER] = (
+        donor.control[layout.OUTER],
+        donor.control[layout.N_OUTER],
+    )
     return receiver

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
 from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bits_below, low_bits, of_halves
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit, rank
-from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.search.cuda.levels import pool_offset_of
 
 _I = np.int32
 _L = np.int64
@@ -231,17 +231,17 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    home = home_of(device.settings)
-    excluded_at = _L(home + at.BASE_AT + 2 * n_base)
+    pool_offset = pool_offset_of(device.settings)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2 * n_base)
     low, high = _W(0), _W(0)
     if lane < n:
         column = _I(own.columns[lane])
         low = _packed_row(column, n, wide, own, words)
-        words[home + at.IDS_AT + lane] = words[wide.ids_at + column]
+        words[pool_offset + layout.IDS_AT + lane] = words[wide.ids_at + column]
     if lane + 32 < n:
         column = _I(own.columns[lane + 32])
         high = _packed_row(column, n, wide, own, words)
-        words[home + at.IDS_AT + lane + 32] = words[wide.ids_at + column]
+        words[pool_offset + layout.IDS_AT + lane + 32] = words[wide.ids_at + column]
     cuda.syncwarp()
     own.frame[own.frame_at + lane] = low
     own.frame[own.frame_at + lane + 32] = high
@@ -251,11 +251,11 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
         words[excluded_at + 2 * k] = _U(row & _W(0xFFFFFFFF))
         words[excluded_at + 2 * k + 1] = _U(row >> _W(32))
         k = next_tile(k)
-    _write_base(wide, _L(home + at.BASE_AT), _I(2), own, words)
+    _write_base(wide, _L(pool_offset + layout.BASE_AT), _I(2), own, words)
     cuda.syncwarp()
-    if mode == at.MEMBERS:
-        place_members(home, n_base, n, words)
-    return at.Frame(home, n_base, n_excluded, excluded_at, low, high)
+    if mode == layout.MEMBERS:
+        place_members(pool_offset, n_base, n, words)
+    return layout.Frame(pool_offset, n_base, n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -289,7 +289,7 @@ def _child_node(wide, child, newest, own, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_piece(node, child, newest, own, device, launch):
+def child_subproblem(node, child, newest, own, device, launch):
     """The frame or the wide node that a child of a wide node is.
 
     Parameters
@@ -301,7 +301,7 @@ def child_piece(node, child, newest, own, device, launch):
     Returns
     -------
     outcome : int
-        As in `root_piece`.
+        As in `root_subproblem`.
     joined, candidates : uint64
         Of the frame, where it is one.
     frame : Frame
@@ -315,14 +315,14 @@ def child_piece(node, child, newest, own, device, launch):
     if launch.techniques & JOINS != 0:
         n_joined = _join_full(wide, n, own, words)
         n, n_base = _I(n - n_joined), _I(n_base + n_joined)
-    is_out = launch.mode != at.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
+    is_out = launch.mode != layout.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
     n_excluded = _I(-1)
     if not is_out:
         n_excluded = _list_excluded(wide, branch, n, own, words)
     if n_excluded < 0:
         return DONE, _W(0), _W(0), no_frame(), newest
     _list_candidates(wide, own)
-    if n <= device.settings[at.NARROW]:
+    if n <= device.settings[layout.NARROW]:
         frame = _child_frame(wide, n, n_excluded, n_base, own, device, launch.mode)
         return FRAME, _W(0), low_bits(n), frame, newest
     block = new_wide(n, n_excluded, n_base, device)

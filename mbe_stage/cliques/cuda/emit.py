@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES
 from mbe_stage.cliques.cuda.writing import write_sets
 from mbe_stage.device.masks import size_of
@@ -28,12 +28,14 @@ def _reserve(n_cliques, n_members, control, output):
     """Where so many cliques and members begin, as in `OUTPUT_TOP`, int64; -1 where they do not fit."""
     start = _L(-1)
     if cuda.laneid == 0:
-        start = _L(cuda.atomic.add(control, at.OUTPUT_TOP, _L((_L(n_cliques) << at.CLIQUES_SHIFT) | _L(n_members))))
-        n_before, members_before = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
+        start = _L(
+            cuda.atomic.add(control, layout.OUTPUT_TOP, _L((_L(n_cliques) << layout.CLIQUES_SHIFT) | _L(n_members)))
+        )
+        n_before, members_before = _L(start >> layout.CLIQUES_SHIFT), _L(start & layout.MEMBERS_MASK)
         if n_before + n_cliques > output.sizes.size or members_before + n_members > output.members.size:
-            cuda.atomic.min(control, at.OUTPUT_END, start)
-            cuda.atomic.max(control, at.OUTPUT_NEEDED, _L(n_members))
-            cuda.atomic.or_(control, at.STATUS, _L(at.OUTPUT_FULL))
+            cuda.atomic.min(control, layout.OUTPUT_END, start)
+            cuda.atomic.max(control, layout.OUTPUT_NEEDED, _L(n_members))
+            cuda.atomic.or_(control, layout.STATUS, _L(layout.OUTPUT_FULL))
             start = _L(-1)
     return cuda.shfl_sync(ALL, start, 0)
 
@@ -61,18 +63,18 @@ def _copy(source, n, to, target):
 @cuda.jit(device=True, forceinline=True)
 def empty_page(own, control, output):
     """Copy the warp's page to the output; False where it does not fit, and the page is as it was."""
-    page = _L(own.frame[own.frame_at + at.PAGE_AT])
-    n_cliques, n_members = _I(page >> at.CLIQUES_SHIFT), _I(page & at.MEMBERS_MASK)
+    page = _L(own.frame[own.frame_at + layout.PAGE_AT])
+    n_cliques, n_members = _I(page >> layout.CLIQUES_SHIFT), _I(page & layout.MEMBERS_MASK)
     if n_cliques == 0:
         return True
     start = _reserve(n_cliques, n_members, control, output)
     if start < 0:
         return False
-    _copy(own.page_sizes, n_cliques, _L(start >> at.CLIQUES_SHIFT), output.sizes)
-    _copy(own.page, n_members, _L(start & at.MEMBERS_MASK), output.members)
+    _copy(own.page_sizes, n_cliques, _L(start >> layout.CLIQUES_SHIFT), output.sizes)
+    _copy(own.page, n_members, _L(start & layout.MEMBERS_MASK), output.members)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[own.frame_at + at.PAGE_AT] = _W(0)
+        own.frame[own.frame_at + layout.PAGE_AT] = _W(0)
     cuda.syncwarp()
     return True
 
@@ -89,10 +91,10 @@ def room_for(n_cliques, n_members, own, control, output):
     """
     if n_members > own.page.size or n_cliques > own.page_sizes.size:
         return False, _reserve(n_cliques, n_members, control, output)
-    before = _L(own.frame[own.frame_at + at.PAGE_AT])
+    before = _L(own.frame[own.frame_at + layout.PAGE_AT])
     n_after, members_after = (
-        _I(_I(before >> at.CLIQUES_SHIFT) + n_cliques),
-        _I(_I(before & at.MEMBERS_MASK) + n_members),
+        _I(_I(before >> layout.CLIQUES_SHIFT) + n_cliques),
+        _I(_I(before & layout.MEMBERS_MASK) + n_members),
     )
     if n_after > own.page_sizes.size or members_after > own.page.size:
         if not empty_page(own, control, output):
@@ -100,7 +102,7 @@ def room_for(n_cliques, n_members, own, control, output):
         before, n_after, members_after = _L(0), n_cliques, n_members
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[own.frame_at + at.PAGE_AT] = _W((_L(n_after) << at.CLIQUES_SHIFT) | _L(members_after))
+        own.frame[own.frame_at + layout.PAGE_AT] = _W((_L(n_after) << layout.CLIQUES_SHIFT) | _L(members_after))
     return True, before
 
 
@@ -143,7 +145,7 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
         False where the output has no room: nothing is counted then.
     n_found : int32
     """
-    if launch.mode == at.COUNT:
+    if launch.mode == layout.COUNT:
         return True, _I(count_bits(low) + count_bits(high))
     lane = _I(cuda.laneid)
     n_joined = _I(frame.n_base + size_of(joined))
@@ -156,7 +158,7 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     n_found = _I(count_bits(low) + count_bits(high))
     if n_found == 0:
         return True, n_found
-    if launch.mode == at.SIZES:
+    if launch.mode == layout.SIZES:
         if is_low:
             cuda.atomic.add(own.histogram, size, _L(1))
         if is_high:
@@ -170,6 +172,6 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     if is_on_page:
         members, sizes = own.page, own.page_sizes
     # Not slices: where these begin and end would be worked out for every node.
-    write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
-    write_sets(low, high, joined, candidates, _L(start & at.MEMBERS_MASK), frame, own, device.words, members)
+    write_sizes(low, high, size, _L(start >> layout.CLIQUES_SHIFT), sizes)
+    write_sets(low, high, joined, candidates, _L(start & layout.MEMBERS_MASK), frame, own, device.words, members)
     return True, n_found

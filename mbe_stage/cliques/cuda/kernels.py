@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.child_piece import child_piece
+from mbe_stage.cliques.cuda import layout
+from mbe_stage.cliques.cuda.child_piece import child_subproblem
 from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
-from mbe_stage.cliques.cuda.levels import open_level
-from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_piece
+from mbe_stage.cliques.cuda.levels import open_entry
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_subproblem
 from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
@@ -25,14 +25,14 @@ from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import ALL
-from mbe_stage.search.cuda.loop import next_task_with, nothing_reserved, persistent_loop
+from mbe_stage.search.cuda.loop import next_task_with, persistent_loop, reserve_nothing
 
 BLOCKS_PER_MULTIPROCESSOR = 2
-_GRAPH = bundle(at.Graph, I64, I64, I32, I32)
-_WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I32_2D, I32_2D, I64_2D)
-_DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
-_OUTPUT = bundle(at.Output, I32, I32)
-_FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
+_GRAPH = bundle(layout.Graph, I64, I64, I32, I32)
+_WARPS = bundle(layout.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I32_2D, I32_2D, I64_2D)
+_DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64)
+_OUTPUT = bundle(layout.Output, I32, I32)
+_FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 32
 """Open nodes that warps choose between: with 4 of them they get in each other's way."""
 _NAMES = ("count", "sizes", "members")
@@ -51,16 +51,16 @@ def _next_roots(order, device):
         `layout.ROOT`, `layout.SMALL`, or `layout.NOTHING` where none is left.
     child : int32
     """
-    kind, child = _I(at.NOTHING), _I(0)
+    kind, child = _I(layout.NOTHING), _I(0)
     if cuda.laneid == 0:
-        taken = cuda.atomic.add(device.control, at.NEXT_ROOT, _L(1))
-        n_large = device.settings[at.N_LARGE]
+        taken = cuda.atomic.add(device.control, layout.NEXT_ROOT, _L(1))
+        n_large = device.settings[layout.N_LARGE]
         if taken < n_large:
-            kind, child = _I(at.ROOT), _I(order[taken])
+            kind, child = _I(layout.ROOT), _I(order[taken])
         else:
-            position = n_large + at.ROOTS_AT_ONCE * (taken - n_large)
+            position = n_large + layout.ROOTS_AT_ONCE * (taken - n_large)
             if position < order.size:
-                kind, child = _I(at.SMALL), _I(position)
+                kind, child = _I(layout.SMALL), _I(position)
     return cuda.shfl_sync(ALL, kind, 0), cuda.shfl_sync(ALL, child, 0)
 
 
@@ -68,36 +68,36 @@ _next_task = next_task_with(_next_roots, _OLDEST, SHARING)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_task(node, child, newest, credit, work):
+def _do_task(node, child, newest, n_reserved, work):
     """A root, or a child of a node: walk it, or make a node of it (`persistent_loop`); it needs no credit."""
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     began = global_nanoseconds()
-    if node >= 0 and device.nodes[node, at.KIND] == at.FRAME:
-        joined, candidates, frame = open_level(node, child, own, device)
+    if node >= 0 and device.nodes[node, layout.KIND] == layout.FRAME:
+        joined, candidates, frame = open_entry(node, child, own, device)
         outcome = FRAME
-    elif launch.techniques & SUB_WARPS != 0 and node == at.SMALL:
+    elif launch.techniques & SUB_WARPS != 0 and node == layout.SMALL:
         joined, candidates, frame = _W(0), _W(0), no_frame()
         outcome = DONE if small_roots(child, own, graph, device, work.output, launch) else SHORT_OF
         if cuda.laneid == 0:
-            own.state[at.N_PIECES] += at.ROOTS_AT_ONCE
-            own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+            own.state[layout.N_WIDE_NODES] += layout.ROOTS_AT_ONCE
+            own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     else:
-        if node == at.ROOT:
-            outcome, joined, candidates, frame, newest = root_piece(child, newest, own, graph, device, launch)
+        if node == layout.ROOT:
+            outcome, joined, candidates, frame, newest = root_subproblem(child, newest, own, graph, device, launch)
         else:
-            outcome, joined, candidates, frame, newest = child_piece(node, child, newest, own, device, launch)
+            outcome, joined, candidates, frame, newest = child_subproblem(node, child, newest, own, device, launch)
         if cuda.laneid == 0:
-            own.state[at.N_PIECES] += 1
-            own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+            own.state[layout.N_WIDE_NODES] += 1
+            own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     is_done = outcome != SHORT_OF
     if outcome == FRAME:
         is_done = walk_frame(joined, candidates, frame, work)
     if cuda.laneid == 0:
-        own.state[at.BUSY_NS] += _L(global_nanoseconds() - began)
-    return is_done, newest, credit
+        own.state[layout.BUSY_NS] += _L(global_nanoseconds() - began)
+    return is_done, newest, n_reserved
 
 
-_loop = persistent_loop(_next_task, nothing_reserved, _do_task)
+_loop = persistent_loop(_next_task, reserve_nothing, _do_task)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -106,7 +106,7 @@ def _own(warps):
     frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
     slot = _I(cuda.threadIdx.x // WARP_SIZE)
-    return at.Own(
+    return layout.Own(
         held(warps.columns[warp]),
         held(warps.rows[warp]),
         held(warps.mask[warp]),
@@ -116,12 +116,12 @@ def _own(warps):
         held(warps.page_sizes[warp]),
         warps.state[warp],
         frames,
-        _I(slot * at.FRAME_WORDS),
+        _I(slot * layout.FRAME_WORDS),
     )
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(graph, warps, device, output, mode, techniques):
+def _run_warp(graph, warps, device, output, mode, techniques):
     """What one warp does until nothing is left or the quantum ends.
 
     Parameters
@@ -139,22 +139,22 @@ def _work(graph, warps, device, output, mode, techniques):
     """
     own, settings = _own(warps), device.settings
     began = _L(global_nanoseconds())
-    deadline = _L(began + settings[at.QUANTUM_NS])
-    launch = at.Launch(_I(settings[at.MIN_SIZE]), _I(settings[at.MAX_SIZE]), deadline, mode, techniques)
-    if launch.mode == at.MEMBERS:
+    deadline = _L(began + settings[layout.QUANTUM_NS])
+    launch = layout.Launch(_I(settings[layout.MIN_SIZE]), _I(settings[layout.MAX_SIZE]), deadline, mode, techniques)
+    if launch.mode == layout.MEMBERS:
         if cuda.laneid == 0:
-            own.frame[own.frame_at + at.PAGE_AT] = _W(own.state[at.PAGE])
+            own.frame[own.frame_at + layout.PAGE_AT] = _W(own.state[layout.PAGE])
         cuda.syncwarp()
-    _loop(at.Work(own, graph, device, output, launch))
-    if launch.mode == at.MEMBERS:
+    _loop(layout.Work(own, graph, device, output, launch))
+    if launch.mode == layout.MEMBERS:
         # Where it does not fit, the page stays as it is for the next quantum.
         empty_page(own, device.control, output)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        if launch.mode == at.MEMBERS:
-            own.state[at.PAGE] = _L(own.frame[own.frame_at + at.PAGE_AT])
-        cuda.atomic.min(device.control, at.BEGAN, began)
-        cuda.atomic.max(device.control, at.ENDED, _L(global_nanoseconds()))
+        if launch.mode == layout.MEMBERS:
+            own.state[layout.PAGE] = _L(own.frame[own.frame_at + layout.PAGE_AT])
+        cuda.atomic.min(device.control, layout.BEGAN, began)
+        cuda.atomic.max(device.control, layout.ENDED, _L(global_nanoseconds()))
 
 
 @cache
@@ -166,13 +166,13 @@ def kernel_for(mode: int, techniques: int) -> Any:
     )
 
     def cliques_warp_per_task(graph, warps, device, output):
-        _work(graph, warps, device, output, mode, techniques)
+        _run_warp(graph, warps, device, output, mode, techniques)
 
     cliques_warp_per_task.__name__ += f"_{_NAMES[mode]}" + ("" if techniques == ALL_TECHNIQUES else "_without")
     return compiled(cliques_warp_per_task)
 
 
-def searching_blocks() -> int:
+def kernel_blocks() -> int:
     """How many blocks are resident on the current device: waiting warps rely on the others running."""
     from mbe_stage.device.launch import multiprocessors
 

@@ -26,13 +26,13 @@ FRAME_WIDTH = 64
 """Candidates of a frame at most: masks of one word."""
 
 STACK = FRAME_WIDTH
-LEVEL_WORDS = 3
-LEVELS = FRAME_WIDTH
+ENTRY_WORDS = 3
+STACK_ENTRIES = FRAME_WIDTH
 """Each level has joined a candidate that the one before had not."""
 SMALL_ROOT, SMALL_DEGREE, ROOTS_AT_ONCE = 6, 64, 4
 """Candidates and neighbours of a small root at most, and how many of them a warp ends at once."""
 UNION_WIDTH = 32
-UNION_AT = STACK + LEVELS * LEVEL_WORDS
+UNION_AT = STACK + STACK_ENTRIES * ENTRY_WORDS
 TABLE_BITS = 8
 TABLE_SLOTS = 1 << TABLE_BITS
 TABLE_AT = STACK
@@ -212,7 +212,7 @@ class Frame(NamedTuple):
 
     Attributes
     ----------
-    home : int64
+    pool_offset : int64
         Where its block begins.
     n_base, n_excluded : int32
         Vertices of the base, and rows of excluded ones.
@@ -222,7 +222,7 @@ class Frame(NamedTuple):
         Those of the candidates ``lane`` and ``lane + 32``; 0 where there is none.
     """
 
-    home: Any
+    pool_offset: Any
     n_base: Any
     n_excluded: Any
     excluded_at: Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.device import whole_lines
 from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
@@ -73,12 +73,12 @@ class MemoryPlan(PoolPlan):
 
     def __post_init__(self) -> None:
         # The root and later neighbours of it.
-        most_at_once = at.MOST_AT_ONCE * (self.scratch_columns + 1)
+        most_at_once = layout.MOST_AT_ONCE * (self.scratch_columns + 1)
         members_in_vain = self.n_warps * (self.page_members + max(self.page_members, most_at_once))
-        cliques_in_vain = self.n_warps * (self.page_cliques + max(self.page_cliques, at.MOST_AT_ONCE))
+        cliques_in_vain = self.n_warps * (self.page_cliques + max(self.page_cliques, layout.MOST_AT_ONCE))
         for name, room, most in (
-            ("members", self.members, (1 << at.CLIQUES_SHIFT) - 1 - members_in_vain),
-            ("cliques", self.cliques, (at.NEVER >> at.CLIQUES_SHIFT) - 1 - cliques_in_vain),
+            ("members", self.members, (1 << layout.CLIQUES_SHIFT) - 1 - members_in_vain),
+            ("cliques", self.cliques, (layout.NEVER >> layout.CLIQUES_SHIFT) - 1 - cliques_in_vain),
         ):
             if room > most:
                 raise ValueError(
@@ -97,8 +97,8 @@ class MemoryPlan(PoolPlan):
     def total_bytes(self) -> int:
         """Of everything."""
         output = (1 + self.n_copies) * (4 * self.members + 4 * self.cliques)
-        shared = 8 * at.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + output
-        return shared + self.n_warps * self.warp_bytes + 8 * at.CONTROL_WORDS
+        shared = 8 * layout.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + output
+        return shared + self.n_warps * self.warp_bytes + 8 * layout.CONTROL_WORDS
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
@@ -130,23 +130,23 @@ def _smallest_budget(sizes: SearchSizes) -> int:
 
 def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     pool_words = max(_LEAST_POOL_WORDS, min(_MOST_POOL_WORDS, budget // 16, _LEAST_POOL_WORDS + 128 * sizes.n_edges))
-    is_written = sizes.mode == at.MEMBERS
+    is_written = sizes.mode == layout.MEMBERS
     members, cliques = 1, 1
     if is_written:
         members = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, budget // 32, _LEAST_MEMBERS + 128 * sizes.n_edges))
-        cliques = max(at.MOST_AT_ONCE, members // 4)
+        cliques = max(layout.MOST_AT_ONCE, members // 4)
     return MemoryPlan(
         n_blocks=n_blocks,
         scratch_columns=whole_lines(max(1, sizes.most_later)),
         scratch_rows=whole_lines(sizes.most_neighbours + 1),
         scratch_words=whole_lines(max(1, (sizes.most_later + 31) // 32)),
         # A clique is a root and later neighbours of it.
-        histogram=sizes.most_later + 2 if sizes.mode == at.SIZES else 1,
+        histogram=sizes.most_later + 2 if sizes.mode == layout.SIZES else 1,
         # Base, candidates and excluded vertices are the root and neighbours of it; half of the last ones' rows again.
-        own_words=whole_lines(at.BASE_AT + 3 * (sizes.most_neighbours + 2)),
-        levels=at.LEVELS,
+        own_words=whole_lines(layout.BASE_AT + 3 * (sizes.most_neighbours + 2)),
+        stack_entries=layout.STACK_ENTRIES,
         n_nodes=_NODES,
-        narrow=at.FRAME_WIDTH,
+        narrow=layout.FRAME_WIDTH,
         pool_words=whole_lines(pool_words),
         members=members,
         cliques=cliques,

@@ -12,7 +12,7 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.layout import Graph
 from mbe_stage.device.arrays import kernel_views
 from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, on_grid, this_warp
@@ -145,8 +145,8 @@ def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights
                 if n_later > 0:
                     most_neighbours = max(most_neighbours, degree)
                 weight = -((n_later << 32) | degree)
-                if n_later <= at.SMALL_ROOT and degree <= at.SMALL_DEGREE:
-                    weight = at.SMALL_DEGREE - degree
+                if n_later <= layout.SMALL_ROOT and degree <= layout.SMALL_DEGREE:
+                    weight = layout.SMALL_DEGREE - degree
                     n_small += 1
                 if lane == 0:
                     later_ends[vertex] = place

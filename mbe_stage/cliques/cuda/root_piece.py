@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
-from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.search.cuda.levels import pool_offset_of
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
 
 _MIXER = 0x9E3779B1
 """Of Fibonacci hashing: 2^32 over the golden ratio."""
-_SHIFT = 32 - at.TABLE_BITS
+_SHIFT = 32 - layout.TABLE_BITS
 _LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
@@ -34,7 +34,7 @@ _U = np.uint32
 _W = np.uint64
 
 
-class Lists(NamedTuple):
+class RootNeighbours(NamedTuple):
     """The neighbours of a root.
 
     Attributes
@@ -63,8 +63,8 @@ def _insert(vertex, column, own):
     """Put a candidate into the first free place."""
     slot = _slot_of(vertex)
     entry = of_halves(_U(vertex), _U(column + 1))
-    while cuda.atomic.cas(own.frame, _I(own.frame_at + at.TABLE_AT + slot), _W(0), entry) != _W(0):
-        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
+    while cuda.atomic.cas(own.frame, _I(own.frame_at + layout.TABLE_AT + slot), _W(0), entry) != _W(0):
+        slot = _I(_I(slot + 1) & _I(layout.TABLE_SLOTS - 1))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -73,8 +73,8 @@ def _fill_table(first, n, own, members):
     lane = _I(cuda.laneid)
     cuda.syncwarp()
     slot = lane
-    while slot < at.TABLE_SLOTS:
-        own.frame[own.frame_at + at.TABLE_AT + slot] = _W(0)
+    while slot < layout.TABLE_SLOTS:
+        own.frame[own.frame_at + layout.TABLE_AT + slot] = _W(0)
         slot = next_tile(slot)
     cuda.syncwarp()
     if lane < n:
@@ -88,8 +88,8 @@ def _fill_table(first, n, own, members):
 def _bit_from(slot, entry, vertex, own):
     """The bit of a vertex's column, uint64; 0 where it is no candidate; `entry` is what stands in the first slot."""
     while entry != _W(0) and _I(entry & _W(_LOW_HALF)) != vertex:
-        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
-        entry = own.frame[own.frame_at + at.TABLE_AT + slot]
+        slot = _I(_I(slot + 1) & _I(layout.TABLE_SLOTS - 1))
+        entry = own.frame[own.frame_at + layout.TABLE_AT + slot]
     if entry == _W(0):
         return _W(0)
     return bit_of(_I(_I(entry >> _W(32)) - 1))
@@ -114,7 +114,7 @@ def _row_of(place, end, last, own, members):
     place : int64
         Of the first neighbour that is left.
     """
-    table = own.frame_at + at.TABLE_AT
+    table = own.frame_at + layout.TABLE_AT
     row = _W(0)
     n_passed = _I(4)
     while n_passed == 4 and place < end:
@@ -143,7 +143,7 @@ def _row_of(place, end, last, own, members):
 @cuda.jit(device=True, forceinline=True)
 def no_frame():
     """In the place of a frame where there is none."""
-    return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
+    return layout.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -159,7 +159,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
 
     Parameters
     ----------
-    lists : Lists
+    lists : RootNeighbours
         With 1 to 64 candidates, which are in the table.
     excluded_at : int64
         Where the rows are to stand.
@@ -221,8 +221,8 @@ def _root_frame(lists, own, graph, device, mode):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    home = home_of(device.settings)
-    excluded_at = _L(home + at.BASE_AT + 2)
+    pool_offset = pool_offset_of(device.settings)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2)
     n_excluded = _I(0)
     if lists.n == 0:
         if lists.n_excluded > 0:
@@ -234,15 +234,15 @@ def _root_frame(lists, own, graph, device, mode):
             return DONE, no_frame()
     low, high = _candidates_rows(lists, own, graph)
     if lane < lists.n:
-        words[home + at.IDS_AT + lane] = _U(graph.members[lists.first + lane])
+        words[pool_offset + layout.IDS_AT + lane] = _U(graph.members[lists.first + lane])
     if lane + 32 < lists.n:
-        words[home + at.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
+        words[pool_offset + layout.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
     if lane == 0:
-        words[home + at.BASE_AT] = _U(lists.root)
+        words[pool_offset + layout.BASE_AT] = _U(lists.root)
     cuda.syncwarp()
-    if mode == at.MEMBERS:
-        place_members(home, _I(1), lists.n, words)
-    return FRAME, at.Frame(home, _I(1), n_excluded, excluded_at, low, high)
+    if mode == layout.MEMBERS:
+        place_members(pool_offset, _I(1), lists.n, words)
+    return FRAME, layout.Frame(pool_offset, _I(1), n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -337,7 +337,7 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, newest, own, graph, device, launch):
+def root_subproblem(root, newest, own, graph, device, launch):
     """The frame or the wide node of a root.
 
     Parameters
@@ -356,10 +356,10 @@ def root_piece(root, newest, own, graph, device, launch):
     """
     first, begin = graph.offsets[root], graph.later_ends[root]
     n, n_excluded = _I(begin - first), _I(graph.offsets[root + 1] - begin)
-    if launch.mode != at.COUNT and n + 1 < launch.min_size:
+    if launch.mode != layout.COUNT and n + 1 < launch.min_size:
         return DONE, _W(0), _W(0), no_frame(), newest
-    lists = Lists(first, begin, n, n_excluded, root)
-    if n <= device.settings[at.NARROW]:
+    lists = RootNeighbours(first, begin, n, n_excluded, root)
+    if n <= device.settings[layout.NARROW]:
         outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
         return outcome, _W(0), low_bits(n), frame, newest
     outcome, newest = _root_node(lists, newest, own, graph, device, launch.techniques)

@@ -9,7 +9,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.cliques.cuda.kernels import searching_blocks
+from mbe_stage.cliques.cuda.kernels import kernel_blocks
 from mbe_stage.cliques.cuda.memory_plan import SearchSizes, plan_memory
 from mbe_stage.cliques.cuda.prepare import prepare
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
@@ -23,7 +23,7 @@ from mbe_stage.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class SearchRequest:
     """What is searched for, and with what means.
 
     Attributes
@@ -63,20 +63,20 @@ class Search(HeldSearch[Session]):
 
     Parameters
     ----------
-    asked : Asked
+    request : SearchRequest
     """
 
-    def __init__(self, asked: Asked) -> None:
-        self._roots = asked.roots
-        graph, budget = asked.graph, asked.budget
+    def __init__(self, request: SearchRequest) -> None:
+        self._roots = request.roots
+        graph, budget = request.graph, request.budget
         with device_work(budget):
             prepared = prepare(_on_device(graph), resident_blocks(), budget)
-            if asked.wanted is not None:
-                prepared = prepared.with_roots(asked.roots.order[asked.wanted])
+            if request.wanted is not None:
+                prepared = prepared.with_roots(request.roots.order[request.wanted])
             of_graph = (graph.n_edges, prepared.most_later, prepared.most_neighbours)
-            facts = SearchSizes(*of_graph, asked.mode, asked.n_copies)
-            plan = replace(plan_memory(facts, searching_blocks(), budget), **asked.sizes)
-            session = Session(prepared, asked.mode, asked.size_limits, plan, budget, asked.techniques)
+            facts = SearchSizes(*of_graph, request.mode, request.n_copies)
+            plan = replace(plan_memory(facts, kernel_blocks(), budget), **request.sizes)
+            session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
         super().__init__(session, budget)
 
     @cached_property

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.emit import room_for, write_sizes
 from mbe_stage.cliques.cuda.small_ends import dominated, no_cliques, there
 from mbe_stage.cliques.cuda.writing import ALWAYS, put, write_tile
 from mbe_stage.device.masks import bit_of, has
 from mbe_stage.device.warp import ballot, count_bits, next_one, shuffle_word, shuffle_xor, sum_small
 
-_LANES = 32 // at.ROOTS_AT_ONCE
+_LANES = 32 // layout.ROOTS_AT_ONCE
 _ROOTS_LANE = _LANES - 1
 _I = np.int32
 _L = np.int64
@@ -109,7 +109,7 @@ def _symmetric(row, root):
     begin = _I(_I(cuda.laneid) - root.number)
     whole = row
     column = _I(0)
-    while column < at.SMALL_ROOT:
+    while column < layout.SMALL_ROOT:
         other = shuffle_word(_U(row), _I(begin + column))
         if has(_W(other), root.number):
             whole = _W(whole | bit_of(column))
@@ -146,7 +146,7 @@ def _sets_of(root, graph):
     low, high = _or_of_root(low), _or_of_root(high)
     if root.vertex < 0:
         return _U(0), _U(0)
-    return _U(there(root.n) & ~low), _U(~high) if root.n == at.SMALL_ROOT else _U(0)
+    return _U(there(root.n) & ~low), _U(~high) if root.n == layout.SMALL_ROOT else _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -165,11 +165,11 @@ def _of_sizes(low, high, root, own, launch):
         bit = _U(_U(1) << _U(number))
         if _U(low & bit) != 0 and size >= launch.min_size and size <= launch.max_size:
             kept_low = _U(kept_low | bit)
-            if launch.mode == at.SIZES:
+            if launch.mode == layout.SIZES:
                 cuda.atomic.add(own.histogram, size, _L(1))
         if _U(high & bit) != 0 and size + 1 >= launch.min_size and size + 1 <= launch.max_size:
             kept_high = _U(kept_high | bit)
-            if launch.mode == at.SIZES:
+            if launch.mode == layout.SIZES:
                 cuda.atomic.add(own.histogram, _I(size + 1), _L(1))
         number = _I(number + _LANES)
     cuda.syncwarp()
@@ -220,16 +220,16 @@ def _write(low, high, start, root, own, graph, members, sizes):
     members, sizes : int32, global
     """
     lane = _I(cuda.laneid)
-    clique_at, member_at = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
+    clique_at, member_at = _L(start >> layout.CLIQUES_SHIFT), _L(start & layout.MEMBERS_MASK)
     place = _I(0)
     turn = _I(0)
-    while turn < at.ROOTS_AT_ONCE:
+    while turn < layout.ROOTS_AT_ONCE:
         source = _I(turn * _LANES)
         its_low, its_high = shuffle_word(low, source), shuffle_word(high, source)
         if its_low != 0 or its_high != 0:
             _put_in_order(turn, root, graph, own)
             n = cuda.shfl_sync(0xFFFFFFFF, root.n, source)
-            entry = own.frame[own.frame_at + at.UNION_AT + lane] if lane <= n else _W(0)
+            entry = own.frame[own.frame_at + layout.UNION_AT + lane] if lane <= n else _W(0)
             vertex, bits = _I(entry & _W(0xFFFFFFFF)), _U(entry >> _W(32))
             write_sizes(its_low, its_high, _I(1 + count_bits(_U(lane))), clique_at, sizes)
             clique_at = _L(clique_at + _L(_I(count_bits(its_low) + count_bits(its_high))))
@@ -253,13 +253,13 @@ def small_roots(position, own, graph, device, output, launch):
     """
     root = _open(position, graph)
     low, high = _sets_of(root, graph)
-    if launch.mode != at.COUNT:
+    if launch.mode != layout.COUNT:
         low, high = _of_sizes(low, high, root, own, launch)
     n_here = _I(count_bits(low) + count_bits(high)) if root.number == 0 else _I(0)
     n_found = sum_small(n_here)
     if n_found == 0:
         return True
-    if launch.mode == at.MEMBERS:
+    if launch.mode == layout.MEMBERS:
         n_members = sum_small(_n_members(low, high, root.number))
         is_on_page, start = room_for(n_found, n_members, own, device.control, output)
         if start < 0:
@@ -269,5 +269,5 @@ def small_roots(position, own, graph, device, output, launch):
             members, sizes = own.page, own.page_sizes
         _write(low, high, start, root, own, graph, members, sizes)
     if cuda.laneid == 0:
-        cuda.atomic.add(device.control, at.FOUND, _L(n_found))
+        cuda.atomic.add(device.control, layout.FOUND, _L(n_found))
     return True

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
 from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, count_bits, inclusive_sum, max_all, next_one, next_tile
@@ -71,8 +71,8 @@ def new_wide(n, n_excluded, n_base, device):
 def open_wide(node, nodes):
     """The block of a node."""
     fields = nodes[node]
-    n, n_excluded, n_base = _I(fields[at.N_CANDIDATES]), _I(fields[at.N_EXCLUDED]), _I(fields[at.N_BASE])
-    return _wide(_L(fields[at.OFFSET]), n, n_excluded, n_base)
+    n, n_excluded, n_base = _I(fields[layout.N_CANDIDATES]), _I(fields[layout.N_EXCLUDED]), _I(fields[layout.N_BASE])
+    return _wide(_L(fields[layout.OFFSET]), n, n_excluded, n_base)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -136,13 +136,13 @@ def publish_wide(wide, newest, device, techniques):
         n_children = _I(n_children + cuda.shfl_sync(ALL, inclusive_sum(n_here), 31))
         tile = next_tile(tile)
     if cuda.laneid == 0:
-        device.nodes[node, at.OFFSET] = wide.ids_at
-        device.nodes[node, at.WORDS] = _size_of(wide.n, wide.n_excluded, wide.n_base)
-        device.nodes[node, at.LINK] = _L(newest)
-        device.nodes[node, at.KIND] = _L(at.WIDE)
-        device.nodes[node, at.N_CANDIDATES] = _L(wide.n)
-        device.nodes[node, at.N_EXCLUDED] = _L(wide.n_excluded)
-        device.nodes[node, at.N_BASE] = _L(wide.n_base)
+        device.nodes[node, layout.OFFSET] = wide.ids_at
+        device.nodes[node, layout.WORDS] = _size_of(wide.n, wide.n_excluded, wide.n_base)
+        device.nodes[node, layout.LINK] = _L(newest)
+        device.nodes[node, layout.KIND] = _L(layout.WIDE)
+        device.nodes[node, layout.N_CANDIDATES] = _L(wide.n)
+        device.nodes[node, layout.N_EXCLUDED] = _L(wide.n_excluded)
+        device.nodes[node, layout.N_BASE] = _L(wide.n_base)
     cuda.syncwarp()
     publish(node, n_children, device.nodes, device.control)
     return node

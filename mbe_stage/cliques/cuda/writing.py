@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.device.masks import low_bits, of_halves, size_of
 from mbe_stage.device.warp import ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
 
@@ -25,8 +25,8 @@ _W = np.uint64
 @cuda.jit(device=True, forceinline=True)
 def put(vertex, bit, place, own):
     """Put a vertex into the ordered list, where its place is on the tile that stands there."""
-    if place >= 0 and place < at.UNION_WIDTH:
-        own.frame[_W(own.frame_at + at.UNION_AT + place)] = of_halves(vertex, bit)
+    if place >= 0 and place < layout.UNION_WIDTH:
+        own.frame[_W(own.frame_at + layout.UNION_AT + place)] = of_halves(vertex, bit)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -46,8 +46,8 @@ def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, 
     """
     lane = _U(cuda.laneid)
     if _U(all_here >> lane) & _U(1) != 0:
-        column = _L(frame.home + first + _I(lane))
-        vertex, n_earlier = _U(words[_W(column + at.IDS_AT)]), _I(words[_W(column + at.EARLIER_AT)])
+        column = _L(frame.pool_offset + first + _I(lane))
+        vertex, n_earlier = _U(words[_W(column + layout.IDS_AT)]), _I(words[_W(column + layout.EARLIER_AT)])
         bit = _U(ALWAYS)
         if _U(free_here >> lane) & _U(1) != 0:
             bit = _U(_U(1) << _U(n_free_before + rank(free_here)))
@@ -73,7 +73,7 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
         _put_columns(32, count_bits(low), count_bits(low_free), high, high_free, tile, frame, own, words)
     k = _I(cuda.laneid)
     while k < frame.n_base:
-        entry = _L(frame.home + at.BASE_AT + 2 * k)
+        entry = _L(frame.pool_offset + layout.BASE_AT + 2 * k)
         position = _U(words[_W(entry + 1)])
         n_columns = size_of(_W(everything & low_bits(_I(position & _U(127)))))
         put(_U(words[_W(entry)]), _U(ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
@@ -145,7 +145,7 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
         _put_in_order(tile, joined, candidates, frame, own, words)
         entry = _W(0)
         if tile + lane < n_union:
-            entry = own.frame[_W(own.frame_at + at.UNION_AT + lane)]
+            entry = own.frame[_W(own.frame_at + layout.UNION_AT + lane)]
         bits = _U(entry >> _W(32))
         write_tile(low, high, _I(entry & _W(_LOW_HALF)), bits, seen, tile, n_joined, start, members)
         tile = next_tile(tile)
@@ -155,14 +155,14 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
 
 
 @cuda.jit(device=True, forceinline=True)
-def place_members(home, n_base, n, words):
+def place_members(pool_offset, n_base, n, words):
     """Find out where the vertices of a frame stand in its cliques.
 
     Each candidate learns how many of the base are smaller. Each of the base learns how many of the base are smaller,
     and how many candidates.
     """
     lane = _I(cuda.laneid)
-    base_at, ids_at = _L(home + at.BASE_AT), _L(home + at.IDS_AT)
+    base_at, ids_at = _L(pool_offset + layout.BASE_AT), _L(pool_offset + layout.IDS_AT)
     high = _I(lane + 32)
     low_vertex = _U(words[ids_at + lane]) if lane < n else _U(0)
     high_vertex = _U(words[ids_at + high]) if high < n else _U(0)
@@ -183,9 +183,9 @@ def place_members(home, n_base, n, words):
             high_smaller = _I(high_smaller + (_I(1) if other < high_vertex else _I(0)))
             k = next_one(k)
         if tile == 0 and lane < n:
-            words[home + at.EARLIER_AT + lane] = _U(low_smaller)
+            words[pool_offset + layout.EARLIER_AT + lane] = _U(low_smaller)
         if tile == 0 and high < n:
-            words[home + at.EARLIER_AT + high] = _U(high_smaller)
+            words[pool_offset + layout.EARLIER_AT + high] = _U(high_smaller)
         if own < n_base:
             words[base_at + 2 * own + 1] = _U((smaller << 7) | below)
         tile = next_tile(tile)

@@ -12,7 +12,7 @@ from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 WIDTH = 64
 """Rows and columns of a frame, at most: bits of a word."""
 
-# Fields of `asked`, (4,) int64: the sizes of a query or a cell, in rows and columns.
+# Fields of `size_bounds`, (4,) int64: the sizes of a query or a cell, in rows and columns.
 MIN_ROWS, MAX_ROWS, MIN_COLUMNS, MAX_COLUMNS = range(4)
 
 # Fields of a worker's control.

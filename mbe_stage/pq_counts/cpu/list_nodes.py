@@ -1,4 +1,4 @@
-"""Nodes too large for a frame, as adjacency lists: drop small lines, fill a frame, build a child.
+"""Nodes too large for a frame, as adjacency lists: drop small vertices, fill a frame, build a child.
 
 The arrays of a node are its own; what they take is booked before it is allocated (`held`), and given back by whoever
 is done with the node.
@@ -21,10 +21,10 @@ from mbe_stage.pq_counts.cpu.layout import (
     Lists,
     Size,
 )
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
+from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
 
 FULL = -2
-"""In place of the new number of a line that is full; -1 is that of one that is too small."""
+"""In place of the new number of a vertex that is full; -1 is that of one that is too small."""
 
 _ONE = np.uint64(1)
 
@@ -61,7 +61,7 @@ def with_columns(row_offsets, columns, n_columns):
 
 
 @njit(nogil=True)
-def narrowed(asked, size, lists):
+def reduced(size_bounds, size, lists):
     """The node without what is too small and with all that is full as optional, until nothing changes.
 
     Returns
@@ -71,12 +71,12 @@ def narrowed(asked, size, lists):
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-        if is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns):
+        if is_too_small(size_bounds, size, n_rows, n_columns) or is_last(size_bounds, size, n_rows, n_columns):
             return size, lists, True
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
             return size, lists, False
         row_offsets, columns, n_full, _ = rows_on(lists, new_columns, n_kept, least)
@@ -85,40 +85,40 @@ def narrowed(asked, size, lists):
 
 
 @njit(nogil=True, inline="always")
-def is_last(asked, size, n_rows, n_columns):
+def is_last(size_bounds, size, n_rows, n_columns):
     """True if a side is used up, or at most one more vertex of it may be held."""
     return (
         n_rows == 0
         or n_columns == 0
-        or size.held_rows + 1 >= asked[MAX_ROWS]
-        or size.held_columns + 1 >= asked[MAX_COLUMNS]
+        or size.held_rows + 1 >= size_bounds[MAX_ROWS]
+        or size.held_columns + 1 >= size_bounds[MAX_COLUMNS]
     )
 
 
 @njit(nogil=True)
-def count_leaf(worker, asked, size, lists):
-    """Count a node of which `narrowed` says that it is a leaf: by itself, or a leaf for each of its lines."""
+def count_leaf(worker, size_bounds, size, lists):
+    """Count a node of which `reduced` says that it is a leaf: by itself, or a leaf for each of its vertices."""
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-    if is_too_small(asked, size, n_rows, n_columns) or is_at_end(worker, asked, size, n_rows, n_columns):
+    if is_too_small(size_bounds, size, n_rows, n_columns) or is_at_end(worker, size_bounds, size, n_rows, n_columns):
         return
     held_rows, optional_rows, held_columns, optional_columns = size
-    if held_rows + 1 == asked[MAX_ROWS]:
-        tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns + n_columns)
+    if held_rows + 1 == size_bounds[MAX_ROWS]:
+        count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns + n_columns)
         for row in range(n_rows):
             n = lists.row_offsets[row + 1] - lists.row_offsets[row]
-            tally(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
+            count_leaves(worker, size_bounds, held_rows + 1, 0, held_columns, optional_columns + n)
     else:
-        tally(worker, asked, held_rows, optional_rows + n_rows, held_columns, optional_columns)
+        count_leaves(worker, size_bounds, held_rows, optional_rows + n_rows, held_columns, optional_columns)
         for column in range(n_columns):
             n = lists.column_offsets[column + 1] - lists.column_offsets[column]
-            tally(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
+            count_leaves(worker, size_bounds, held_rows, optional_rows + n, held_columns + 1, 0)
 
 
 @njit(nogil=True)
 def leaves_out(offsets, n_others, least):
-    """True if a line of a side is full, or too small."""
-    for line in range(offsets.size - 1):
-        degree = offsets[line + 1] - offsets[line]
+    """True if a vertex of a side is full, or too small."""
+    for vertex in range(offsets.size - 1):
+        degree = offsets[vertex + 1] - offsets[vertex]
         if degree == n_others or degree < least:
             return True
     return False
@@ -126,16 +126,16 @@ def leaves_out(offsets, n_others, least):
 
 @njit(nogil=True)
 def kept(offsets, n_others, least):
-    """Count a side's full lines, renumber those that are neither full nor too small, and count these."""
+    """Count a side's full vertices, renumber those that are neither full nor too small, and count these."""
     numbers = np.full(offsets.size - 1, -1, np.int32)
     n_full = n_kept = 0
-    for line in range(numbers.size):
-        degree = offsets[line + 1] - offsets[line]
+    for vertex in range(numbers.size):
+        degree = offsets[vertex + 1] - offsets[vertex]
         if degree == n_others:
-            numbers[line] = FULL
+            numbers[vertex] = FULL
             n_full += 1
         elif degree >= least:
-            numbers[line] = n_kept
+            numbers[vertex] = n_kept
             n_kept += 1
     return n_full, numbers, n_kept
 
@@ -176,7 +176,7 @@ def rows_on(lists, new_columns, n_columns, least):
 
 @njit(nogil=True)
 def fill_frame(frame, lists):
-    """The node as bits; lines of small degree first, as they are held before those that have many neighbours.
+    """The node as bits; vertices of small degree first, as they are held before those that have many neighbours.
 
     Returns
     -------
@@ -215,27 +215,27 @@ def missed_rows(lists, column):
 
 @njit(nogil=True)
 def most_neighbours(offsets):
-    """The first of the lines with most neighbours, and how many these are."""
+    """The first of the vertices with most neighbours, and how many these are."""
     best = most = 0
-    for line in range(offsets.size - 1):
-        if offsets[line + 1] - offsets[line] > most:
-            best, most = line, offsets[line + 1] - offsets[line]
+    for vertex in range(offsets.size - 1):
+        if offsets[vertex + 1] - offsets[vertex] > most:
+            best, most = vertex, offsets[vertex + 1] - offsets[vertex]
     return best, most
 
 
 @njit(nogil=True)
 def _by_degree(offsets):
-    """The lines of a side in ascending order of degree, equal ones by number; linear."""
+    """The vertices of a side in ascending order of degree, equal ones by number; linear."""
     _, most = most_neighbours(offsets)
     ends = np.zeros(most + 2, np.int64)
-    for line in range(offsets.size - 1):
-        ends[offsets[line + 1] - offsets[line] + 1] += 1
+    for vertex in range(offsets.size - 1):
+        ends[offsets[vertex + 1] - offsets[vertex] + 1] += 1
     for degree in range(most + 1):
         ends[degree + 1] += ends[degree]
     order = np.empty(offsets.size - 1, np.int64)
-    for line in range(order.size):
-        degree = offsets[line + 1] - offsets[line]
-        order[ends[degree]] = line
+    for vertex in range(order.size):
+        degree = offsets[vertex + 1] - offsets[vertex]
+        order[ends[degree]] = vertex
         ends[degree] += 1
     return order
 
@@ -294,7 +294,7 @@ def child_on(lists, row, number, offsets):
 @njit(nogil=True)
 def child_of_column(lists, column, gone, least):
     """As `child_of_row`, with the sides exchanged."""
-    return turned(child_of_row(turned(lists), column, gone, least))
+    return transposed(child_of_row(transposed(lists), column, gone, least))
 
 
 @njit(nogil=True)
@@ -322,10 +322,10 @@ def rest_of_row(lists, row):
 @njit(nogil=True)
 def rest_of_column(lists, column):
     """As `rest_of_row`, with the sides exchanged."""
-    return turned(rest_of_row(turned(lists), column))
+    return transposed(rest_of_row(transposed(lists), column))
 
 
 @njit(nogil=True, inline="always")
-def turned(lists):
+def transposed(lists):
     """The same node with its sides exchanged."""
     return Lists(lists.column_offsets, lists.rows, lists.row_offsets, lists.columns)

@@ -24,7 +24,7 @@ from mbe_stage.pq_counts.cpu.layout import (
     WORKER,
     Size,
 )
-from mbe_stage.pq_counts.cpu.leaves import tally
+from mbe_stage.pq_counts.cpu.leaves import count_leaves
 from mbe_stage.pq_counts.cpu.list_nodes import (
     child_of_column,
     child_of_row,
@@ -33,10 +33,10 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     has_room,
     missed_rows,
     most_neighbours,
-    narrowed,
+    reduced,
     rest_of_column,
     rest_of_row,
-    turned,
+    transposed,
     with_columns,
 )
 from mbe_stage.pq_counts.cpu.pairs import NO_SIDE, count_pairs, pairs_side
@@ -50,7 +50,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 @compiled(LISTS, WORKER, LONGS, int64, int64, int64, int64, seconds=12.0)
-def count_roots(graph, worker, asked, first, end, part, n_parts):
+def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
     """Count what is below some roots, or a part of it.
 
     Parameters
@@ -60,10 +60,10 @@ def count_roots(graph, worker, asked, first, end, part, n_parts):
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
-        if asked[MAX_ROWS] == 2:
-            _count_pairs(worker, asked, n_touched, part, n_parts)
+        if size_bounds[MAX_ROWS] == 2:
+            _count_pairs(worker, size_bounds, n_touched, part, n_parts)
         else:
-            _count_root(graph, worker, asked, root, n_touched, part, n_parts)
+            _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts)
         if worker.control[STOP]:
             return
 
@@ -87,42 +87,42 @@ def touch(graph, worker, root):
 
 
 @njit(nogil=True, inline="always")
-def _count_pairs(worker, asked, n_touched, part, n_parts):
+def _count_pairs(worker, size_bounds, n_touched, part, n_parts):
     """Count pairs of rows by what they share: all there is to do where no biclique has more rows (wedges)."""
     for k in range(n_touched):
         row = worker.touched[k]
         if k % n_parts == part:
-            tally(worker, asked, 2, 0, 0, int64(worker.shared[row]))
+            count_leaves(worker, size_bounds, 2, 0, 0, int64(worker.shared[row]))
         worker.shared[row] = 0
 
 
 @njit(nogil=True, inline="always")
-def _count_root(graph, worker, asked, root, n_touched, part, n_parts):
+def _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
     """Build the node below a root, and count it.
 
     Parameters
     ----------
-    graph, worker, asked, part, n_parts
+    graph, worker, size_bounds, part, n_parts
         As `count_roots` takes them.
     """
-    n_rows, n_entries = number_rows(worker, asked, n_touched)
+    n_rows, n_entries = number_rows(worker, size_bounds, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
-    if 1 + n_rows < asked[MIN_ROWS] or not has_room(worker, n_bytes):
+    if 1 + n_rows < size_bounds[MIN_ROWS] or not has_room(worker, n_bytes):
         forget(worker, n_touched)
         return
     lists = root_lists(graph, worker, root, n_touched, n_rows)
-    _count(worker, asked, Size(1, 0, 0, 0), lists, part, n_parts)
+    _count(worker, size_bounds, Size(1, 0, 0, 0), lists, part, n_parts)
     worker.control[BYTES_HELD] -= n_bytes
 
 
 @njit(nogil=True, inline="always")
-def number_rows(worker, asked, n_touched):
+def number_rows(worker, size_bounds, n_touched):
     """Number the rows that share enough with a root, the others -1; how many they are, and what they share in all."""
     n_rows = n_entries = 0
     for k in range(n_touched):
         row = worker.touched[k]
         worker.place[row] = -1
-        if worker.shared[row] >= asked[MIN_COLUMNS]:
+        if worker.shared[row] >= size_bounds[MIN_COLUMNS]:
             worker.place[row] = n_rows
             n_rows += 1
             n_entries += worker.shared[row]
@@ -174,7 +174,7 @@ def _fill(graph, worker, root, ends, columns):
 
 
 @compiled()
-def _count(worker, asked, size, lists, part, n_parts):
+def _count(worker, size_bounds, size, lists, part, n_parts):
     """Count all leaves below a node, or those of a part of its children.
 
     Parameters
@@ -185,31 +185,31 @@ def _count(worker, asked, size, lists, part, n_parts):
     n_before = 0
     while not worker.control[STOP]:
         worker.control[NODES] += 1
-        size, lists, is_leaf = narrowed(asked, size, lists)
+        size, lists, is_leaf = reduced(size_bounds, size, lists)
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
         if is_leaf or (n_rows <= WIDTH and n_columns <= WIDTH):
             if n_before % n_parts == part:
-                _count_end(worker, asked, size, lists, is_leaf)
+                _count_end(worker, size_bounds, size, lists, is_leaf)
             return
-        side = pairs_side(asked, size, lists)
+        side = pairs_side(size_bounds, size, lists)
         if side != NO_SIDE:
-            count_pairs(worker, asked, size, lists, side, part, n_parts)
+            count_pairs(worker, size_bounds, size, lists, side, part, n_parts)
             return
         row, row_degree = most_neighbours(lists.row_offsets)
         column, column_degree = most_neighbours(lists.column_offsets)
         holds_rows = n_rows - column_degree < n_columns - row_degree
-        missed = missed_rows(lists, column) if holds_rows else missed_rows(turned(lists), row)
+        missed = missed_rows(lists, column) if holds_rows else missed_rows(transposed(lists), row)
         gone = np.zeros(max(n_rows, n_columns), np.bool_)
         n_bytes = bytes_of(lists)
-        for line in missed:
-            gone[line] = True
+        for vertex in missed:
+            gone[vertex] = True
             n_before += 1
             if n_before % n_parts != part:
                 continue
             if not has_room(worker, n_bytes):
                 return
-            child_size, child = _child(asked, size, lists, line, gone, holds_rows)
-            _count(worker, asked, child_size, child, int64(0), int64(1))
+            child_size, child = _child(size_bounds, size, lists, vertex, gone, holds_rows)
+            _count(worker, size_bounds, child_size, child, int64(0), int64(1))
             worker.control[BYTES_HELD] -= n_bytes
         held_rows, optional_rows, held_columns, optional_columns = size
         if holds_rows:
@@ -222,17 +222,17 @@ def _count(worker, asked, size, lists, part, n_parts):
 
 
 @njit(nogil=True, inline="always")
-def _count_end(worker, asked, size, lists, is_leaf):
+def _count_end(worker, size_bounds, size, lists, is_leaf):
     """Count a node that has no children in the shape of lists."""
     if is_leaf:
-        count_leaf(worker, asked, size, lists)
+        count_leaf(worker, size_bounds, size, lists)
     else:
         fill_frame(worker.frame, lists)
-        walk_frame(worker, asked, size, lists.row_offsets.size - 1, lists.column_offsets.size - 1)
+        walk_frame(worker, size_bounds, size, lists.row_offsets.size - 1, lists.column_offsets.size - 1)
 
 
 @njit(nogil=True, inline="always")
-def _child(asked, size, lists, line, gone, holds_rows):
+def _child(size_bounds, size, lists, vertex, gone, holds_rows):
     """The node where one more row, or column, is held.
 
     Parameters
@@ -242,11 +242,13 @@ def _child(asked, size, lists, line, gone, holds_rows):
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if holds_rows:
-        least = asked[MIN_COLUMNS] - held_columns - optional_columns
+        least = size_bounds[MIN_COLUMNS] - held_columns - optional_columns
         size = Size(held_rows + 1, optional_rows, held_columns, optional_columns)
-        return size, child_of_row(lists, line, gone, least)
-    least = asked[MIN_ROWS] - held_rows - optional_rows
-    return Size(held_rows, optional_rows, held_columns + 1, optional_columns), child_of_column(lists, line, gone, least)
+        return size, child_of_row(lists, vertex, gone, least)
+    least = size_bounds[MIN_ROWS] - held_rows - optional_rows
+    return Size(held_rows, optional_rows, held_columns + 1, optional_columns), child_of_column(
+        lists, vertex, gone, least
+    )
 
 
 @njit(nogil=True, inline="always")

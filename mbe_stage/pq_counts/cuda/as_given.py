@@ -16,10 +16,18 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
-from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
+from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, AllocatedSearch, Job, make_way
 from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
-from mbe_stage.pq_counts.cuda.wedge_session import PAIR, TRIPLE, Asked, Ranked, WedgeSession, wedge_bytes, wedges_of
+from mbe_stage.pq_counts.cuda.wedge_session import (
+    PAIR,
+    TRIPLE,
+    Ranked,
+    WedgeSession,
+    WindowSettings,
+    wedge_bytes,
+    wedges_of,
+)
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
@@ -57,24 +65,24 @@ class RowsAsGiven:
         self.rows_are_left, self._ranked, self._job, self._roots = rows_are_left, ranked, job, roots
         self._held_bytes = held_bytes
 
-    def searches(self) -> Generator[Search]:
+    def searches(self) -> Generator[AllocatedSearch]:
         """The search, of all rows as roots; none where there are too few."""
-        job, (lists, ranks, asked), roots = self._job, self._ranked, self._roots
+        job, (lists, ranks, window_settings), roots = self._job, self._ranked, self._roots
         if roots is not None:
             lists = lists._replace(order=roots.order)
         if lists.order.size == 0:
             return
         n_entries = 2 * int(lists.row_members.size)
-        job.tell(parts=1, entries=n_entries, core_entries=n_entries)
-        n_bytes = wedge_bytes(asked.max_row_degree) + (0 if roots is None else roots.n_bytes)
+        job.add_facts(parts=1, entries=n_entries, core_entries=n_entries)
+        n_bytes = wedge_bytes(window_settings.max_row_degree) + (0 if roots is None else roots.n_bytes)
         with device_work(job.budget):
             make_way(self._held_bytes + n_bytes, job.budget)
-            shared = wedges_of(asked, ranks)
+            shared = wedges_of(window_settings, ranks)
             if roots is None:
                 session = WedgeSession(lists, shared, wedge_blocks(), n_bytes)
             else:
                 session = WedgeSession(lists, roots.triples(shared), roots.n_blocks, n_bytes)
-        yield Search(session, 0.0, 1.0)
+        yield AllocatedSearch(session, 0.0, 1.0)
 
 
 def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
@@ -99,7 +107,7 @@ def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
         n_rows, paths, rows_are_left = chosen
         given = on_device(graph)
         given = given if rows_are_left else given.swapped()
-        fewest = job.asked(rows_are_left)[2]
+        fewest = job.size_bounds(rows_are_left)[2]
         degrees = cp.diff(given.left_offsets)
         n_ranked, longest = map(int, cp.asnumpy(cp.stack([(degrees >= fewest).sum(), degrees.max()])))
         del degrees
@@ -107,14 +115,14 @@ def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
         needed = held + wedge_bytes(longest) + (_PARTNER_BYTES * given.n_left if n_rows == TRIPLE else 0)
         if max(copied + _RANK_BYTES * given.n_left, needed) > job.budget or n_ranked**2 > ROWS_PER_PATH * paths:
             return None
-        asked = Asked(n_ranked, fewest, longest, SHORT_LIST, _seconds(job))
+        window_settings = WindowSettings(n_ranked, fewest, longest, SHORT_LIST, _seconds(job))
         if n_rows == PAIR:
-            return RowsAsGiven(_ranked(given, asked, job), rows_are_left, job, None, held)
+            return RowsAsGiven(_ranked(given, window_settings, job), rows_are_left, job, None, held)
         if paths * -(-n_ranked // WINDOW) > _MOST_PATHS:
             return None
-        began, ranked = time.perf_counter(), _ranked(given, asked, job)
+        began, ranked = time.perf_counter(), _ranked(given, window_settings, job)
         roots = planned_roots(ranked, job.budget - needed, in_brief=in_brief)
-        job.tell_time("kernel_us", began)
+        job.add_time("kernel_us", began)
     return None if roots is None else RowsAsGiven(ranked, rows_are_left, job, roots, held)
 
 
@@ -128,7 +136,7 @@ def _chosen(job: Job) -> tuple[int, int, bool] | None:
     sides = (True, False) if techniques.layer_choice else (True,)
 
     def wanted(n_rows: int) -> list[bool]:
-        return [are_left for are_left in sides if job.asked(are_left)[:2] == (n_rows, n_rows)]
+        return [are_left for are_left in sides if job.size_bounds(are_left)[:2] == (n_rows, n_rows)]
 
     pairs, triples = wanted(PAIR), wanted(TRIPLE)
     if not pairs and not triples:
@@ -153,14 +161,14 @@ def _seconds(job: Job) -> float:
     return float(job.overrides.get("quantum_seconds", QUANTUM_SECONDS))
 
 
-def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> Ranked:
+def _ranked(graph: BipartiteCSR, window_settings: WindowSettings, job: Job) -> Ranked:
     """Rows that have enough columns get ranks by degree."""
     make_way(_RANK_BYTES * graph.n_left, job.budget)
     degrees = cp.diff(graph.left_offsets).astype(cp.int32)
     ascending = cp.argsort(degrees)
-    n_low = graph.n_left - asked.n_ranked
+    n_low = graph.n_left - window_settings.n_ranked
     ranks = cp.full(graph.n_left, -1, cp.int32)
-    ranks[ascending[n_low:]] = cp.arange(asked.n_ranked, dtype=cp.int32)
+    ranks[ascending[n_low:]] = cp.arange(window_settings.n_ranked, dtype=cp.int32)
     # A row with many columns is the longest to read.
     order = cp.ascontiguousarray(ascending[n_low:][::-1].astype(cp.int32))
     lists = Graph(
@@ -171,4 +179,4 @@ def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> Ranked:
         graph.right_members,
         order,
     )
-    return Ranked(lists, ranks, asked)
+    return Ranked(lists, ranks, window_settings)

@@ -13,7 +13,7 @@ from numba import cuda
 
 from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
@@ -23,29 +23,29 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def n_missed(line, n, words):
-    """How many of `n` members are not in a line of bits, int32."""
+def n_missed(bits_at, n, words):
+    """How many of `n` members are not in a row of bits, int32."""
     missed = _I(0)
     tile = _I(0)
     while _I(32 * tile) < n:
         word = _I(tile + _I(cuda.laneid))
         here = _I(0)
         if _I(32 * word) < n:
-            here = count_bits(_U(bits_below(word, n) & ~_U(words[_L(line + word)])))
+            here = count_bits(_U(bits_below(word, n) & ~_U(words[_L(bits_at + word)])))
         missed = _I(missed + cuda.shfl_sync(ALL, inclusive_sum(here), 31))
         tile = next_tile(tile)
     return missed
 
 
 @cuda.jit(device=True, forceinline=True)
-def nth_missed(line, n, rank, words):
-    """The member that is not in a line of bits and has `rank` such before it, int32; -1 where there are not so many."""
+def nth_missed(bits_at, n, rank, words):
+    """The member that is not in a row of bits and has `rank` such before it, int32; -1 where there are not so many."""
     tile = _I(0)
     while _I(32 * tile) < n:
         word = _I(tile + _I(cuda.laneid))
         missing = _U(0)
         if _I(32 * word) < n:
-            missing = _U(bits_below(word, n) & ~_U(words[_L(line + word)]))
+            missing = _U(bits_below(word, n) & ~_U(words[_L(bits_at + word)]))
         ends = inclusive_sum(count_bits(missing))
         behind = ballot(ends > rank)
         if behind != 0:
@@ -58,22 +58,22 @@ def nth_missed(line, n, rank, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _pivots_side(word, line, n, member, words):
+def _pivots_side(word, bits_at, n, member, words):
     """A word of those that stay on the side of which some are held: without what the pivot misses up to `member`.
 
-    Where there is no pivot (`line` below 0) all are missed.
+    Where there is no pivot (`bits_at` below 0) all are missed.
     """
-    there = _U(words[_L(line + word)]) if line >= 0 else _U(0)
+    there = _U(words[_L(bits_at + word)]) if bits_at >= 0 else _U(0)
     if member < 0:
         return there
     return _U(bits_below(word, n) & _U(there | ~bits_below(word, _I(member + 1))))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _other_side(word, line, n, pivot, words):
-    """A word of those that stay on the pivot's side: adjacent to what is held (`line`), or all but the pivot."""
-    if line >= 0:
-        return _U(words[_L(line + word)])
+def _other_side(word, bits_at, n, pivot, words):
+    """A word of those that stay on the pivot's side: adjacent to what is held (`bits_at`), or all but the pivot."""
+    if bits_at >= 0:
+        return _U(words[_L(bits_at + word)])
     valid = bits_below(word, n)
     if pivot >= 0 and word == pivot >> 5:
         valid = _U(valid & ~_U(_U(1) << _U(pivot & 31)))
@@ -81,7 +81,7 @@ def _other_side(word, line, n, pivot, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_piece(node, child, own, device, limits):
+def child_submatrix(node, child, own, device, bounds):
     """List the rows of a child and write the mask of its columns.
 
     Parameters
@@ -98,23 +98,23 @@ def child_piece(node, child, own, device, limits):
     """
     fields = device.nodes[node]
     words = device.words
-    place = fields[at.OFFSET]
-    all_rows, all_columns = _I(fields[at.N_ROWS]), _I(fields[at.N_COLUMNS])
-    pivot = _I(fields[at.PIVOT])
-    chosen = chosen_of(fields[at.KEY], limits)
+    place = fields[layout.OFFSET]
+    all_rows, all_columns = _I(fields[layout.N_ROWS]), _I(fields[layout.N_COLUMNS])
+    pivot = _I(fields[layout.PIVOT])
+    chosen = chosen_of(fields[layout.KEY], bounds)
     row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
     columns_place = _L(place + _L(all_rows) * _L(row_words))
-    by_columns = fields[at.KIND] & at.COLUMN_PIVOT == 0
+    by_columns = fields[layout.KIND] & layout.COLUMN_PIVOT == 0
     if by_columns:
-        line, n = _L(place + _L(pivot) * _L(row_words)), all_columns
+        bits_at, n = _L(place + _L(pivot) * _L(row_words)), all_columns
     else:
-        line, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
+        bits_at, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
     n_pivots = _I(1)
-    if fields[at.KIND] & at.HAS_NO_PIVOT != 0:
-        line, pivot, n_pivots = _L(-1), _I(-1), _I(0)
+    if fields[layout.KIND] & layout.HAS_NO_PIVOT != 0:
+        bits_at, pivot, n_pivots = _L(-1), _I(-1), _I(0)
         member = child if child < n else _I(-1)
     else:
-        member = nth_missed(line, n, child, words)
+        member = nth_missed(bits_at, n, child, words)
     other = _L(-1)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
     held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
@@ -130,20 +130,20 @@ def child_piece(node, child, own, device, limits):
     else:
         optional_columns = _I(optional_columns + n_pivots)
     chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
-    n_rows = _list_rows(by_columns, line, other, all_rows, pivot, member, own, words)
-    n_columns = _mask_columns(by_columns, line, other, all_columns, pivot, member, own, words)
+    n_rows = _list_rows(by_columns, bits_at, other, all_rows, pivot, member, own, words)
+    n_columns = _mask_columns(by_columns, bits_at, other, all_columns, pivot, member, own, words)
     return place, n_rows, n_columns, row_words, chosen
 
 
 @cuda.jit(device=True, forceinline=True)
-def _list_rows(by_columns, line, other, n, pivot, member, own, words):
+def _list_rows(by_columns, bits_at, other, n, pivot, member, own, words):
     """List the rows that stay; how many, int32.
 
     Parameters
     ----------
     by_columns : bool
         Whether columns are held, and a row is the pivot.
-    line : int64
+    bits_at : int64
         Where the pivot's bits begin, or -1.
     other : int64
         Where those of what is held do, or -1.
@@ -159,7 +159,9 @@ def _list_rows(by_columns, line, other, n, pivot, member, own, words):
     n_rows = _I(0)
     word = _I(0)
     while _I(32 * word) < n:
-        there = _other_side(word, other, n, pivot, words) if by_columns else _pivots_side(word, line, n, member, words)
+        there = (
+            _other_side(word, other, n, pivot, words) if by_columns else _pivots_side(word, bits_at, n, member, words)
+        )
         if _U(there >> _U(lane)) & _U(1) != 0:
             before = _U(there & _U(_U(_U(1) << _U(lane)) - _U(1)))
             own.rows[n_rows + count_bits(before)] = _I(32 * word + lane)
@@ -170,12 +172,12 @@ def _list_rows(by_columns, line, other, n, pivot, member, own, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _mask_columns(by_columns, line, other, n, pivot, member, own, words):
+def _mask_columns(by_columns, bits_at, other, n, pivot, member, own, words):
     """Write the mask of the columns that stay; how many, int32.
 
     Parameters
     ----------
-    by_columns, line, other, pivot, member, own, words
+    by_columns, bits_at, other, pivot, member, own, words
         As `_list_rows` has them.
     n : int32
         Columns of the node.
@@ -187,7 +189,7 @@ def _mask_columns(by_columns, line, other, n, pivot, member, own, words):
         here = _I(0)
         if _I(32 * word) < n:
             if by_columns:
-                there = _pivots_side(word, line, n, member, words)
+                there = _pivots_side(word, bits_at, n, member, words)
             else:
                 there = _other_side(word, other, n, pivot, words)
             own.mask[word] = there

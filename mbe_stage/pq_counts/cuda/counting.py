@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mbe_stage.pq_counts.cuda.searches import CoreInParts, Search, WholeCore
+from mbe_stage.pq_counts.cuda.searches import AllocatedSearch, CoreInParts, WholeCore
 from mbe_stage.pq_counts.cuda.session import Counted
 from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.session import MOST_DONE, HeldSearch
@@ -52,14 +52,14 @@ class Counting(HeldSearch[Counted]):
 
     Parameters
     ----------
-    search : Search
+    search : AllocatedSearch
     tasks : RowTasks or None
         None where nobody asks for barriers.
     budget : int
         Bytes of device memory.
     """
 
-    def __init__(self, search: Search, tasks: RowTasks | None, budget: int) -> None:
+    def __init__(self, search: AllocatedSearch, tasks: RowTasks | None, budget: int) -> None:
         super().__init__(search.session, budget)
         self._search, self._tasks = search, tasks
 

@@ -10,33 +10,35 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mbe_stage.search.cuda.control import *  # noqa: F403 - one layout, part of it of every search
-from mbe_stage.search.cuda.control import CONTROL_LINE, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATUS
+from mbe_stage.search.cuda.control import CONTROL_LINE, NARROW, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATUS
 
 FRAME_WIDTH = 64
 """Rows and columns of a frame at most: masks of one word."""
 
 FRAME_COLUMNS = FRAME_WIDTH
 STACK = 2 * FRAME_WIDTH
-LEVEL_WORDS = 4
-LEVELS = 2 * FRAME_WIDTH - 4
+ENTRY_WORDS = 4
+STACK_ENTRIES = 2 * FRAME_WIDTH - 4
 """A node that is opened has three rows and three columns at least, and each level has fewer than the one before."""
-FRAME_WORDS = STACK + LEVELS * LEVEL_WORDS
+FRAME_WORDS = STACK + STACK_ENTRIES * ENTRY_WORDS
 """Words of 64 bits that a warp has in shared memory: rows, columns, and its stack."""
 MATRIX_WORDS = 4 * FRAME_WIDTH
 """Words of 32 bits of a frame's rows and columns in the pool."""
 
 # Behind the words that every search has (`mbe_stage.search.cuda.control`).
-CREDITS = OWN_CONTROL
+RESERVED_SLOTS = OWN_CONTROL
 CONTROL_WORDS = OWN_CONTROL + CONTROL_LINE
 
 # One more reason to end a quantum.
-KINDS_SHORT = OWN_STATUS
+SLOTS_SHORT = OWN_STATUS
 
 # Settings, int64: read only.
 FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(OWN_SETTINGS, OWN_SETTINGS + 4)
 OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(OWN_SETTINGS + 4, OWN_SETTINGS + 7)
-CREDIT_LIMIT = OWN_SETTINGS + 7
+SLOT_LIMIT = OWN_SETTINGS + 7
 N_SETTINGS = OWN_SETTINGS + 8
+# In searches by windows of ranks: number of rows with a rank, and entries of a list that a lane walks alone.
+N_RANKED, LANE_ENTRIES = MOST_ROWS, NARROW
 
 # Fields of a node, int64.
 N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING = range(OWN_FIELDS, OWN_FIELDS + 8)
@@ -46,15 +48,15 @@ COLUMN_PIVOT, IS_FRAME, HAS_NO_PIVOT = 1, 2, 4
 """A row as pivot: columns that it misses are held; a column as pivot: rows that it misses are. Without a pivot all of
 them are held in turn: rows where it is a `COLUMN_PIVOT` that is not there, else columns."""
 
-CREDIT = 128
-"""New kinds of leaves that a warp asks for at once (`tally`)."""
-VISIT_CREDIT = FRAME_WIDTH + 2
+SLOTS_AT_ONCE = 128
+"""New kinds of leaves that a warp asks for at once (`count_leaves`)."""
+VISIT_SLOTS = FRAME_WIDTH + 2
 """Kinds that a visit of a node of a frame brings at most."""
 KEY_BITS = 57
 """Of a kind of leaves; a level keeps its pivot above them."""
 
 
-class Limits(NamedTuple):
+class SizeBounds(NamedTuple):
     """Sizes that are asked for, and where in a key each number begins; int32, in registers."""
 
     fewest_rows: Any
@@ -168,13 +170,13 @@ class Launch(NamedTuple):
 
     Attributes
     ----------
-    limits : Limits
+    bounds : SizeBounds
     deadline : int64
         When the quantum ends, by the device's clock.
     techniques : int
         `Techniques.kernel_mask`, known when the kernel is compiled.
     """
 
-    limits: Any
+    bounds: Any
     deadline: Any
     techniques: Any

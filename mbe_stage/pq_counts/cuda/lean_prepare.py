@@ -1,4 +1,4 @@
-"""The graph ready to be searched, as `prepare` has it, made in little memory: its lists are written in pieces.
+"""The graph ready to be searched, as `prepare` has it, made in little memory: its lists are written in submatrices.
 
 `prepare` sorts all edges at once, which takes ten times what the lists take. Here the lists of some vertices at a time
 are gathered, renumbered, sorted and written to where they belong, first those of the rows, then those of the columns.
@@ -166,7 +166,7 @@ def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> De
     none, order = cp.empty(1, cp.int64), cp.empty(0, cp.int32)
     lists = Graph(rows.offsets, row_members, none, columns.offsets, column_members, order)
     found = with_sizes(lists, rows.vertices, paths, core.rows_are_left, fewest_columns)
-    return replace(found, is_lean=True, mapped_bytes=core.list_bytes - n_bytes[0])
+    return replace(found, is_low_memory=True, mapped_bytes=core.list_bytes - n_bytes[0])
 
 
 def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: cp.ndarray, paths: cp.ndarray) -> None:

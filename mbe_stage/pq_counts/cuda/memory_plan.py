@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.partition_loops import Prices
 from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
@@ -15,7 +15,7 @@ _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
 # Half of the nodes, and an eighth of the pool, are there twice while they are moved, between two quanta; and of the
 # table of kinds it is written down which places are filled.
-_NODE_BYTES, _MORE_POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 5, 16 + 8
+_NODE_BYTES, _MORE_POOL_WORD_BYTES, _SLOT_BYTES = 12 * layout.NODE_FIELDS + 16, 5, 16 + 8
 _POOL_PART, _NODES_PART = 4, 16
 """Of the budget, where it is short."""
 _PATHS_OF_A_PART = 2048
@@ -50,12 +50,12 @@ class SearchSizes:
     most_columns: int
     is_windowed: bool = False
     more_warp_bytes: int = 0
-    own_words: int = at.MATRIX_WORDS
+    own_words: int = layout.MATRIX_WORDS
 
     @property
-    def levels(self) -> int:
+    def stack_entries(self) -> int:
         """Of a warp's stack at most: each but the last has something held below it."""
-        return min(at.LEVELS, self.most_rows + self.most_columns)
+        return min(layout.STACK_ENTRIES, self.most_rows + self.most_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ def key_layout(sizes: SearchSizes) -> KeyLayout:
     )
     # Sums of what is held and optional stay below; one bit more where a node's numbers are added up before that shows.
     n_bits = held_rows + held_columns + rows + columns + 4
-    if n_bits > at.KEY_BITS:
+    if n_bits > layout.KEY_BITS:
         raise MemoryBudgetExceeded(
             f"sizes of up to {sizes.most_rows:,} and {sizes.most_columns:,} vertices in a graph of degrees up to "
             f"{sizes.max_column_degree:,} and {sizes.max_row_degree:,} take keys of {n_bits} bits, and the CUDA engine "
-            f"has {at.KEY_BITS}: use the engine cpu"
+            f"has {layout.KEY_BITS}: use the engine cpu"
         )
     return KeyLayout(held_rows + 1, held_rows + rows + 2, held_rows + rows + held_columns + 3)
 
@@ -100,7 +100,7 @@ class MemoryPlan(PoolPlan):
         Of each warp: rows that are counted, rows on its list, and words of a mask of columns.
     node_words : int
         Of the largest node, in whole cache lines.
-    n_kinds : int
+    n_slots : int
         Places in the table of leaves, a power of two.
     more_warp_bytes : int
         What a warp has beside what every search needs.
@@ -110,7 +110,7 @@ class MemoryPlan(PoolPlan):
     matrix_rows: int
     scratch_words: int
     node_words: int
-    n_kinds: int
+    n_slots: int
     more_warp_bytes: int = 0
 
     @property
@@ -121,8 +121,8 @@ class MemoryPlan(PoolPlan):
     @property
     def total_bytes(self) -> int:
         """Of everything."""
-        shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _KIND_BYTES * self.n_kinds
-        return shared + self.n_warps * self.warp_bytes + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
+        shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _SLOT_BYTES * self.n_slots
+        return shared + self.n_warps * self.warp_bytes + 8 * (layout.CONTROL_WORDS + layout.N_SETTINGS)
 
     @property
     def moved_words(self) -> int:
@@ -135,9 +135,9 @@ class MemoryPlan(PoolPlan):
         return max(1, self.pool_words // max(1, 2 * self.node_words))
 
     @property
-    def credit_limit(self) -> int:
+    def slot_limit(self) -> int:
         """Kinds that may be found within a quantum."""
-        return int(_FULL * self.n_kinds)
+        return int(_FULL * self.n_slots)
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
@@ -196,15 +196,15 @@ def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:
     nothing = replace(sizes, n_rows=0, n_edges=0, max_row_degree=0, max_column_degree=0, max_matrix_rows=0)
     least = _least(replace(nothing, max_node_words=0))
     # A table has a power of two of places, up to twice as many as are needed.
-    a_kind = int(2 * _KIND_BYTES / _FULL) + 1
-    kinds_of_a_warp = a_kind * at.CREDIT
+    slot_bytes = int(2 * _SLOT_BYTES / _FULL) + 1
+    reserved_bytes = slot_bytes * layout.SLOTS_AT_ONCE
     return Prices(
         budget=budget,
-        fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _KIND_BYTES * least.n_kinds + 8 * a_kind,
+        fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _SLOT_BYTES * least.n_slots + 8 * slot_bytes,
         reserve=_reserve(budget),
-        degree=a_kind,
+        degree=slot_bytes,
         node_word=3 * 4,
-        warp=least.warp_bytes + kinds_of_a_warp,
+        warp=least.warp_bytes + reserved_bytes,
         warp_row=4,
         warp_matrix_row=4,
         warp_word=4,
@@ -222,18 +222,18 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
     """One block, and room in the pool for a node and for any of its children: then there is always a way on."""
     plan = MemoryPlan(
         n_blocks=1,
-        # No less than a line, so that no array is empty.
+        # At least a cache line, so that no array is empty.
         scratch_rows=32 if sizes.is_windowed else whole_lines(sizes.n_rows),
         matrix_rows=whole_lines(sizes.max_matrix_rows),
         scratch_words=whole_lines((sizes.max_row_degree + 31) // 32),
-        levels=sizes.levels,
+        stack_entries=sizes.stack_entries,
         n_nodes=_LEAST_NODES,
         pool_words=2 * whole_lines(sizes.max_node_words),
         node_words=whole_lines(sizes.max_node_words),
-        n_kinds=0,
+        n_slots=0,
         more_warp_bytes=sizes.more_warp_bytes,
         own_words=sizes.own_words,
-        narrow=at.FRAME_WIDTH,
+        narrow=layout.FRAME_WIDTH,
     )
     return _with_blocks(plan, sizes, 1)
 
@@ -241,7 +241,7 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
 def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryPlan:
     """The plan for so many blocks, and the table of kinds that their warps need."""
     # A wide node's leaves differ in one number: of rows in how many columns they have, or the other way round
-    # (`pieces._tally_piece`). No node has more columns than a root, nor more rows than a root's matrix.
+    # (`pieces._count_submatrix`). No node has more columns than a root, nor more rows than a root's matrix.
     largest = 4 + min(sizes.max_row_degree, sizes.max_matrix_rows)
-    n_kinds = 1 << int((n_blocks * WARPS_PER_BLOCK * at.CREDIT + largest) / _FULL).bit_length()
-    return replace(plan, n_blocks=n_blocks, n_kinds=n_kinds)
+    n_slots = 1 << int((n_blocks * WARPS_PER_BLOCK * layout.SLOTS_AT_ONCE + largest) / _FULL).bit_length()
+    return replace(plan, n_blocks=n_blocks, n_slots=n_slots)

@@ -39,7 +39,7 @@ class DeviceGraph:
         Two-step paths from all rows to later ones, and from the row that has the most.
     paths : (n_rows,) int64
         Those of each row.
-    is_lean : bool
+    is_low_memory : bool
         There are no positions (`lean_prepare`).
     mapped_bytes : int
         Of the members of rows and columns, so many are in the host's memory.
@@ -56,7 +56,7 @@ class DeviceGraph:
     n_paths: int
     max_paths: int
     paths: cp.ndarray
-    is_lean: bool = False
+    is_low_memory: bool = False
     mapped_bytes: int = 0
 
     @property

@@ -16,16 +16,16 @@ from numba import cuda
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.device.warp import ALL, ballot, first_bit, min_all
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 
 SHORT_LIST = 64
 """Rows of a list that a lane walks alone: where lists are counted in shared memory, a warp for each waits longer."""
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
-BLOCKS_NS, LONGEST_NS = at.CONTROL_WORDS, at.CONTROL_WORDS + 1
+BLOCKS_NS, LONGEST_NS = layout.CONTROL_WORDS, layout.CONTROL_WORDS + 1
 """Words of control beside those of all searches: nanoseconds in which blocks were at work, of all blocks together and
 of the one that ended last."""
-CONTROL_WORDS = at.CONTROL_WORDS + 2
+CONTROL_WORDS = layout.CONTROL_WORDS + 2
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -35,16 +35,16 @@ _U = np.uint32
 def next_root(order, deadline, control):
     """A root that nobody has taken, int32; -1 where there is none, or the quantum is over. For one thread."""
     if global_nanoseconds() > deadline:
-        cuda.atomic.or_(control, at.STATUS, _L(at.TIME_OVER))
+        cuda.atomic.or_(control, layout.STATUS, _L(layout.TIME_OVER))
         return _I(-1)
-    taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
+    taken = cuda.atomic.add(control, layout.NEXT_ROOT, _L(1))
     return order[taken] if taken < order.size else _I(-1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def note_time(deadline, settings, control):
     """How long a block was at work, which began together with all others. For one thread."""
-    worked = _L(global_nanoseconds() - (deadline - settings[at.QUANTUM_NS]))
+    worked = _L(global_nanoseconds() - (deadline - settings[layout.QUANTUM_NS]))
     cuda.atomic.add(control, BLOCKS_NS, worked)
     cuda.atomic.max(control, LONGEST_NS, worked)
 
@@ -205,7 +205,7 @@ def fill(array, start, stop, value):
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally(n, small, times):
+def count_leaf(n, small, times):
     """Count a leaf of `n` columns, int32.
 
     Parameters

@@ -178,7 +178,7 @@ def clear_words(place, size, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, fewest, keeps_rows, own, graph, device):
+def root_submatrix(root, fewest, keeps_rows, own, graph, device):
     """Write the matrix of a root into the pool, its rows on the warp's list and all of its columns in the mask.
 
     Parameters

@@ -25,7 +25,7 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
-from mbe_stage.pq_counts.cuda.kernels import counting_blocks
+from mbe_stage.pq_counts.cuda.kernels import kernel_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
@@ -41,10 +41,10 @@ from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, pre
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import WINDOWS, Techniques
-from mbe_stage.pq_counts.cuda.wedge_session import PAIR, Asked, WedgeSession, wedge_bytes, wedges_of
+from mbe_stage.pq_counts.cuda.wedge_session import PAIR, WedgeSession, WindowSettings, wedge_bytes, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
-from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
+from mbe_stage.pq_counts.partition import Core, Fewest, GraphPart, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
@@ -85,30 +85,30 @@ class Job:
         """Left and right vertices of the smallest biclique."""
         return max(2, self.part.min_p), max(2, self.part.min_q)
 
-    def asked(self, rows_are_left: bool) -> tuple[int, int, int, int]:
+    def size_bounds(self, rows_are_left: bool) -> tuple[int, int, int, int]:
         """Fewest and most rows, fewest and most columns."""
         of_left, of_right = (self.fewest[0], self.part.max_p), (self.fewest[1], self.part.max_q)
         return (*of_left, *of_right) if rows_are_left else (*of_right, *of_left)
 
-    def tell(self, **facts: int) -> None:
+    def add_facts(self, **facts: int) -> None:
         """Add to the facts."""
         for name, number in facts.items():
             self.facts[name] = self.facts.get(name, 0) + number
 
-    def tell_session(self, session: Session | WedgeSession) -> None:
+    def add_session_facts(self, session: Session | WedgeSession) -> None:
         """Add what a session did; of what it had, keep the most."""
         for name, number in session.statistics.items():
             if name in ("warps", "plan_bytes", "nodes", "pool_words"):
                 self.facts[name] = max(number, self.facts.get(name, 0))
             else:
-                self.tell(**{name: number})
+                self.add_facts(**{name: number})
 
-    def tell_time(self, name: str, began: float) -> None:
+    def add_time(self, name: str, began: float) -> None:
         """Add the microseconds since `began`, in the time of `time.perf_counter`."""
-        self.tell(**{name: round(_MICROSECONDS * (time.perf_counter() - began))})
+        self.add_facts(**{name: round(_MICROSECONDS * (time.perf_counter() - began))})
 
 
-class Search(NamedTuple):
+class AllocatedSearch(NamedTuple):
     """A search that has its memory.
 
     Attributes
@@ -164,7 +164,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
         return None
     if core.least_bytes <= room:
         make_way(core.least_bytes + core.list_bytes, room)
-        fewest_columns = job.asked(core.rows_are_left)[2]
+        fewest_columns = job.size_bounds(core.rows_are_left)[2]
         whole = WholeCore(in_order(core, fewest_columns, room, room * 3 // 4), job)
         if whole.fits:
             return whole
@@ -196,7 +196,7 @@ class WholeCore:
 
     def __init__(self, graph: DeviceGraph, job: Job) -> None:
         self.rows_are_left, self._graph, self._job = graph.rows_are_left, graph, job
-        self._asked = job.asked(graph.rows_are_left)
+        self._size_bounds = job.size_bounds(graph.rows_are_left)
         self._sizes = SearchSizes(
             graph.n_rows,
             int(graph.lists.row_members.size),
@@ -204,14 +204,14 @@ class WholeCore:
             graph.max_column_degree,
             graph.max_matrix_rows,
             graph.max_node_words,
-            self._asked[1],
-            self._asked[3],
+            self._size_bounds[1],
+            self._size_bounds[3],
         )
         # All later rows of a root are looked at: too many where it has few paths.
-        are_dense = graph.is_lean or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
-        self._is_of_pairs = job.techniques.wedges and self._asked[1] == PAIR and are_dense
-        budget, n_blocks = job.budget - graph.list_bytes, counting_blocks()
-        self._is_short = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
+        are_dense = graph.is_low_memory or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
+        self._is_of_pairs = job.techniques.wedges and self._size_bounds[1] == PAIR and are_dense
+        budget, n_blocks = job.budget - graph.list_bytes, kernel_blocks()
+        self._is_short = graph.is_low_memory or budget < bytes_with_blocks(self._sizes, n_blocks)
         # One warp makes the matrix of a root, and is quicker in windows; others would wait for the heaviest.
         is_uneven = graph.max_paths * WARPS_PER_BLOCK * n_blocks > _UNEVEN * graph.n_paths
         self._is_windowed = self._is_short or is_uneven
@@ -237,7 +237,7 @@ class WholeCore:
         least = of_pairs if self._is_of_pairs else least_bytes(self._sizes)
         return self._graph.list_bytes + least <= self._job.budget
 
-    def searches(self, rows: np.ndarray | None) -> Generator[Search]:
+    def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
         """The search, of some rows as roots or of all.
 
         Raises
@@ -246,7 +246,7 @@ class WholeCore:
             Sizes and degrees are too large for the engine's keys.
         """
         job, n_entries = self._job, 2 * self._sizes.n_edges
-        job.tell(parts=1, entries=n_entries, core_entries=n_entries)
+        job.add_facts(parts=1, entries=n_entries, core_entries=n_entries)
         session, n_bytes = self._wedges() if self._is_of_pairs else self._planned()
 
         def begun() -> Session | WedgeSession:
@@ -254,19 +254,19 @@ class WholeCore:
                 make_way(self._graph.list_bytes + n_bytes, job.budget)
                 return session(self._graph.roots(rows, are_spread=self._is_short and not self._is_of_pairs))
 
-        return (Search(begin(), 0.0, 1.0) for begin in (begun,))
+        return (AllocatedSearch(begin(), 0.0, 1.0) for begin in (begun,))
 
     def _wedges(self) -> tuple[Callable[[Graph], WedgeSession], int]:
         """What begins the search, and the bytes that it takes."""
-        fewest, longest, n_rows = self._asked[2], self._graph.max_row_degree, self._graph.n_rows
+        fewest, longest, n_rows = self._size_bounds[2], self._graph.max_row_degree, self._graph.n_rows
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
         # Over the bus, neighbouring lanes had better read neighbouring entries.
         short_list = SHORT if self._graph.mapped_bytes else SHORT_LIST
-        asked = Asked(n_rows, fewest, longest, short_list, seconds)
+        size_bounds = WindowSettings(n_rows, fewest, longest, short_list, seconds)
 
         def begun(graph: Graph) -> WedgeSession:
             # Rows are in the order of their degrees: their numbers are their ranks.
-            shared = wedges_of(asked, cp.arange(n_rows, dtype=cp.int32))
+            shared = wedges_of(size_bounds, cp.arange(n_rows, dtype=cp.int32))
             return WedgeSession(graph, shared, wedge_blocks(), wedge_bytes(longest))
 
         return begun, wedge_bytes(longest) + 4 * n_rows
@@ -276,8 +276,8 @@ class WholeCore:
         job, budget = self._job, self._job.budget - self._graph.list_bytes
         techniques = job.techniques.kernel_mask | (WINDOWS if self._is_windowed else 0)
         keys = key_layout(self._sizes)
-        plan = replace(plan_memory(self._sizes, counting_blocks(), budget), **job.overrides)
-        return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques), plan.total_bytes
+        plan = replace(plan_memory(self._sizes, kernel_blocks(), budget), **job.overrides)
+        return lambda graph: Session(graph, self._size_bounds, keys, plan, budget, techniques), plan.total_bytes
 
 
 def make_way(n_bytes: int, budget: int) -> None:
@@ -300,7 +300,7 @@ def _on_the_host(job: Job) -> CoreInParts | None:
     lists, order = row_lists(core if are_left else core.swapped())
     fewest = Fewest(*(job.fewest if are_left else job.fewest[::-1]))
     found = CoreInParts(core_of(lists, fewest), (core.left_ids if are_left else core.right_ids)[order], are_left, job)
-    job.tell_time("host_us", began)
+    job.add_time("host_us", began)
     return found
 
 
@@ -319,7 +319,7 @@ class CoreInParts:
     def __init__(self, core: Core, vertices: np.ndarray, rows_are_left: bool, job: Job) -> None:
         self.vertices, self.rows_are_left, self.paths = vertices, rows_are_left, core.paths
         self._core, self._job = core, job
-        asked = job.asked(rows_are_left)
+        size_bounds = job.size_bounds(rows_are_left)
         self._sizes = SearchSizes(
             core.paths.size,
             core.columns.size,
@@ -327,11 +327,11 @@ class CoreInParts:
             int(np.diff(core.column_offsets).max()),
             0,
             0,
-            asked[1],
-            asked[3],
+            size_bounds[1],
+            size_bounds[3],
         )
 
-    def searches(self, rows: np.ndarray | None) -> Generator[Search]:
+    def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
         """The searches, planned before this returns; each is to be over before the next is asked for.
 
         Raises
@@ -339,17 +339,17 @@ class CoreInParts:
         MemoryBudgetExceeded
             What is below one row does not fit the budget; or sizes and degrees are too large for the engine's keys.
         """
-        job, n_blocks = self._job, counting_blocks()
+        job, n_blocks = self._job, kernel_blocks()
         key_layout(self._sizes)
         began = time.perf_counter()
         parts = cut(self._core, prices_of(self._sizes, n_blocks, job.budget), rows)
         plans = [self._planned(part, n_blocks) for part in parts]
-        job.tell_time("host_us", began)
+        job.add_time("host_us", began)
         n_entries = sum(part.sizes.n_root_entries + part.sizes.n_column_entries for part in parts)
-        job.tell(parts=len(parts), entries=n_entries, core_entries=2 * self._sizes.n_edges)
+        job.add_facts(parts=len(parts), entries=n_entries, core_entries=2 * self._sizes.n_edges)
         return self._begun(parts, plans)
 
-    def _planned(self, part: Part, n_blocks: int) -> MemoryPlan:
+    def _planned(self, part: GraphPart, n_blocks: int) -> MemoryPlan:
         found, budget = part.sizes, self._job.budget - part.sizes.list_bytes
         sizes = SearchSizes(
             found.n_rows,
@@ -363,29 +363,31 @@ class CoreInParts:
         )
         return replace(plan_memory(sizes, n_blocks, budget), **self._job.overrides)
 
-    def _begun(self, parts: list[Part], plans: list[MemoryPlan]) -> Generator[Search]:
+    def _begun(self, parts: list[GraphPart], plans: list[MemoryPlan]) -> Generator[AllocatedSearch]:
         total, before = max(1, sum(part.sizes.paths for part in parts)), 0.0
         with ThreadPoolExecutor(1, thread_name_prefix="pq-parts") as ahead:
             coming = [ahead.submit(lists_of, self._core, part) for part in parts[:1]]
             for part, plan, following in zip(parts, plans, [*parts[1:], None], strict=True):
                 began = time.perf_counter()
                 lists = coming.pop().result()
-                self._job.tell_time("lists_us", began)
+                self._job.add_time("lists_us", began)
                 if following is not None:
                     coming.append(ahead.submit(lists_of, self._core, following))
                 share = part.sizes.paths / total
                 # Nothing here holds on to the session: its memory is the next one's.
                 # The last rows are in the first part.
                 n_later = 0 if following is None else int(following.roots[-1]) + 1
-                yield Search(self._session(part, plan, lists), before, share, n_later)
+                yield AllocatedSearch(self._session(part, plan, lists), before, share, n_later)
                 before += share
 
-    def _session(self, part: Part, plan: MemoryPlan, lists: PartLists) -> Session:
-        job, asked, keys = self._job, self._job.asked(self.rows_are_left), key_layout(self._sizes)
+    def _session(self, part: GraphPart, plan: MemoryPlan, lists: PartLists) -> Session:
+        job, size_bounds, keys = self._job, self._job.size_bounds(self.rows_are_left), key_layout(self._sizes)
         began = time.perf_counter()
         with device_work(job.budget):
             # What the part before took was of other sizes: kept for reuse, it would be there beside this one.
             cp.get_default_memory_pool().free_all_blocks()
             graph = Graph(*map(cp.asarray, lists))
-            job.tell_time("transfer_us", began)
-            return Session(graph, asked, keys, plan, job.budget - part.sizes.list_bytes, job.techniques.kernel_mask)
+            job.add_time("transfer_us", began)
+            return Session(
+                graph, size_bounds, keys, plan, job.budget - part.sizes.list_bytes, job.techniques.kernel_mask
+            )

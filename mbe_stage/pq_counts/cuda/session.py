@@ -9,12 +9,12 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device.arrays import upload
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.pq_counts.cuda.waiting import Waiting
+from mbe_stage.pq_counts.cuda.waiting import PendingTasks
 from mbe_stage.search.cuda.pool import KeptNodes
 from mbe_stage.search.cuda.session import PoolSession
 
@@ -37,7 +37,7 @@ class Session(PoolSession):
     ----------
     graph : Graph
         With the roots that are wanted.
-    asked : tuple of int
+    size_bounds : tuple of int
         Fewest and most rows, fewest and most columns.
     keys : KeyLayout
     plan : MemoryPlan
@@ -50,17 +50,17 @@ class Session(PoolSession):
     def __init__(
         self,
         graph: Graph,
-        asked: tuple[int, int, int, int],
+        size_bounds: tuple[int, int, int, int],
         keys: KeyLayout,
         plan: MemoryPlan,
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        super().__init__(graph, plan, budget_bytes, kernel_for(techniques), at.CONTROL_WORDS)
-        self._n_kinds = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
+        super().__init__(graph, plan, budget_bytes, kernel_for(techniques), layout.CONTROL_WORDS)
+        self._n_signatures = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
-        self._asked, self._keys = asked, keys
+        self._size_bounds, self._keys = size_bounds, keys
         n_warps = plan.n_warps
         self._warps = Warps(
             cp.zeros((n_warps, plan.scratch_rows), cp.int32),
@@ -70,12 +70,12 @@ class Session(PoolSession):
         )
         self._device = Device(
             *self._new_pool(),
-            cp.zeros(plan.n_kinds, cp.int64),
-            cp.zeros(plan.n_kinds, cp.int64),
-            cp.zeros(at.CONTROL_WORDS, cp.int64),
+            cp.zeros(plan.n_slots, cp.int64),
+            cp.zeros(plan.n_slots, cp.int64),
+            cp.zeros(layout.CONTROL_WORDS, cp.int64),
             cp.asarray(self._settings()),
         )
-        self._waiting = Waiting()
+        self._waiting = PendingTasks()
         # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
@@ -83,18 +83,18 @@ class Session(PoolSession):
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
         return super().statistics | {
-            "kinds": self._n_kinds,
+            "kinds": self._n_signatures,
             "drains": self._n_drains,
             "waits": self._n_waits,
             "waiting_us": round(1e6 * self._waiting_seconds),
         }
 
     def _settings(self) -> np.ndarray:
-        settings, keys = self._plan.settings(at.N_SETTINGS), self._keys
-        settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = self._asked
+        settings, keys = self._plan.settings(layout.N_SETTINGS), self._keys
+        settings[layout.FEWEST_ROWS : layout.MOST_COLUMNS + 1] = self._size_bounds
         numbers = keys.optional_rows, keys.held_columns, keys.optional_columns
-        settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = numbers
-        settings[at.CREDIT_LIMIT] = self._plan.credit_limit
+        settings[layout.OPTIONAL_ROWS_AT : layout.OPTIONAL_COLUMNS_AT + 1] = numbers
+        settings[layout.SLOT_LIMIT] = self._plan.slot_limit
         return settings
 
     def restart(self, roots: np.ndarray) -> None:
@@ -109,11 +109,11 @@ class Session(PoolSession):
         """Work for a while, and make room for what is left; the leaves found."""
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
-        self._control[at.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
-        self._run(at.CREDITS)
+        self._control[layout.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
+        self._run(layout.RESERVED_SLOTS)
         if takes_roots:
-            self.n_roots_taken = min(n_roots, int(self._control[at.NEXT_ROOT]))
-        is_short = int(self._control[at.STATUS]) != 0
+            self.n_roots_taken = min(n_roots, int(self._control[layout.NEXT_ROOT]))
+        is_short = int(self._control[layout.STATUS]) != 0
         goes_on = (is_short or not takes_roots or self._undone_roots.size > 0) and self._move_nodes()
         self.is_over = not goes_on
         return self._take_leaves(goes_on)
@@ -121,7 +121,7 @@ class Session(PoolSession):
     def _take_leaves(self, goes_on: bool) -> Counted:
         """What the table holds; it is empty afterwards, where somebody goes on."""
         places = cp.flatnonzero(self._device.keys)
-        self._n_kinds += int(places.size)
+        self._n_signatures += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
         if goes_on:
             self._device.keys.fill(0)
@@ -141,9 +141,9 @@ class Session(PoolSession):
         False where nothing is left to do: the time of the quantum was over when the search was.
         """
         state = cp.asnumpy(self._warps.state).copy()
-        pending = state[:, at.PENDING_NODE]
+        pending = state[:, layout.PENDING_NODE]
         kept = KeptNodes(self._device.nodes, pending)
-        n_pending = int((pending != at.NOTHING).sum())
+        n_pending = int((pending != layout.NOTHING).sum())
         n_left = kept.n + n_pending + self._undone_roots.size + len(self._waiting)
         if n_left == 0 and self.n_roots_taken == self._graph.order.size:
             return False
@@ -151,7 +151,7 @@ class Session(PoolSession):
         plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
         # Tasks that could not be done are counted as often as they were begun.
         self._n_undone += n_pending
-        n_done = int(state[:, [at.N_PIECES, at.N_VISITED]].sum()) - self._n_undone
+        n_done = int(state[:, [layout.N_WIDE_NODES, layout.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
         # Whatever a warp begins with needs room for two nodes.
@@ -168,7 +168,7 @@ class Session(PoolSession):
             self._waiting_seconds += time.perf_counter() - began
         else:
             self._move_together(kept, plan)
-            state[:, at.PENDING_NODE] = kept.numbers(pending)
+            state[:, layout.PENDING_NODE] = kept.numbers(pending)
             self._is_draining = 2 * kept.n_words > plan.pool_words
             self._n_drains += self._is_draining
             self._hand_back_roots(state, are_wanted=not self._is_draining)
@@ -185,14 +185,14 @@ class Session(PoolSession):
         are_wanted : bool
         """
         if are_wanted:
-            free = np.flatnonzero(state[:, at.PENDING_NODE] == at.NOTHING)[: self._undone_roots.size]
-            state[free, at.PENDING_NODE] = at.ROOT
-            state[free, at.PENDING_CHILD] = self._undone_roots[: free.size]
+            free = np.flatnonzero(state[:, layout.PENDING_NODE] == layout.NOTHING)[: self._undone_roots.size]
+            state[free, layout.PENDING_NODE] = layout.ROOT
+            state[free, layout.PENDING_CHILD] = self._undone_roots[: free.size]
             self._undone_roots = self._undone_roots[free.size :]
             return
-        begun = state[:, at.PENDING_NODE] == at.ROOT
-        self._undone_roots = np.concatenate([self._undone_roots, state[begun, at.PENDING_CHILD]])
-        state[begun, at.PENDING_NODE] = at.NOTHING
+        begun = state[:, layout.PENDING_NODE] == layout.ROOT
+        self._undone_roots = np.concatenate([self._undone_roots, state[begun, layout.PENDING_CHILD]])
+        state[begun, layout.PENDING_NODE] = layout.NOTHING
 
     def _check_progress(self, kept: KeptNodes, n_pending: int) -> None:
         """Be sure that quanta which end for want of places in the table of kinds lead on.
@@ -209,16 +209,16 @@ class Session(PoolSession):
             Two such quanta in turn have found no leaf and done no task: the plan has too small a table.
         """
         # Time may be over as well: who is idle sees to that.
-        if not int(self._control[at.STATUS]) & at.KINDS_SHORT or bool(self._device.keys.any()):
+        if not int(self._control[layout.STATUS]) & layout.SLOTS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
-        n_children = int((kept.fields[:, at.END] - kept.fields[:, at.CURSOR]).sum())
+        n_children = int((kept.fields[:, layout.END] - kept.fields[:, layout.CURSOR]).sum())
         left = self.n_roots_taken, n_pending, n_children, len(self._waiting) + self._undone_roots.size
         self._n_fruitless = self._n_fruitless + 1 if left == self._left else 1
         self._left = left
         if self._n_fruitless > 1:
             raise RuntimeError(
-                f"two quanta in turn found no leaf and did no task: the table of kinds has {self._plan.n_kinds:,} "
+                f"two quanta in turn found no leaf and did no task: the leaf table has {self._plan.n_slots:,} "
                 f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )
@@ -251,7 +251,7 @@ class Session(PoolSession):
         n_words, n_nodes : int
             Of the nodes that have children left.
         """
-        n_wanted = n_words + int(self._control[at.NEEDED]) + self._plan.node_words
+        n_wanted = n_words + int(self._control[layout.NEEDED]) + self._plan.node_words
         plan: MemoryPlan = self._plan.with_room(n_wanted, n_nodes, self._control)
         # All words are copied beside the new pool.
         taken = plan.total_bytes + 4 * max(0, n_words - plan.moved_words)

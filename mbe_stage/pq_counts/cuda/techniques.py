@@ -10,7 +10,7 @@ from mbe_stage.device.techniques import TechniqueSwitches
 SHARING, DONATION, PAIRS, TRUNCATION = 1, 2, 4, 8
 ALL_TECHNIQUES = SHARING | DONATION | PAIRS | TRUNCATION
 WINDOWS = 16
-"""The kernel for little memory: rows are counted a window at a time (`windowed_root_piece`)."""
+"""The kernel for little memory: rows are counted a window at a time (`windowed_root_submatrix`)."""
 
 
 @dataclass(frozen=True, slots=True)

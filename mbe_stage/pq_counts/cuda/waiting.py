@@ -18,13 +18,13 @@ import numpy as np
 from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
 from mbe_stage.device.copying import copy_pieces
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Device
 from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class _PendingNode:
     """A node, and those of its children that a warp has taken and could not do."""
 
     fields: np.ndarray
@@ -33,11 +33,11 @@ class _Node:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingTasks:
     """What waits; false where nothing does."""
 
     # The node with the fewest words comes first; of equally many the one that came first.
-    _nodes: list[tuple[int, int, _Node]] = field(default_factory=list)
+    _nodes: list[tuple[int, int, _PendingNode]] = field(default_factory=list)
     _roots: list[int] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     n_words: int = field(default=0, init=False)
@@ -70,15 +70,15 @@ class Waiting:
         for first in range(0, live.size, some):
             numbers = live[first : first + some]
             fields = cp.asnumpy(device.nodes[cp.asarray(numbers)])
-            words = _words_of(device.words, fields[:, at.OFFSET], fields[:, at.WORDS], plan.moved_words)
+            words = _words_of(device.words, fields[:, layout.OFFSET], fields[:, layout.WORDS], plan.moved_words)
             for number, of_one, its_words in zip(numbers.tolist(), fields, words, strict=True):
-                found[number] = _Node(of_one.copy(), its_words, [])
-        for node, child in state[:, [at.PENDING_NODE, at.PENDING_CHILD]].tolist():
-            if node == at.ROOT:
+                found[number] = _PendingNode(of_one.copy(), its_words, [])
+        for node, child in state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]].tolist():
+            if node == layout.ROOT:
                 self._roots.append(child)
             elif node >= 0:
                 found[node].children.append(child)
-        state[:, at.PENDING_NODE] = at.NOTHING
+        state[:, layout.PENDING_NODE] = layout.NOTHING
         for one in found.values():
             self.n_words += whole_lines(one.words.size)
             heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
@@ -103,26 +103,26 @@ class Waiting:
         tasks = [(number, child) for number, node in enumerate(chosen) for child in node.children]
         if not chosen:
             n_roots = min(plan.n_warps, plan.n_roots_at_once)
-            tasks, self._roots = [(at.ROOT, root) for root in self._roots[:n_roots]], self._roots[n_roots:]
+            tasks, self._roots = [(layout.ROOT, root) for root in self._roots[:n_roots]], self._roots[n_roots:]
         for warp, task in enumerate(tasks):
-            state[warp, [at.PENDING_NODE, at.PENDING_CHILD]] = task
-        table, words = np.zeros((len(chosen), at.NODE_FIELDS), np.int64), np.zeros(n_words, np.uint32)
+            state[warp, [layout.PENDING_NODE, layout.PENDING_CHILD]] = task
+        table, words = np.zeros((len(chosen), layout.NODE_FIELDS), np.int64), np.zeros(n_words, np.uint32)
         place = 0
         for number, node in enumerate(chosen):
             table[number] = node.fields
-            table[number, [at.OFFSET, at.LINK]] = place, at.ANYBODYS
+            table[number, [layout.OFFSET, layout.LINK]] = place, layout.ANYBODYS
             words[place : place + node.words.size] = node.words
             place += whole_lines(node.words.size)
         device.nodes.fill(0)
         if chosen:
             upload(table, device.nodes[: len(chosen)])
             upload(words, device.words[:n_words])
-        control[at.N_NODES], control[at.POOL_TOP] = len(chosen), n_words
-        control[at.N_OPEN] = int((table[:, at.CURSOR] < table[:, at.END]).sum())
+        control[layout.N_NODES], control[layout.POOL_TOP] = len(chosen), n_words
+        control[layout.N_OPEN] = int((table[:, layout.CURSOR] < table[:, layout.END]).sum())
 
-    def _smallest(self, plan: MemoryPlan) -> tuple[list[_Node], int]:
+    def _smallest(self, plan: MemoryPlan) -> tuple[list[_PendingNode], int]:
         """The nodes that are to be loaded, which wait no longer, and how many words of the pool they take."""
-        chosen: list[_Node] = []
+        chosen: list[_PendingNode] = []
         n_words = n_tasks = 0
         while self._nodes:
             node = self._nodes[0][2]

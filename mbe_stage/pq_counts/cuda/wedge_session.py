@@ -12,7 +12,7 @@ import numpy as np
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import on_grid
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import BLOCKS_NS, CONTROL_WORDS, LONGEST_NS
 from mbe_stage.pq_counts.cuda.session import Counted
@@ -28,10 +28,10 @@ PAIR, TRIPLE = 2, 3
 def wedge_bytes(max_row_degree: int) -> int:
     """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
     # While leaves are fetched it is written down which there are.
-    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + at.N_SETTINGS)
+    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + layout.N_SETTINGS)
 
 
-class Asked(NamedTuple):
+class WindowSettings(NamedTuple):
     """What kernels that walk windows of ranks are asked.
 
     Attributes
@@ -60,28 +60,31 @@ class Ranked(NamedTuple):
     lists : Graph
         Its order is that in which roots are taken.
     ranks : (n_rows,) int32
-    asked : Asked
+    window_settings : WindowSettings
     """
 
     lists: Graph
     ranks: cp.ndarray
-    asked: Asked
+    window_settings: WindowSettings
 
 
-def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
+def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
     """What blocks share, with no leaf counted.
 
     Parameters
     ----------
-    asked : Asked
+    window_settings : WindowSettings
     ranks : (n_rows,) int32
         As `Wedges` has them.
     """
-    settings = np.zeros(at.N_SETTINGS, np.int64)
-    settings[at.QUANTUM_NS] = int(asked.quantum_seconds * 1e9)
-    settings[at.FEWEST_COLUMNS], settings[at.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
-    settings[at.NARROW] = asked.short_list
-    times = cp.zeros(asked.max_row_degree + 1, cp.int64)
+    settings = np.zeros(layout.N_SETTINGS, np.int64)
+    settings[layout.QUANTUM_NS] = int(window_settings.quantum_seconds * 1e9)
+    settings[layout.FEWEST_COLUMNS], settings[layout.N_RANKED] = (
+        window_settings.fewest_columns,
+        window_settings.n_ranked,
+    )
+    settings[layout.LANE_ENTRIES] = window_settings.short_list
+    times = cp.zeros(window_settings.max_row_degree + 1, cp.int64)
     return Wedges(times, cp.zeros(CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 
 
@@ -106,12 +109,12 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
         For which warps waited for the last block to end, of all warps together.
     """
     control = np.zeros(CONTROL_WORDS, np.int64)
-    control[at.NEXT_ROOT] = n_roots_taken
+    control[layout.NEXT_ROOT] = n_roots_taken
     upload(control, shared[0].control)
     on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, *shared))
     control = cp.asnumpy(shared[0].control)
     idle_ns = n_blocks * int(control[LONGEST_NS]) - int(control[BLOCKS_NS])
-    return min(int(graph.order.size), int(control[at.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
+    return min(int(graph.order.size), int(control[layout.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
 
 
 class WedgeSession(SearchSession):
@@ -130,7 +133,7 @@ class WedgeSession(SearchSession):
 
     def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
         super().__init__(graph)
-        self._n_kinds = self._idle_ns = 0
+        self._n_signatures = self._idle_ns = 0
         self._n_blocks, self._n_bytes, self._shared = n_blocks, n_bytes, shared
 
     @property
@@ -139,7 +142,7 @@ class WedgeSession(SearchSession):
         return {
             "kernel_us": round(1e6 * self._seconds),
             "idle_ns": self._idle_ns,
-            "kinds": self._n_kinds,
+            "kinds": self._n_signatures,
             "quanta": self.n_quanta,
             "warps": self._n_blocks * THREADS // WARP_SIZE,
             "plan_bytes": self._n_bytes,
@@ -155,8 +158,8 @@ class WedgeSession(SearchSession):
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
-        asked = kernel, self._n_blocks, self._graph, [self._shared]
-        self.n_roots_taken, idle_ns = run_quantum(*asked, self.n_roots_taken)
+        window_settings = kernel, self._n_blocks, self._graph, [self._shared]
+        self.n_roots_taken, idle_ns = run_quantum(*window_settings, self.n_roots_taken)
         self._idle_ns += idle_ns
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
@@ -169,7 +172,7 @@ class WedgeSession(SearchSession):
         columns, times = cp.asnumpy(cp.stack([shared, self._shared.times[shared]]))
         if goes_on:
             self._shared.times.fill(0)
-        self._n_kinds += columns.size
+        self._n_signatures += columns.size
         nothing = np.zeros(columns.size, np.int64)
         n_rows = TRIPLE if isinstance(self._shared, Triples) else PAIR
         return Counted(nothing + n_rows, nothing, nothing, columns, times)

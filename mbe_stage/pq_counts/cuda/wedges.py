@@ -15,8 +15,8 @@ from numba import cuda, types
 
 from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.device.jit import I32, I64, bundle, kernel
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, tally
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.rank_windows import count_leaf, count_window, fill, flush, next_root, note_time
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
@@ -38,8 +38,7 @@ class Wedges(NamedTuple):
     control : (rank_windows.CONTROL_WORDS,) int64
         As `layout.Device` has them, and two words more; read are `NEXT_ROOT` and `STATUS`.
     settings : int64
-        Read are `QUANTUM_NS`, `FEWEST_COLUMNS`, `MOST_ROWS`, which is here how many rows have a rank, and `NARROW`: up
-        to how many entries a lane walks a list alone.
+        `layout.QUANTUM_NS`, `FEWEST_COLUMNS`, `N_RANKED` and `LANE_ENTRIES` are read.
     ranks : (n_rows,) int32
         Of rows: a pair is counted from the one of lower rank. -1 for those that are in no pair.
     """
@@ -50,12 +49,12 @@ class Wedges(NamedTuple):
     ranks: Any
 
 
-GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+GRAPH = bundle(layout.Graph, I64, I32, I64, I64, I32, I32)
 WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tally_window(n_rows, fewest, counts, small, times):
+def _count_window(n_rows, fewest, counts, small, times):
     """Count the leaves of a window, whose counters are zeros afterwards.
 
     Parameters
@@ -76,7 +75,7 @@ def _tally_window(n_rows, fewest, counts, small, times):
         if n > 0:
             counts[k] = _I(0)
             if n >= fewest:
-                tally(n, small, times)
+                count_leaf(n, small, times)
         k = _I(k + _I(cuda.blockDim.x))
 
 
@@ -94,9 +93,9 @@ def count_wedges_block_per_root(graph, wedges):
     small = cuda.shared.array(_SMALL, types.int32)
     slots = cuda.shared.array(2, types.int32)
     thread = _I(cuda.threadIdx.x)
-    deadline = _L(global_nanoseconds() + wedges.settings[at.QUANTUM_NS])
-    fewest, short_list = _I(wedges.settings[at.FEWEST_COLUMNS]), _U(wedges.settings[at.NARROW])
-    n_rows = _I(wedges.settings[at.MOST_ROWS])
+    deadline = _L(global_nanoseconds() + wedges.settings[layout.QUANTUM_NS])
+    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.LANE_ENTRIES])
+    n_rows = _I(wedges.settings[layout.N_RANKED])
     fill(counts, _I(0), _I(WINDOW), _I(0))
     fill(small, _I(0), _I(_SMALL), _I(0))
     n_looked_at = _I(0)
@@ -112,7 +111,7 @@ def count_wedges_block_per_root(graph, wedges):
         while window < n_rows:
             count_window(root, n_columns, window, _I(WINDOW), short_list, counts, slots, graph, wedges.ranks)
             n_here = min(_I(WINDOW), _I(n_rows - window))
-            _tally_window(n_here, fewest, counts, small, wedges.times)
+            _count_window(n_here, fewest, counts, small, wedges.times)
             n_looked_at = _I(n_looked_at + n_here)
             window = slots[1]
             cuda.syncthreads()

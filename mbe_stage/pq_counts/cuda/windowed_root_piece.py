@@ -1,9 +1,9 @@
 """The matrix of a root where memory is short: rows are counted a window at a time, in the shared memory of the frame.
 
-`root_piece` has an array of all rows for each warp, and lists that say where a row stands in those of its columns. Here
-a warp needs neither: it counts as many rows as a frame has halves of words (no frame is in use before there is a
-piece), and looks for the beginning of a window in each list. Windows without a path are passed over, and those without
-a row of the matrix are not walked again.
+`root_submatrix` has an array of all rows for each warp, and lists that say where a row stands in those of its columns.
+Here a warp needs neither: it counts as many rows as a frame has halves of words (no frame is in use before there is a
+submatrix), and looks for the beginning of a window in each list. Windows without a path are passed over, and those
+without a row of the matrix are not walked again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
 from mbe_stage.search.cuda.nodes import take_words
 
-WINDOW = 2 * at.FRAME_WORDS // 32 * 32
+WINDOW = 2 * layout.FRAME_WORDS // 32 * 32
 """Rows that are counted at a time."""
 _NEVER = 0x7FFFFFFF
 _I = np.int32
@@ -243,8 +243,8 @@ def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, word
 
 
 @cuda.jit(device=True, forceinline=True)
-def windowed_root_piece(root, fewest, own, graph, device):
-    """As `root_piece`."""
+def windowed_root_submatrix(root, fewest, own, graph, device):
+    """As `root_submatrix`."""
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
     counts, counts_at = own.frame.view(np.int32), _I(2 * own.frame_at)

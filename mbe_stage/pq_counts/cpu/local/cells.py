@@ -15,7 +15,7 @@ from mbe_stage.options import Execution
 from mbe_stage.pq_counts.cpu.local import leaves, tree
 from mbe_stage.pq_counts.cpu.local.words import n_words
 from mbe_stage.pq_counts.cpu.local.workers import LocalCounting, Sums, bytes_needed
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.local_from_degrees import from_degrees
 from mbe_stage.pq_counts.local_tables import Places, table_bytes
 from mbe_stage.pq_counts.query import PqQuery
@@ -37,7 +37,7 @@ class LocalSearch:
 
     Parameters
     ----------
-    search : Search
+    search : PlannedSearch
         Of the same.
     detail : Detail
         Vertices, or edges too.
@@ -56,7 +56,7 @@ class LocalSearch:
     """
 
     def __init__(
-        self, graph: BipartiteCSR, query: PqQuery, search: Search, execution: Execution, detail: Detail
+        self, graph: BipartiteCSR, query: PqQuery, search: PlannedSearch, execution: Execution, detail: Detail
     ) -> None:
         self._graph = graph
         self._search = search
@@ -75,18 +75,18 @@ class LocalSearch:
 
     def blocks(
         self,
-        pieces: Any,
+        task_ranges: Any,
         counts: Mapping[tuple[int, int], int],
         work_done: float,
         deadline: float,
         *,
         is_first: bool,
     ) -> Generator[PqBlock]:
-        """Yield the counts of some pieces of the work, at least one block with `local` for each cell.
+        """Yield the counts of some task ranges, at least one block with `local` for each cell.
 
         Parameters
         ----------
-        pieces : sequence of Piece
+        task_ranges : sequence of TaskRange
             What `_counting` takes.
         counts : (p, q) -> int
             How many bicliques the search finds in them.
@@ -101,7 +101,7 @@ class LocalSearch:
         for cell in self._cells:
             p, q = self._to_choose(cell)
             if min(p, q) >= 2 and counts[cell] and time.perf_counter() < deadline:
-                with closing(self._searched(cell, pieces, counts[cell], deadline)) as found:
+                with closing(self._searched(cell, task_ranges, counts[cell], deadline)) as found:
                     for local, done in found:
                         yield PqBlock(Leaves.none(), local, min(work_done + each * done, _BEFORE_THE_END))
             elif is_first and self._search.is_possible and 0 <= min(p, q) <= 1:
@@ -111,16 +111,16 @@ class LocalSearch:
             work_done += each * (min(p, q) >= 2)
 
     def _searched(
-        self, cell: tuple[int, int], pieces: Any, count: int, deadline: float
+        self, cell: tuple[int, int], task_ranges: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
         """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
         counting = self._counting(cell, count)
-        done, is_told = 0.0, False
-        with closing(counting.run(pieces, deadline)) as found:
+        done, has_results = 0.0, False
+        with closing(counting.run(task_ranges, deadline)) as found:
             for sums, done in found:
                 yield None if sums is None else self._table(cell, sums), done
-                is_told |= sums is not None
-        if not is_told:
+                has_results |= sums is not None
+        if not has_results:
             # A time limit left nothing.
             yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
@@ -129,12 +129,12 @@ class LocalSearch:
         """The counter, with `run`, `n_nodes` and its own memory, of a cell with so many bicliques."""
         budget = self._budget - self._bytes_of_tables()
         return LocalCounting(
-            self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
+            self._search.lists, self._size_bounds(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
 
     def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
         """Bytes that the counter takes beside the tables."""
-        return bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
+        return bytes_needed(self._search.lists, self._size_bounds(cell), 1, self._n_threads, edges=self._edges)
 
     def _beside(self) -> tuple[str, str]:
         """Text of a refusal: who counts, and what would take less."""
@@ -164,7 +164,7 @@ class LocalSearch:
         """Vertices to choose on each side, beyond those that all hold; negative if there are more than the cell has."""
         return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
 
-    def _asked(self, cell: tuple[int, int]) -> np.ndarray:
+    def _size_bounds(self, cell: tuple[int, int]) -> np.ndarray:
         """The cell in rows and columns."""
         p, q = self._to_choose(cell)
         return np.array([p, p, q, q] if self._search.are_left else [q, q, p, p], np.int64)

@@ -1,14 +1,14 @@
-"""Add a leaf to the local counts of the lines in its bicliques.
+"""Add a leaf to the local counts of the vertices in its bicliques.
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row
 and a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for
 a row and a column depends on their kinds alone.
 
-Nobody adds that to each line of each leaf. `totals` has the sums over all leaves so far. A line takes part in the
+Nobody adds that to each vertex of each leaf. `totals` has the sums over all leaves so far. A vertex takes part in the
 leaves between its opening and its closing, and gets the difference of the totals: they are subtracted when it opens and
-added when it closes. An edge gets such a difference too, of what one of its lines has: while a line is open, each
-neighbour of it that opens and closes meanwhile gathers the bicliques of both. Lines that only one leaf opens are added
-to at once.
+added when it closes. An edge gets such a difference too, of what one of its vertices has: while a vertex is open, each
+neighbour of it that opens and closes meanwhile gathers the bicliques of both. Vertices that only one leaf opens are
+added to at once.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def ways_at(n, k, size):
 
 
 @njit(nogil=True)
-def values_of(worker, asked, size):
+def values_of(worker, size_bounds, size):
     """Work out `values` of a leaf of this size, and add them to `totals`; whether it has any biclique.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     """
-    p, q = asked[MAX_ROWS], asked[MAX_COLUMNS]
+    p, q = size_bounds[MAX_ROWS], size_bounds[MAX_COLUMNS]
     k, m = p - size.held_rows, q - size.held_columns
     if size.optional_rows < k or size.optional_columns < m:
         return False
@@ -88,8 +88,8 @@ def values_of(worker, asked, size):
 
 
 @njit(nogil=True)
-def add_line(worker, sums, line, side, kind, numbers):
-    """Add totals, or values, to a line.
+def add_vertex(worker, sums, vertex, side, kind, numbers):
+    """Add totals, or values, to a vertex.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ def add_line(worker, sums, line, side, kind, numbers):
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]
-    add(sums, line * n_kinds, numbers, at(side, kind, HELD))
+    add(sums, vertex * n_kinds, numbers, at(side, kind, HELD))
     if n_kinds == 2:
-        add(sums, line * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
+        add(sums, vertex * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
 
 
 @njit(nogil=True)
-def subtract_line(worker, sums, line, side, kind, numbers):
-    """As `add_line`, subtracted.
+def subtract_vertex(worker, sums, vertex, side, kind, numbers):
+    """As `add_vertex`, subtracted.
 
     Parameters
     ----------
@@ -112,6 +112,6 @@ def subtract_line(worker, sums, line, side, kind, numbers):
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]
-    subtract(sums, line * n_kinds, numbers, at(side, kind, HELD))
+    subtract(sums, vertex * n_kinds, numbers, at(side, kind, HELD))
     if n_kinds == 2:
-        subtract(sums, line * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
+        subtract(sums, vertex * n_kinds + 1, numbers, at(side, kind, OPTIONAL))

@@ -9,7 +9,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS
 from mbe_stage.pq_counts.cpu.local.cells import LocalSearch
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.local.memory_plan import LocalSizes
@@ -29,7 +29,7 @@ class DeviceLocalSearch(LocalSearch):
     graph : BipartiteCSR
         On the host.
     query : PqQuery
-    search : Search
+    search : PlannedSearch
         Of the same.
     execution : Execution
         Its memory budget is for the tables, which are on the host.
@@ -55,7 +55,7 @@ class DeviceLocalSearch(LocalSearch):
         self,
         graph: BipartiteCSR,
         query: PqQuery,
-        search: Search,
+        search: PlannedSearch,
         execution: Execution,
         detail: Detail,
         device_budget: int,
@@ -88,6 +88,6 @@ class DeviceLocalSearch(LocalSearch):
         return _SUMS_BYTES * sizes.n_sums
 
     def _sizes(self, cell: tuple[int, int]) -> LocalSizes:
-        lists, asked = self._search.lists, self._asked(cell)
-        most = int(asked[MAX_ROWS]), int(asked[MAX_COLUMNS])
+        lists, size_bounds = self._search.lists, self._size_bounds(cell)
+        most = int(size_bounds[MAX_ROWS]), int(size_bounds[MAX_COLUMNS])
         return LocalSizes.of(lists.row_offsets, lists.column_offsets, self._paths, most, edges=self._edges)

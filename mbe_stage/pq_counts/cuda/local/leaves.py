@@ -1,4 +1,4 @@
-"""What a leaf amounts to, for the lines that are in its bicliques (as `cpu.local.leaves` has it).
+"""What a leaf amounts to, for the vertices that are in its bicliques (as `cpu.local.leaves` has it).
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row and
 a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for a row
@@ -34,10 +34,10 @@ def values_of(is_leaf, chosen, work):
     """What a lane's leaf amounts to, where it has one."""
     sums, launch = work.sums, work.launch
     whole_whole, whole_with, with_whole, with_with = _L(0), _L(0), _L(0), _L(0)
-    limits = launch.limits
-    k, m = _I(limits.most_rows - chosen.held_rows), _I(limits.most_columns - chosen.held_columns)
+    bounds = launch.bounds
+    k, m = _I(bounds.most_rows - chosen.held_rows), _I(bounds.most_columns - chosen.held_columns)
     if is_leaf and chosen.optional_rows >= k and chosen.optional_columns >= m:
-        n_rows, n_columns = _L(limits.most_rows + 1), _L(limits.most_columns + 1)
+        n_rows, n_columns = _L(bounds.most_rows + 1), _L(bounds.most_columns + 1)
         rows, columns = _L(_L(chosen.optional_rows) * n_rows + k), _L(_L(chosen.optional_columns) * n_columns + m)
         of_rows, of_columns = sums.row_ways[rows], sums.column_ways[columns]
         with_row, with_column = _L(0), _L(0)
@@ -73,6 +73,6 @@ def added(one, other):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_of_lanes(values, launch):
-    """The sums over all lanes, for all of them; that of two optional lines with edges only."""
+    """The sums over all lanes, for all of them; that of two optional vertices with edges only."""
     both = sum_all(values.optional_optional) if launch.with_edges else _L(0)
     return Values(sum_all(values.held_held), sum_all(values.held_optional), sum_all(values.optional_held), both)

@@ -19,14 +19,14 @@ class LocalSizes:
     Attributes
     ----------
     search : SearchSizes
-        A node has the lines of its matrix and its path behind it.
+        A node has the vertices of its matrix and its path behind it.
     n_columns : int
     edges : bool
         Whether they are asked for.
     most_path : int
-        Lines of the graph that are on a path at most.
+        Vertices of the graph that are on a path at most.
     n_weights : int
-        Rows, or columns, of a piece at most.
+        Rows, or columns, of a submatrix at most.
     """
 
     search: SearchSizes
@@ -59,7 +59,7 @@ class LocalSizes:
         n_rows, degrees = paths.size, np.diff(row_offsets)
         matrix_rows = np.minimum(np.arange(n_rows - 1, -1, -1), paths // most[1])
         words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-        # A line of the matrix stays a line of the node, or goes onto its path, as the root has.
+        # A vertex of the matrix stays a vertex of the node, or goes onto its path, as the root has.
         words += matrix_rows + degrees + 1
         max_matrix_rows, max_degree = int(matrix_rows.max(initial=0)), int(degrees.max(initial=0))
         most_path = max_matrix_rows + max_degree + 1

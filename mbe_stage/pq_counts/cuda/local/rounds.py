@@ -76,7 +76,7 @@ class Rounds:
         done = 0.0
         while True:
             remaining: tuple[Task, ...] | None = None
-            for block in self._round(tasks, is_asked=barrier is not None):
+            for block in self._round(tasks, is_requested=barrier is not None):
                 remaining = block.remaining
                 if remaining is None:
                     yield replace(block, work_done=done + (1.0 - done) * block.work_done)
@@ -89,16 +89,16 @@ class Rounds:
                 # What is local may fall short of the counts. Whoever set the limit knows by this that there was more.
                 yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done))
                 return
-            if barrier.is_asked:
+            if barrier.is_requested:
                 barrier.reached()
                 yield PqBlock(Leaves.none(), work_done=done, remaining=remaining)
             tasks = remaining
 
-    def _round(self, tasks: tuple[Task, ...] | None, *, is_asked: bool) -> Iterator[PqBlock]:
+    def _round(self, tasks: tuple[Task, ...] | None, *, is_requested: bool) -> Iterator[PqBlock]:
         """One round; the last block has the tasks that remain, where there are any."""
         # Each cell takes longer than the counts of all.
         share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
-        own, last = Barrier() if is_asked else None, PqBlock(Leaves.none(), work_done=1.0)
+        own, last = Barrier() if is_requested else None, PqBlock(Leaves.none(), work_done=1.0)
         began, until = time.perf_counter(), math.inf
         with closing(self.counted(tasks, own)) as counted:
             for block in counted:

@@ -12,9 +12,9 @@ from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, or_all
-from mbe_stage.pq_counts.cuda import layout as words
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import fill
-from mbe_stage.pq_counts.cuda.triples import layout as at
+from mbe_stage.pq_counts.cuda.triples import layout as triples_layout
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
 _I = np.int32
@@ -24,7 +24,7 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _head_bits(start, stop, window, short_list, graph, ranks):
-    """Which of `at.HEAD` ranks are in each lane's list, uint64.
+    """Which of `triples_layout.HEAD` ranks are in each lane's list, uint64.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
     first, stop : int32
         Places of the root's list; 32 divides the first.
     window, n_partners : int32
-        The first rank, and how many follow: at most `at.HEAD`.
+        The first rank, and how many follow: at most `triples_layout.HEAD`.
     start : int32
         Where masks begin in the area.
     short_list : uint32
@@ -107,7 +107,7 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
 
 @cuda.jit(device=True, forceinline=True)
 def below_head(root, fewest, short_list, area, small, graph, triples):
-    """Count the triples of a root that at most `at.HEAD` rows follow: each of these is a partner.
+    """Count the triples of a root that at most `triples_layout.HEAD` rows follow: each of these is a partner.
 
     Parameters
     ----------
@@ -115,18 +115,18 @@ def below_head(root, fewest, short_list, area, small, graph, triples):
     fewest : int32
         Columns of a leaf.
     short_list : uint32
-    area : (at.AREA,) uint32, shared
-    small : (at.SMALL,) int32, shared
+    area : (triples_layout.AREA,) uint32, shared
+    small : (triples_layout.SMALL,) int32, shared
     triples : Triples
     """
     window = _I(triples.ranks[root] + 1)
-    n_partners = _I(_I(triples.settings[words.MOST_ROWS]) - window)
+    n_partners = _I(_I(triples.settings[layout.N_RANKED]) - window)
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words, start = _I((n_columns + 31) >> 5), _I(0)
-    in_one = n_partners * n_words <= at.AREA
+    in_one = n_partners * n_words <= triples_layout.AREA
     if not in_one:
         start = _I(n_partners * (n_partners - 1) // 2)
-        n_words = _I((_I(at.AREA) - start) // n_partners)
+        n_words = _I((_I(triples_layout.AREA) - start) // n_partners)
         fill(area, _I(0), start, _U(0))
     first = _I(0)
     while first < n_columns:

@@ -53,7 +53,7 @@ class Triples(NamedTuple):
     scratch: Any
 
 
-class Roots(NamedTuple):
+class RootNeeds(NamedTuple):
     """What is below roots.
 
     Attributes
@@ -85,7 +85,7 @@ class Needs(IntEnum):
 
 
 TRIPLES = bundle(Triples, I64, I64, I64, I32, I32, U32)
-ROOTS = bundle(Roots, I32, I64, I64)
+ROOTS = bundle(RootNeeds, I32, I64, I64)
 
 
 @cuda.jit(device=True, forceinline=True)

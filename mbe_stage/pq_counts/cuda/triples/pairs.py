@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.pq_counts.cuda.rank_windows import tally
+from mbe_stage.pq_counts.cuda.rank_windows import count_leaf
 
 _I = np.int32
 _L = np.int64
@@ -35,7 +35,7 @@ def _in_common(one, other, n_words, n_partners, area, start):
 
 
 @cuda.jit(device=True, forceinline=True)
-def pairs(n_partners, n_words, start, adds, tallies, fewest, area, small, times):
+def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, times):
     """What each two partners have in common: added to what they had in other columns, or counted as a leaf, or both.
 
     Parameters
@@ -43,12 +43,12 @@ def pairs(n_partners, n_words, start, adds, tallies, fewest, area, small, times)
     n_partners, n_words : int32
     start : int32
         Where masks begin in the area; counters of pairs stand before, each of which has its thread.
-    adds, tallies : bool
+    adds, counts_leaves : bool
     fewest : int32
         Columns of a leaf.
     area : uint32
     small, times
-        As `rank_windows.tally` has them.
+        As `rank_windows.count_leaf` has them.
     """
     lane, one = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
     n_warps = _I(cuda.blockDim.x // WARP_SIZE)
@@ -62,11 +62,11 @@ def pairs(n_partners, n_words, start, adds, tallies, fewest, area, small, times)
             if adds:
                 n = _I(n + _I(area[row_start + other]))
                 area[row_start + other] = _U(n)
-            if tallies:
+            if counts_leaves:
                 if n == fewest:
                     n_fewest = _I(n_fewest + 1)
                 elif n > fewest:
-                    tally(n, small, times)
+                    count_leaf(n, small, times)
             other = _I(other + WARP_SIZE)
         one = _I(one + n_warps)
     if n_fewest > 0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import cupy as cp
 
-from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, Roots, Triples
+from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, RootNeeds, Triples
 from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
 from mbe_stage.pq_counts.cuda.wedge_session import Ranked, run_quantum, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
@@ -68,9 +68,9 @@ def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots 
     in_brief : bool
         None, too, where the search takes more than a few seconds.
     """
-    lists, ranks, asked = ranked
-    roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
-    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
+    lists, ranks, window_settings = ranked
+    roots = RootNeeds(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
+    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(window_settings, ranks), 0
     while n_taken < lists.order.size:
         n_taken, _ = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
     needs = cp.asnumpy(roots.needs).tolist()
