@@ -319,15 +319,11 @@ def parts_of(
 
 
 def _stored_parts(collecting: Collecting, run_path: Path, attempt: str) -> StoredParts | None:
-    """Where workers may write into the output's store; None where it is in none that copies its objects itself.
-
-    A file system of another machine would have every part fetched and written once more, which takes longer than to
-    have results sent.
-    """
+    """Where workers may write into the output's store; None if the output is a directory."""
     place = place_of(collecting.config.output.directory)
-    if not is_address(place) or not (address := parse_address(str(place))).is_in_store:
+    if not is_address(place):
         return None
-    return StoredParts(str(address), f"{part_objects.parts_below(run_path.parent.name)}/{attempt}")
+    return StoredParts(str(parse_address(str(place))), f"{part_objects.parts_below(run_path.parent.name)}/{attempt}")
 
 
 @contextmanager
