@@ -37,6 +37,7 @@ from benchmarks import (
     scaling,
     shown_progress,
 )
+from benchmarks.count_and_write import CountTimes, WriteTimes, measure_count
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.groups import __main__ as groups
 from benchmarks.measuring import Row, Settings
@@ -49,7 +50,6 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pipeline.bench import CountTimes, WriteTimes, measure_count
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pq_counts.query import PqQuery
 

@@ -481,29 +481,6 @@ def compile_(
     show.compiled(found, as_json)
 
 
-@_command()
-def bench(
-    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; none: a made one.")] = None,
-    threads: opt.Means.Threads = None,
-    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many counts.")] = 3,
-    engine: opt.Means.Engine = None,
-    as_json: opt.Output.Json = False,
-) -> None:
-    """Time counting and writing; every graph in a process of its own."""
-    import tempfile
-
-    from mbe_stage.pipeline.bench import bench_graph, sample_graph
-    from mbe_stage.pipeline.cli import console, show
-
-    stderr = console.set_up_logging(quiet=False)
-    measurements = []
-    with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
-        for path in files or [str(sample_graph(directory))]:
-            with console.ProgressDisplay(stderr, False, f"measuring {path}"):
-                measurements.append(bench_graph(path, threads or 0, repeats, engine or "auto"))
-    show.measurements(measurements, as_json)
-
-
 def _inspected(options: dict[str, Any]) -> Config:
     """What `mbe inspect` is asked: a file and options, or a configuration, over which options win."""
     first, *others = map(Path, options["source"])

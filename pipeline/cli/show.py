@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     # Each command imports what it shows.
-    from mbe_stage.pipeline.bench import Measurement
     from mbe_stage.pipeline.cli.compile import Compiled
     from mbe_stage.pipeline.edges import InputFacts
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
@@ -42,7 +41,6 @@ __all__ = [
     "inspection",
     "keys",
     "largest",
-    "measurements",
     "run",
     "run_facts",
     "runs",
@@ -330,28 +328,6 @@ def verification(report: VerifyReport, as_json: bool) -> None:
     for text in report.not_checked:
         say(f"unchecked  {text}")
     say(f"verified   {address_of(report.run)} in {seconds_text(report.seconds)}")
-
-
-def measurements(found: list[Measurement], as_json: bool) -> None:
-    """Benchmark figures."""
-    if as_json:
-        print_json({"graphs": [asdict(measurement) for measurement in found]})
-        return
-    columns = ["graph", "edges", "bicliques", "count", "write", "peak memory", "written", "engine"]
-    rows: list[list[object]] = [
-        [
-            m.graph,
-            m.n_edges,
-            m.n_bicliques,
-            seconds_text(m.count_seconds),
-            seconds_text(m.write_seconds),
-            bytes_text(m.write_memory_bytes),
-            bytes_text(m.written_bytes),
-            f"{m.engine}: {m.device}",
-        ]
-        for m in found
-    ]
-    results_console().print(table(columns, rows))
 
 
 def compiled(found: Compiled, as_json: bool) -> None:

@@ -412,14 +412,6 @@ def test_verify_with_another_input(out: Path, edges: Path) -> None:
     refused(mbe("verify", out), 1, "not the input of this run")
 
 
-def test_bench(edges: Path, tmp_path: Path) -> None:
-    facts = answer(mbe("bench", edges, "--repeats", 1, "--engine", "reference", "--json"))["graphs"]
-    assert [(graph["graph"], graph["n_bicliques"]) for graph in facts] == [("edges", 4)]
-    assert facts[0]["count_seconds"] > 0
-    assert facts[0]["write_memory_bytes"] >= facts[0]["count_memory_bytes"] > 1 << 20
-    refused(mbe("bench", tmp_path / "no.csv"), 2, "no.csv")
-
-
 # --- the real command ---------------------------------------------------------------------------------------------
 
 
@@ -459,7 +451,7 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
     for name, (called, *arguments) in examples.items():
         assert called == "mbe"
         assert name is None or arguments[0] == name
-        if name not in ("compile", "bench"):
+        if name != "compile":
             if name == "diff":
                 arguments = [each.replace("RUN", "latest") for each in arguments]
                 arguments[1] = str(RunStore(tmp_path / "out").latest())
