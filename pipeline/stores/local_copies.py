@@ -23,11 +23,11 @@ from typing import IO
 
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.errors import RunIsBeingWritten
+from mbe_stage.pipeline.publish.disk import as_publish_errors
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
-from mbe_stage.pipeline.publish.run_store import KEPT_DAYS, as_publish_errors, rooms_in, written_at
+from mbe_stage.pipeline.publish.staging import KEPT_DAYS, STAGING, rooms_in, written_at
 from mbe_stage.pipeline.safe_paths import is_directory, opened_directory, remove_tree
 from mbe_stage.pipeline.stores.address import Address
-from mbe_stage.pipeline.stores.protocol import STAGING
 
 __all__ = [
     "Mirror",

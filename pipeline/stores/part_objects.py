@@ -25,13 +25,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.disk import as_publish_errors, sync
 from mbe_stage.pipeline.publish.manifest import sha256_of
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, sync
+from mbe_stage.pipeline.publish.staging import STAGING
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
 from mbe_stage.pipeline.stores.objects import Objects
-from mbe_stage.pipeline.stores.protocol import STAGING
 from mbe_stage.pipeline.stores.transfers import MovedBytes, Stopped, StoredObject, check_names, side_by_side
 from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
 

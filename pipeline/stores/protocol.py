@@ -10,14 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from mbe_stage.pipeline.publish.run_store import KEPT_DAYS
+from mbe_stage.pipeline.publish.staging import KEPT_DAYS
 
 if TYPE_CHECKING:
-    from mbe_stage.pipeline.publish.run_store import Staging
+    from mbe_stage.pipeline.publish.staging import Staging
 
-__all__ = ["ABANDONED_AFTER", "LATEST", "RUNS", "STAGING", "Store"]
-
-LATEST, RUNS, STAGING = "latest", "runs", ".staging"
+__all__ = ["ABANDONED_AFTER", "Store"]
 
 ABANDONED_AFTER = timedelta(days=1)
 """An upload to which nothing was added for so long has no writer any more."""

@@ -19,7 +19,7 @@ from mbe_stage.flows.gpu import device_limit_name, device_slot
 from mbe_stage.flows.markdown import code
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from mbe_stage.pipeline.execution.tiers import Tier
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.mbe_stage import small_gpu

@@ -23,6 +23,7 @@ from typer.testing import CliRunner, Result
 
 from mbe_stage import pipeline
 from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.publish import staging
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.patience import begun, completed, output_of
@@ -283,14 +284,14 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
 def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after `latest` has moved, while the move is made durable."""
     out = tmp_path / "out"
-    real_sync = pipeline.publish.run_store.sync
+    real_sync = staging.sync
 
     def interrupt(path: Path) -> None:
         real_sync(path)
         if path == out:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline.publish.run_store, "sync", interrupt)
+    monkeypatch.setattr(staging, "sync", interrupt)
     result = mbe("enumerate", edges, "--out", out, "--quiet", "--engine", "reference")
     latest = pipeline.RunStore(out).latest()
     assert latest is not None

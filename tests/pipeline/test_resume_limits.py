@@ -15,7 +15,7 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, read_manifest, ru
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import (
