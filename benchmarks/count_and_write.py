@@ -104,9 +104,6 @@ def bench_count(
 
     Parameters
     ----------
-    path : path
-    threads, repeats, engine
-        As in `measure_count`.
     spend_seconds : float
         No further repeat is begun after so long.
     environment : mapping, optional
@@ -131,13 +128,7 @@ def bench_write(
     spend_seconds: float = math.inf,
     environment: Mapping[str, str] | None = None,
 ) -> WriteTimes:
-    """Measure writing in a fresh process; parameters and errors as `bench_count`.
-
-    Parameters
-    ----------
-    path, threads, repeats, engine, spend_seconds, environment
-        As in `bench_count`.
-    """
+    """Measure writing in a fresh process; parameters and errors as `bench_count`."""
     found = _in_fresh_process("write", path, threads, repeats, engine, spend_seconds, environment or {})
     return WriteTimes(**{**found, "seconds": tuple(found["seconds"])})
 
@@ -155,7 +146,6 @@ def measure_count(
         0 is every core.
     repeats : int
         At least 1.
-    engine : str
     spend_seconds : float
         No further repeat is begun after so long.
     """
@@ -295,8 +285,6 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
         ``count`` or ``write``.
     path : str
         Of the input.
-    threads, repeats : str
-    engine : str
     spend_seconds : str
         Repeats go on for so long.
     """
@@ -311,3 +299,6 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
 
 if __name__ == "__main__":
     _main(*sys.argv[1:])
+    sys.stdout.flush()
+    # Threads of Arrow may still release arrays. Once Python has ended, that aborts the process: "terminate called".
+    os._exit(0)

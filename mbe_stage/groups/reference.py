@@ -1,4 +1,4 @@
-"""The specification of groups, in plain Python numbers and sets; what is compiled must equal it.
+"""The specification of groups, in plain Python numbers and sets; compiled code must equal it.
 
 A biclique is a pair of ascending tuples of left and right ids, as `mbe_stage.bicliques.reference` gives them.
 """
@@ -81,7 +81,7 @@ def left_share_size(graph: BipartiteCSR, bicliques: Mapping[int, Biclique]) -> l
 
 
 def edge_sqrt(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_share: bool = False) -> list[list[float]]:
-    """Of each vertex of each side, the roots of its edges' best evidence summed up, over degree^(3/4).
+    """Sum, for each vertex of each side, of the roots of its edges' best evidence, over degree^(3/4).
 
     With `by_share` a biclique's evidence counts by the share of the vertex's edges that it has.
     """

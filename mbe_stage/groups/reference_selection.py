@@ -1,4 +1,4 @@
-"""The specification of short list, cover and growth, in plain Python numbers and sets; what is compiled must equal it.
+"""The specification of short list, cover and growth, in plain Python; compiled code must equal it.
 
 A group is a pair of ascending tuples of left and right ids. Logarithms are whole numbers of units, as in `null_model`.
 """
@@ -21,13 +21,7 @@ Edges = set[tuple[int, int]]
 
 
 class NullOfEdges:
-    """A graph as a set of edges, what each is worth, and what naming costs.
-
-    Parameters
-    ----------
-    graph : BipartiteCSR
-    model : NullModel
-    """
+    """A graph as a set of edges, what each is worth, and what naming costs."""
 
     def __init__(self, graph: BipartiteCSR, model: NullModel) -> None:
         left, right = (side.tolist() for side in graph.edges())
@@ -57,15 +51,15 @@ class NullOfEdges:
         return weight + density_term(len(present), n_cells) - self.cost_of_members(group) - self.cost_of_sizes()
 
     def cost_of_members(self, group: Group) -> int:
-        """What naming its members costs."""
+        """Cost of naming its members."""
         return self.costs[0][len(group[0])] + self.costs[1][len(group[1])]
 
     def cost_of_sizes(self) -> int:
-        """What naming how many they are costs."""
+        """Cost of naming their number."""
         return self.costs[0][1] + self.costs[1][1]
 
     def gain(self, group: Group, explained: Edges) -> int:
-        """What a group adds where some edges are explained."""
+        """Gain of a group if some edges are explained."""
         present = self.present(group)
         n_cells = len(group[0]) * len(group[1])
         is_complete = len(present) == n_cells
@@ -127,7 +121,7 @@ def cover(null: NullOfEdges, groups: Sequence[Group], limit: int | None = None) 
 def grow(
     null: NullOfEdges, seed: Group, schedule: GrowthSchedule, least: tuple[int, int] = (1, 1)
 ) -> tuple[Group, int]:
-    """What a seed grows to, and its score: the best that its ascents pass through, the earliest of several."""
+    """Grow a seed; return the group and its score: the best its ascents pass through, the earliest of several."""
     best, best_score = seed, null.score(seed)
     for first in schedule.first_densities:
         group, density = seed, first

@@ -1,13 +1,25 @@
-"""Published runs of an output directory, the latest of them, and the way to the next.
+"""Atomic publication: a run is written beside the published ones, synced, renamed, and only then pointed at.
 
 ::
 
     OUT/latest                    relative symbolic link to the run that was published last
     OUT/runs/<run_id>/            published runs, complete and never changed again
-    OUT/.staging/                 runs as they are written (`pipeline.publish.staging`)
+    OUT/.staging/.lock            held for moments: while a run begins, and while one is moved into place
+    OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
+    OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
+
+    OUT/.staging/<run_id>/journal      what of the run can be gone on with, once something can
+    (`pipeline.execution.journal`)
+
+A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
+them, but for those with a journal, which stay for some days. So does the room of a run that a limit has ended: what its
+journal names is there under two names, in the published run and in the room, and takes the disk's space once.
 
 Of several runs at once, the last to *publish* is `latest`, whichever began first. A process killed between the two
 renames leaves a complete run that `RunStore.runs` lists while `latest` still names the one before.
+
+A run gets its name while it is moved into place, under the store's lock: names sort as runs were published. Until then
+it has a provisional one, which its report and manifest state and then exchange.
 """
 
 from __future__ import annotations
@@ -16,48 +28,54 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.disk import as_publish_errors, sync, synced_beside
 from mbe_stage.pipeline.publish.locks import locked, opened_lock
-from mbe_stage.pipeline.publish.run_ids import is_run_id
-from mbe_stage.pipeline.publish.staging import (
-    JOURNAL_NAME,
+from mbe_stage.pipeline.publish.run_files import (
     KEPT_DAYS,
     LATEST,
     LOCK,
     MANIFEST_NAME,
     RUNS,
     STAGING,
-    Staging,
+    as_publish_errors,
     is_room,
     refuse_other_than_directory,
-    remove_leftovers,
     rooms_in,
+    sizes_of,
     written_at,
 )
-from mbe_stage.pipeline.safe_paths import (
-    is_directory,
-    is_file_within,
-    is_path_within,
-    odd_entry,
-    opened_directory,
-)
+from mbe_stage.pipeline.publish.run_ids import is_run_id
+from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, is_path_within, odd_entry, opened_directory
 from mbe_stage.pipeline.stores.address import is_address, place_of
 
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.publish.staging import Staging
+
 __all__ = [
-    "JOURNAL_NAME",
-    "KEPT_DAYS",
     "MANIFEST_NAME",
     "RunStore",
-    "Staging",
     "as_publish_errors",
     "refuse_among_published",
     "resolve_run",
-    "sync",
-    "synced_beside",
-    "written_at",
 ]
+
+
+def refuse_among_published(path: Path) -> None:
+    """Refuse to write into a published run, which never changes, or beside it, where it would be taken for a run.
+
+    Raises
+    ------
+    PublishError
+    """
+    place = path.resolve()
+    for above in (place, *place.parents):
+        if above.name == RUNS and _latest_in(above.parent)[0] is not None:
+            raise PublishError(
+                f"{path}: lies in {above}, where published runs are; expected a place outside it; choose "
+                f"{above.parent}, or another"
+            )
 
 
 class RunStore:
@@ -138,6 +156,9 @@ class RunStore:
         PublishError
             The directory cannot be written.
         """
+        # What only reads has no time to import how runs are written.
+        from mbe_stage.pipeline.publish.staging import Staging
+
         self.check_writable()
         return Staging(self, kept_days, room)
 
@@ -153,6 +174,8 @@ class RunStore:
         PublishError
             It cannot be removed.
         """
+        from mbe_stage.pipeline.publish.staging import remove_leftovers  # as above
+
         self.check_listed()
         self._check_places()
         staging = self.directory / STAGING
@@ -220,27 +243,7 @@ class RunStore:
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
         """What says how many bytes a file of a run has, by its path within; None where it is not there."""
-
-        def size_of(name: str) -> int | None:
-            return (run / name).stat().st_size if is_file_within(run, name) else None
-
-        return size_of
-
-
-def refuse_among_published(path: Path) -> None:
-    """Refuse to write into a published run, which never changes, or beside it, where it would be taken for a run.
-
-    Raises
-    ------
-    PublishError
-    """
-    place = path.resolve()
-    for above in (place, *place.parents):
-        if above.name == RUNS and _latest_in(above.parent)[0] is not None:
-            raise PublishError(
-                f"{path}: lies in {above}, where published runs are; expected a place outside it; choose "
-                f"{above.parent}, or another"
-            )
+        return sizes_of(run)
 
 
 def resolve_run(path: str | Path, *, may_be_odd: bool = False) -> Path:

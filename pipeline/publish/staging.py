@@ -1,19 +1,4 @@
-"""The staging directory: a run is written there, synced, moved among the published ones, and then pointed at.
-
-::
-
-    OUT/.staging/.lock            held for moments: while a run begins, and while one is moved into place
-    OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
-    OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
-    OUT/.staging/<run_id>/journal      checkpoints, once there are some (`pipeline.execution.journal`)
-
-A killed process loses its lock, so the next run can tell its leftovers from a run in progress. It removes them, but for
-those with a journal, which stay for some days. So does the room of a run that a limit has ended: the files of its
-journal have two names, in the published run and in the room, and take the disk's space once.
-
-A run gets its name while it is moved into place, under the store's lock: names sort as runs were published. Until then
-it has a provisional one, which its report and manifest state and then exchange.
-"""
+"""Room for a run that is being written, until it is moved among the published ones; `run_store` shows the layout."""
 
 from __future__ import annotations
 
@@ -22,56 +7,100 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO, Protocol
 
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
-from mbe_stage.pipeline.publish.disk import as_publish_errors, sync, synced_beside
+from mbe_stage.pipeline.execution.journal import read_journal, remove_unbooked
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
-from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id, renamed
-from mbe_stage.pipeline.safe_paths import (
-    LINK,
-    is_directory,
-    is_file_within,
-    opened_directory,
-    remove_tree,
-    what_is_at,
+from mbe_stage.pipeline.publish.run_files import (
+    EXPIRED,
+    JOURNAL_NAME,
+    KEPT,
+    KEPT_DAYS,
+    LATEST,
+    LOCK,
+    MANIFEST_NAME,
+    RUNS,
+    STAGING,
+    as_publish_errors,
+    is_room,
+    is_unfinished,
+    refuse_other_than_directory,
+    sync,
+    written_at,
 )
+from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id, renamed
+from mbe_stage.pipeline.publish.stored_parts import StoredEntry, forget_stored
+from mbe_stage.pipeline.safe_paths import LINK, is_directory, opened_directory, remove_tree, what_is_at
 
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.stores.protocol import Store
-
-__all__ = [
-    "JOURNAL_NAME",
-    "KEPT_DAYS",
-    "LATEST",
-    "LOCK",
-    "MANIFEST_NAME",
-    "RUNS",
-    "STAGING",
-    "Staging",
-    "is_room",
-    "is_unfinished",
-    "refuse_other_than_directory",
-    "remove_leftovers",
-    "rooms_in",
-    "written_at",
-]
+__all__ = ["Staging", "Store", "remove_leftovers", "synced_beside"]
 
 log = logging.getLogger(__name__)
 
-MANIFEST_NAME = "manifest.json"
-JOURNAL_NAME = "journal"
-KEPT_DAYS = 7.0
-"""Unfinished runs are kept for so long."""
-LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"
-_KEPT, _EXPIRED = "kept", "-expired"
+_SYNCED_AT_ONCE = 8
 # Files that state the run's name.
 _NAMED = ("report.html", MANIFEST_NAME)
+
+
+class Store(Protocol):
+    """An output directory: published runs, the latest of them, and room for the next.
+
+    `RunStore` is one on this machine, `RemoteStore` one at an address. Runs are paths of this machine. Those at an
+    address are copies, in which the files are that somebody asked for.
+    """
+
+    @property
+    def address(self) -> str:
+        """What the user calls it."""
+
+    @property
+    def directory(self) -> Path:
+        """Where rooms for new runs are made."""
+
+    def check_writable(self) -> None:
+        """Refuse early, before any work, what `Staging.publish` would refuse."""
+
+    def check_listed(self) -> None:
+        """Refuse what is no output directory."""
+
+    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+        """Room for a new run, or one of `unfinished` to go on with, made when its context is entered."""
+
+    def unfinished(self) -> list[Path]:
+        """The rooms of runs that can be gone on with, the newest last; none where nothing is kept."""
+
+    def clean(self) -> list[str]:
+        """Remove what runs that were ended early have left, and nobody is writing; gives what was removed."""
+
+    def latest(self) -> Path | None:
+        """The run published last, with its manifest; or None."""
+
+    def runs(self) -> list[Path]:
+        """Every published run in the order of publication: the newest is the last."""
+
+    def directories(self) -> list[Path]:
+        """Every place where a published run is, in the same order, with its manifest unless it has lost that."""
+
+    def close(self) -> None:
+        """Remove copies of runs that are on this machine for the store's sake; nothing is asked of it afterwards."""
+
+    def opened(self, run: Path) -> Path:
+        """A run of `runs`, with its manifest."""
+
+    def whole(self, run: Path) -> Path:
+        """A run of `runs`, with all of its files."""
+
+    def with_files(self, run: Path, names: Sequence[str]) -> Path:
+        """A run of `runs`, with its files of these names, and perhaps no others."""
+
+    def sizes(self, run: Path) -> Callable[[str], int | None]:
+        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
 
 
 class Staging:
@@ -83,7 +112,6 @@ class Staging:
 
     Parameters
     ----------
-    store : RunStore
     kept_days : float
         As of `RunStore.begin`.
     room : Path, optional
@@ -226,8 +254,6 @@ class Staging:
             _make_directory(self.scratch)
 
     def _remove(self) -> None:
-        from mbe_stage.pipeline.publish.stored_parts import forget_stored
-
         if is_unfinished(self._room):
             if self._lock is not None:
                 self._remove_unbooked_if_possible()
@@ -246,8 +272,6 @@ class Staging:
             self._lock = None
 
     def _remove_unbooked(self) -> None:
-        from mbe_stage.pipeline.execution.journal import remove_unbooked
-
         self._take_second_names()
         # Of a journal that cannot be read nobody knows what it names.
         with suppress(PublishError):
@@ -264,9 +288,7 @@ class Staging:
         if not (self.path / MANIFEST_NAME).is_file():
             raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
         with as_publish_errors(self.store.directory):
-            # In any order, since nothing points at the run yet.
-            with synced_beside(self.path):
-                pass
+            _sync_tree(self.path)
             kept = self._linked()
             with locked(opened_lock(lock)):
                 run = self._move_into_place()
@@ -275,10 +297,7 @@ class Staging:
 
     def _linked(self) -> Path | None:
         """Give what can be gone on with a second name, where a limit has ended the run; None where nothing is kept."""
-        from mbe_stage.pipeline.execution.journal import read_journal
-        from mbe_stage.pipeline.publish.stored_parts import StoredEntry
-
-        kept = self._room / _KEPT
+        kept = self._room / KEPT
         if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
             return None
         _, records = read_journal(self._room)
@@ -311,7 +330,7 @@ class Staging:
 
     def _take_second_names(self) -> None:
         """Where the run was moved away: also of a process that was killed before it came to that."""
-        kept = self._room / _KEPT
+        kept = self._room / KEPT
         if is_directory(kept) and not self.path.exists():
             os.rename(kept, self.path)
             sync(self._room)
@@ -347,26 +366,27 @@ class Staging:
         self.run_id, self.manifest = run_id, files[MANIFEST_NAME]
 
 
-def is_unfinished(room: Path) -> bool:
-    """Whether a room can be gone on with: it has a journal, and the run or, where that was moved away, second names."""
-    has_journal = is_directory(room) and is_file_within(room, JOURNAL_NAME)
-    return has_journal and any(is_directory(room / name) for name in (room.name, _KEPT))
+@contextmanager
+def synced_beside(directory: Path) -> Iterator[None]:
+    """Have everything that a directory holds by now, and itself, synced while the context's work is done.
 
+    Whoever publishes it afterwards syncs it again, and finds little that is not on the disk.
 
-def rooms_in(staging: Path) -> list[Path]:
-    """The rooms below a directory that can be gone on with, in no order."""
-    if not is_directory(staging):
-        return []
-    return [room for room in staging.glob("*") if is_run_id(room.name) and is_unfinished(room)]
-
-
-def written_at(room: Path) -> float:
-    """When its journal was written last, in seconds since 1970."""
-    try:
-        return (room / JOURNAL_NAME).stat().st_mtime
-    except FileNotFoundError:
-        # Published or removed meanwhile.
-        return 0.0
+    Raises
+    ------
+    OSError
+        Something could not be written to the disk; raised when the work is done.
+    """
+    # Several at once: a disk takes requests that wait together faster than one after the other.
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+        synced = [pool.submit(sync, path) for path in (directory, *directory.rglob("*"))]
+        try:
+            yield
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        for each in synced:
+            each.result()
 
 
 def remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
@@ -399,26 +419,19 @@ def _remove_oldest(store: Store, keep_runs: int) -> None:
     for run in others[: max(0, len(others) + 1 - keep_runs)]:
         # Renamed first: a reader sees the whole run or none, and a removal cut short is a leftover like any other.
         name = run.name if is_run_id(run.name) else provisional_id(datetime.now(UTC))
-        doomed = store.directory / STAGING / f"{name}{_EXPIRED}"
+        doomed = store.directory / STAGING / f"{name}{EXPIRED}"
         os.rename(run, doomed)
         with opened_directory(doomed.parent) as above:
             remove_tree(doomed, above)
-
-
-def is_room(name: str) -> bool:
-    """Whether something among `.staging` has a name of ours: that of a run, or of one that is being removed."""
-    return is_run_id(name.removesuffix(_EXPIRED))
-
-
-def refuse_other_than_directory(path: Path) -> None:
-    """Refuse a symbolic link or a file in the place of a directory of ours; nothing there is fine."""
-    if what := what_is_at(path):
-        raise PublishError(
-            f"{path}: {what}; expected a directory that mbe has made; move it away, or choose another output directory"
-        )
 
 
 def _make_directory(path: Path) -> None:
     """Make a directory if there is none; refuse a symbolic link in its place."""
     path.mkdir(exist_ok=True)
     refuse_other_than_directory(path)
+
+
+def _sync_tree(directory: Path) -> None:
+    # In any order, since nobody sees any of it yet.
+    with synced_beside(directory):
+        pass

@@ -15,13 +15,7 @@ __all__ = ["ConditionalObject"]
 
 
 class ConditionalObject:
-    """An object whose content is replaced on the condition that it is what it was.
-
-    Parameters
-    ----------
-    objects : Objects
-    name : str
-    """
+    """An object whose content is replaced on the condition that it is what it was."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name
@@ -66,7 +60,7 @@ class ConditionalObject:
             objects.delete([scratch])
         if not holds:
             reason = "the store does not keep the conditions of writes (If-None-Match, If-Match)"
-            remedy = "choose one that does, or two writers could undo each other's runs; see docs/object-stores.md"
+            remedy = "choose one that does, or two writers could undo each other's runs: docs/how-to/object-stores.md"
             raise StoreFailure(errno.EOPNOTSUPP, reason, str(objects.address), remedy)
 
 

@@ -39,10 +39,6 @@ _MOST_LOOKS, _PAUSE = 5, 0.05
 class FsspecFiles(RemoteFiles):
     """Files below an address.
 
-    Parameters
-    ----------
-    address : Address
-
     Raises
     ------
     ConfigError

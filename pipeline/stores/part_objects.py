@@ -25,9 +25,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.disk import as_publish_errors, sync
 from mbe_stage.pipeline.publish.manifest import sha256_of
-from mbe_stage.pipeline.publish.staging import STAGING
+from mbe_stage.pipeline.publish.run_files import STAGING, as_publish_errors, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
@@ -144,8 +143,6 @@ def copy_into_run(objects: Objects, run_path: Path, below: str) -> list[str]:
 
     Parameters
     ----------
-    objects : Objects
-    run_path : Path
     below : str
         The name of the published run.
 

@@ -17,10 +17,6 @@ class RemoteFiles(ABC):
     """Files below an address, by names relative to it; the empty name is the address itself.
 
     Every method raises `StoreFailure` if the store or the server refuses, or cannot be reached.
-
-    Parameters
-    ----------
-    address : Address
     """
 
     def __init__(self, address: Address) -> None:

@@ -28,9 +28,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.disk import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import (
+    ABANDONED_AFTER,
+    KEPT_DAYS,
+    LATEST,
+    MANIFEST_NAME,
+    RUNS,
+    STAGING,
+    as_publish_errors,
+)
 from mbe_stage.pipeline.publish.run_ids import RUN_ID, is_run_id, provisional_id
-from mbe_stage.pipeline.publish.staging import KEPT_DAYS, LATEST, MANIFEST_NAME, RUNS, STAGING, Staging
+from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.safe_paths import is_path_within
 from mbe_stage.pipeline.stores.address import Address, check_output, parse_address
 from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
@@ -39,7 +47,6 @@ from mbe_stage.pipeline.stores.latest_pointer import Pointer
 from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
-from mbe_stage.pipeline.stores.protocol import ABANDONED_AFTER
 from mbe_stage.pipeline.stores.remote_files import files_at
 from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
@@ -54,11 +61,7 @@ _OURS = re.compile(rf"{re.escape(STAGING)}/{RUN_ID}(-probe|-[0-9a-f]{{8}}-clock|
 
 
 class RemoteStore:
-    """See `pipeline.stores.protocol.Store`.
-
-    Parameters
-    ----------
-    address : str
+    """See `pipeline.publish.staging.Store`.
 
     Raises
     ------

@@ -56,8 +56,6 @@ def edge_scores(rows: Iterable[Batch], null: Null, found: Found, degrees: tuple[
 
     Parameters
     ----------
-    rows : iterable of Batch
-    null : Null
     found : Found
         What the first pass found.
     degrees : pair of (n,) int64

@@ -159,7 +159,6 @@ def every_edge(groups: Groups, sizes: tuple[int, int]) -> Within:
 
     Parameters
     ----------
-    groups : Groups
     sizes : (int, int)
         Vertices of the sides.
     """
@@ -180,7 +179,6 @@ def within(groups: Groups, sizes: tuple[int, int], of_row: np.ndarray, left: np.
 
     Parameters
     ----------
-    groups : Groups
     sizes : (int, int)
         Vertices of the sides.
     of_row, left, right : int64
@@ -222,8 +220,6 @@ def check_scores(
 
     Parameters
     ----------
-    job : Job
-    groups : Groups
     found : Found
         What all bicliques come down to.
     by_edge : EdgeScores
@@ -231,11 +227,6 @@ def check_scores(
     explained : pair of (n,) int64
         Of each vertex's edges, those that lie in some group.
     degrees : pair of (n,) int64
-
-    Returns
-    -------
-    str
-        How many they are.
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
@@ -356,7 +347,6 @@ def refuse_first(
 
     Parameters
     ----------
-    path : Path
     is_wrong : (n,) bool
     what : str or callable
         What is wrong; a callable takes the position of the row among these.

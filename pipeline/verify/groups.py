@@ -154,12 +154,8 @@ def _check_chosen(groups: Groups, found: Found, n_listed: int, limit: int, order
 
     Parameters
     ----------
-    groups : Groups
-    found : Found
     n_listed : int
         How many groups may be there at most: as many as were asked for, and the muted ones between them.
-    limit : int
-    order : _Order
     """
     n = len(groups)
     if n > n_listed:
@@ -244,13 +240,10 @@ def _check_none_missing(
 
     Parameters
     ----------
-    groups : Groups
-    found : Found
     rows : (n,) int64
         The groups among the bicliques.
     others : int64
         The candidates that are no groups.
-    order : _Order
     is_full : bool
         Whether there are as many groups as there may be.
     """
@@ -326,13 +319,10 @@ def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored
 
     Parameters
     ----------
-    job : Job
-    groups : Groups
     found : sequence of Found
         Of each graph.
     n_not_scored : int
         Candidates that there were no steps for.
-    known : Known
     """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
     best, told = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)

@@ -82,9 +82,6 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
 
     Parameters
     ----------
-    later : Job
-    edges : EdgeData
-    rules : RowRules
     keys : pair of pa.ChunkedArray
         Of the vertices.
     directory : Path
@@ -123,7 +120,6 @@ class OneGraph:
     rows : (n,) int64
         Of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
-    n_edges : int
     whose : str
         What its groups are called in the report, before their name.
     """
@@ -167,8 +163,6 @@ class TwoGraphs:
     ----------
     job : Job
         With the edges and keys of both.
-    groups : Groups
-    parts : pair of OneGraph
     n_right : int
         Of the first graph.
     """

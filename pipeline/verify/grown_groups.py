@@ -91,8 +91,6 @@ def check_grown(
 
     Parameters
     ----------
-    job : Job
-    groups : Groups
     bicliques : Found
         What all bicliques come down to.
     found : Within

@@ -38,7 +38,6 @@ class Null:
     ----------
     degrees : pair of (n,) int64
         Of the left and of the right vertices.
-    n_edges : int
     most : (int, int), optional
         Members of the largest groups, left and right; by default as many as a biclique can have.
     """
@@ -122,14 +121,7 @@ class Found:
 
 
 def score_bicliques(rows: Iterable[Batch], null: Null, wanted: Wanted) -> Found:
-    """One pass over the bicliques.
-
-    Parameters
-    ----------
-    rows : iterable of Batch
-    null : Null
-    wanted : Wanted
-    """
+    """One pass over the bicliques."""
     best = tuple(_Best.of_none(logs.size) for logs in null.logs)
     top = _Top()
     overlaps = _Overlaps(wanted, null.logs[0].size)

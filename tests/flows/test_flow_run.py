@@ -319,7 +319,7 @@ def test_the_next_tier_takes_over_where_rapids_has_too_little_memory(edges_file,
     manifest = read_manifest(state.result()["run"])
     assert manifest.engine == "cuda"
     (warning,) = manifest.warnings
-    assert f"and cuda takes over. What rapids said: the limit of 1 MiB is reached in {step}" in warning
+    assert f"and cuda takes over; rapids reported: the limit of 1 MiB is reached in {step}" in warning
     assert warning in caplog.text
     assert not list(Path(state.result()["run"]).glob("left-behind"))
     assert unfinished(out) == []

@@ -14,8 +14,8 @@ import pytest
 from mbe_stage.pipeline import RunStore, run
 from mbe_stage.pipeline.execution import journal, steps
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
-from mbe_stage.pipeline.publish import staging
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish import run_files, staging
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
@@ -35,7 +35,7 @@ __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 DAY = 86_400.0
 # Around the days for which what is unfinished is kept, and years.
 JUMPS = (10.0, 4000.0)
-KEPT_DAYS = staging.KEPT_DAYS
+KEPT_DAYS = run_files.KEPT_DAYS
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""The bicliques that groups are made of, from blocks in device memory: the sink of `mbe_stage.groups.candidates`.
+"""Candidates for groups, from blocks in device memory: the counterpart of `mbe_stage.groups.candidates`.
 
 Scores, records and the pool stay on the device; what `finish` gives comes to the host. It is what `CandidateSink` gives
 for the same bicliques, to the last bit, whatever the blocks.
@@ -36,8 +36,6 @@ from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
-
-__all__ = ["DeviceCandidateSink", "compile_steps", "pool_bytes"]
 
 
 class DeviceCandidateSink:
@@ -102,7 +100,6 @@ class DeviceCandidateSink:
 
         Parameters
         ----------
-        block : DeviceBlock
         keys : (n_bicliques,) int64
             On the device.
 
@@ -208,7 +205,7 @@ class DeviceCandidateSink:
         )
 
     def _worth_keeping(self, found: _Pool, marks: cp.ndarray) -> cp.ndarray:
-        """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
+        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
         high = cp.flatnonzero(marks & at.IS_HIGH)
         if high.size > self._top:
             chosen, self._threshold = highest(found.scores[high], found.keys[high], self._top, cp)
@@ -253,7 +250,7 @@ def pool_bytes(n_vertices: int, top: int = TOP) -> int:
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """What compiles the sink's kernels for the current device."""
+    """Compile the sink's kernels for the current device."""
     return (*block_scores.compile_steps(), *compile_steps_of(take_warp_per_list))
 
 
@@ -264,7 +261,6 @@ class _Pool:
     Attributes
     ----------
     keys, scores : (n,) int64
-    block : DeviceBlock
     """
 
     keys: cp.ndarray
@@ -320,7 +316,7 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Vertices:
-    """What is kept of the vertices of one side; see `block_scores.Side`."""
+    """Records of the vertices of one side; see `block_scores.Side`."""
 
     costs: cp.ndarray
     records: cp.ndarray

@@ -1,4 +1,4 @@
-"""Blocks of results in host memory on their way to rows: named and summed up, whatever the rows are for."""
+"""Rows from blocks of results in host memory: named and summed up, for any use of the rows."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["BlockRows"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """What makes rows of a problem's blocks, and who takes the blocks in beside.
+    """Converts a problem's blocks to rows, and passes the blocks to summaries and derived outputs.
 
     Attributes
     ----------
     keys : callable
-        Takes a block, and gives what names its results: (n,) int64.
+        Takes a block, and returns the keys of its results: (n,) int64.
     batch : callable
-        Takes a block and its keys, and gives their rows.
+        Takes a block and its keys, and returns their rows.
     n_bytes : callable
-        Takes a block, and gives the bytes of its members.
+        Takes a block, and returns the bytes of its members.
     block_of : callable
-        Takes such rows, and gives the block that they were made of, and its keys.
+        Takes such rows, and returns their block and its keys.
     members : mapping of str to (str, int)
-        The columns of members: by name, the column of their numbers, and how many vertices there are.
+        The columns of members: by name, the column of their numbers, and the number of vertices.
     summaries : Summaries
-        Takes each block and its keys in.
+        Receives each block and its keys.
     derived : sequence of DerivedCollector
-        Who else does.
+        Receives each block and its keys.
     """
 
     keys: Callable[[Any], np.ndarray]
@@ -48,21 +48,21 @@ class BlockRows:
     derived: Sequence[DerivedCollector] = ()
 
     def named(self, block: Any) -> np.ndarray:
-        """The keys of a block, once all have taken it in."""
+        """Return the keys of a block, after passing it to all receivers."""
         keys = self.keys(block)
         self._take_in(block, keys)
         return keys
 
     def of(self, block: Any) -> pa.RecordBatch:
-        """The rows of a block, once all have taken it in."""
+        """Return the rows of a block, after passing it to all receivers."""
         return self.batch(block, self.named(block))
 
     def take_back(self, batch: pa.RecordBatch) -> None:
-        """Have all take in what an earlier process has made these rows of."""
+        """Pass rows of an earlier process to all receivers."""
         self._take_in(*self.block_of(batch))
 
     def derive(self, batch: pa.RecordBatch) -> None:
-        """Have derived outputs alone take in what a worker has made these rows of: it has summed them up."""
+        """Pass rows of a worker to derived outputs only, because the worker has summed them up."""
         self._derive(*self.block_of(batch))
 
     def _take_in(self, block: Any, keys: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of results in device memory on their way to frames: cut, named and summed up, whatever the rows are for."""
+"""Frames from blocks of results in device memory: cut, named and summed up, for any use of the rows."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ __all__ = ["BlockRows", "cut"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """What makes rows of a problem's blocks, and who takes the blocks in beside.
+    """Converts a problem's blocks to rows, and passes the blocks to the summary and derived outputs.
 
     Attributes
     ----------
     pieces : callable
-        Takes a block and a number of bytes, and gives the block in pieces of at most so many bytes as rows.
+        Takes a block and a number of bytes, and returns the block in pieces of at most that many bytes as rows.
     keys : callable
-        Takes a piece, and gives what names its results: (n,) int64.
+        Takes a piece, and returns the keys of its results: (n,) int64.
     frame : callable
-        Takes a piece and its keys, and gives their rows.
+        Takes a piece and its keys, and returns their rows.
     block_of : callable
-        Takes rows of the data set in host memory as one batch, and gives the block that they were made of, on the
-        device.
+        Takes rows of the data set in host memory as one batch, and returns their block on the device.
     members : mapping of str to (str, int)
-        The columns of members: by name, the column of their numbers, and how many vertices there are.
+        The columns of members: by name, the column of their numbers, and the number of vertices.
     nothing : block
         Without a result.
     summary
-        Takes each piece and its keys in, by its method `add`.
+        Its method `add` receives each piece and its keys.
     derived : sequence of DerivedCollector
-        Who else does.
+        Receives each piece and its keys.
     """
 
     pieces: Callable[[Any, int], Iterator[Any]]
@@ -51,7 +50,7 @@ class BlockRows:
     derived: Sequence[DerivedCollector] = ()
 
     def named(self, piece: Any) -> cp.ndarray:
-        """The keys of a piece, once all have taken it in."""
+        """Return the keys of a piece, after passing it to all receivers."""
         keys = self.keys(piece)
         self.summary.add(piece, keys)
         for each in self.derived:
@@ -59,26 +58,25 @@ class BlockRows:
         return keys
 
     def take_back(self, rows: pa.RecordBatch, most_bytes: int) -> None:
-        """Have all take rows in that were published before, at most so many bytes at once."""
+        """Pass rows of an earlier process to all receivers, in pieces of at most that many bytes."""
         step = max(1, rows.num_rows * most_bytes // max(1, rows.nbytes))
         for first in range(0, rows.num_rows, step):
             self.named(self.block_of(rows.slice(first, step)))
 
     def no_rows(self) -> Frame:
-        """A frame without rows."""
+        """Return a frame without rows."""
         return self.frame(self.nothing, cp.zeros(0, cp.int64))
 
 
 def cut(block: Any, ends: cp.ndarray, most_bytes: int) -> Iterator[Any]:
-    """A block in consecutive pieces of at most so many bytes; a larger result alone.
+    """Cut a block into consecutive pieces of at most that many bytes; a larger result is a piece alone.
 
     Parameters
     ----------
     block
-        With a length and a method `part`, which takes where a piece begins and where it ends.
+        With a length and a method `part`, which takes the start and end of a piece.
     ends : (len(block),) int64
-        Bytes of each result with all before it.
-    most_bytes : int
+        Bytes of each result and all before it.
     """
     n = len(block)
     if n and int(ends[-1]) <= most_bytes:

@@ -33,7 +33,6 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    run_path : Path
     limit : int
         Most rows.
     """
@@ -155,7 +154,7 @@ def _check_steps() -> Sequence[CompileStep]:
 PUBLICATION = DerivedPublication(
     name="groups",
     problem="bicliques",
-    about="Groups that are no chance, ranked, and scores of vertices.",
+    about="Significant groups, ranked, and scores of vertices.",
     section=GroupsSection,
     schemas=_schemas,
     collector=_collector,

@@ -120,7 +120,6 @@ def vertex_table(
     degrees : (n,) int64
     two_hop : (n,) int64 or None
         Two-hop degrees; None where they were not counted.
-    statistics : VertexStatistics
     """
     in_none = statistics.n_bicliques == 0
     columns = [

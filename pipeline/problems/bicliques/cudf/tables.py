@@ -107,7 +107,6 @@ def vertex_table(
     degrees : (n,) int64
     two_hop_degrees : (n,) int64 or None
         None where they were too many to count.
-    statistics : VertexStatistics
     """
     n_bicliques = cp.asarray(statistics.n_bicliques)
     none = cp.zeros(len(keys), cp.int64)
