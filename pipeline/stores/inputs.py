@@ -14,7 +14,8 @@ from mbe_stage.pipeline.io.parquet import SUFFIXES
 from mbe_stage.pipeline.stores.address import Address, parse_address
 from mbe_stage.pipeline.stores.failures import as_input_errors
 from mbe_stage.pipeline.stores.local_copies import Mirror
-from mbe_stage.pipeline.stores.remote_files import RemoteFiles, files_at
+from mbe_stage.pipeline.stores.opening import files_at
+from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mbe_stage.pipeline.stores.address import Address
 from mbe_stage.pipeline.stores.transfers import OnBytes, StoredObject, check_names, side_by_side
 
-__all__ = ["RemoteFiles", "files_at"]
+__all__ = ["RemoteFiles"]
 
 
 class RemoteFiles(ABC):
@@ -49,20 +49,3 @@ class RemoteFiles(ABC):
 
     def _place(self, name: str) -> Address:
         return self.address / name if name else self.address
-
-
-def files_at(address: Address) -> RemoteFiles:
-    """Files below an address; the library that reads them is imported here.
-
-    Raises
-    ------
-    ConfigError
-        The library is not installed, or the scheme or the store is unknown.
-    """
-    if address.is_in_store:
-        from mbe_stage.pipeline.stores.objects import Objects
-
-        return Objects(address)
-    from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles
-
-    return FsspecFiles(address)

@@ -46,8 +46,8 @@ from mbe_stage.pipeline.stores.failures import as_store_publish_errors
 from mbe_stage.pipeline.stores.latest_pointer import Pointer
 from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
 from mbe_stage.pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.opening import files_at
 from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
-from mbe_stage.pipeline.stores.remote_files import files_at
 from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
 
