@@ -145,7 +145,7 @@ def test_a_window_does_not_hold_its_end(tmp_path: Path) -> None:
     for row, events in zip(groups, events_of(made, source), strict=True):
         assert stated(row) == counted(events)
     assert {row["busiest_window"] for row in groups} == {"3d"}
-    verify_run(made)
+    verify_run(made, ingest(reading_of(asked(made)), source))
 
 
 def test_the_time_line_counts_every_event(run_dir: Path) -> None:
