@@ -24,6 +24,7 @@ from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.parts import PartNames
 from pipeline.backends.arrow.summaries import Summaries
 from pipeline.clean.events import Events
+from pipeline.clean.facts import written_integer
 from pipeline.config import InputConfig
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.ingest import ingest
@@ -125,6 +126,13 @@ def test_rows_in_order_have_one_encoder(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 # --- exact borders -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "is_one"), [(-(2**63) - 1, False), (-(2**63), True), (2**63 - 1, True), (2**63, False)]
+)
+def test_integers_are_those_of_64_bits(number: int, is_one: bool) -> None:
+    assert written_integer(str(number)) == (number if is_one else None)
 
 
 def shades(numbers: list[int], most: int) -> list[int]:

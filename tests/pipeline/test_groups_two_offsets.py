@@ -22,6 +22,8 @@ from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.outputs.groups import searched
 from pipeline.verify import verify_run
+from pipeline.verify.group_tables import Groups
+from pipeline.verify.groups import _check_ranks_of_grown
 from tests.mbe_stage.groups.random_graphs import block_of
 from tests.pipeline.groups_support import rows
 from tests.pipeline.test_groups_verify import changed
@@ -400,3 +402,25 @@ def test_half_of_a_search_says_nothing_of_what_is_new(tmp_path: Path, monkeypatc
     monkeypatch.undo()
     (remark,) = run(asked, events(3)).manifest.derived_comparison["groups"].remarks
     assert "the run before did not search all groups" in remark
+
+
+@pytest.mark.parametrize(("n_shared", "is_copy"), [(2, True), (1, False)])
+def test_half_of_the_members_make_a_copy_of_a_grown_group(n_shared: int, is_copy: bool) -> None:
+    """Four left members, two of them in both groups, or five with one."""
+    lefts = [[0, 1, 2], list(range(3 - n_shared, 6 - n_shared))]
+    of_row = np.repeat([0, 1], 3)
+    groups = Groups(
+        path=Path("groups.parquet"),
+        table=pa.table({"rank": [1, 2], "surprise": [9.0, 8.0]}),
+        members_path=Path("group_members.parquet"),
+        members=pa.table({}),
+        of_row=of_row,
+        is_right=np.zeros(6, bool),
+        vertices=np.concatenate(lefts),
+        places=np.arange(6),
+    )
+    if is_copy:
+        with pytest.raises(VerificationError, match="row 1: overlaps a better group by half or more"):
+            _check_ranks_of_grown(groups)
+    else:
+        _check_ranks_of_grown(groups)
