@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mbe_stage.errors import StageError
 from mbe_stage.options import Execution
@@ -48,7 +48,18 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
     from mbe_stage.pipeline.problems.base import Collecting
 
-__all__ = ["MOST_HELD_BYTES", "Proof", "WorkerParts", "left_by_worker", "parts_of", "proven", "why_unproven"]
+__all__ = [
+    "MOST_HELD_BYTES",
+    "Proof",
+    "WorkerParts",
+    "left_by_worker",
+    "parts_of",
+    "proven",
+    "sink_within",
+    "why_unproven",
+]
+
+_Sink = TypeVar("_Sink", bound="RowSink[Any]")
 
 # A worker without credentials may look for those of its machine for minutes.
 _PROVE_SECONDS = 10.0
@@ -287,6 +298,28 @@ class _LeaseSink:
         """What was written, and its bytes."""
         assert self.made is not None
         return self.made, self.made.n_bytes
+
+
+def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows: bool = True) -> _Sink:
+    """The sink of a run within what its configuration gives it.
+
+    Parameters
+    ----------
+    collecting : Collecting
+    sink : callable
+        Makes it; workers make theirs with it too.
+    has_rows : bool
+        As of `parts_of`.
+    """
+    execution = collecting.config.execution
+    return sink(
+        collecting.run_path,
+        block_bytes=execution.block_bytes,
+        memory_budget=execution.memory_budget,
+        derived=collecting.derived,
+        journal=collecting.journal,
+        parts=parts_of(collecting, sink, has_rows=has_rows),
+    )
 
 
 def parts_of(

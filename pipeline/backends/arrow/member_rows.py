@@ -1,0 +1,181 @@
+"""Rows of results that are sets of vertices: a key, a list of members for each side, and their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.options import LARGEST_BLOCK
+from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.order import KeyOrder, SpillOrder
+from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
+
+__all__ = ["MemberRows", "MemberSink", "vertex_columns"]
+
+_S = TypeVar("_S", bound=LockedSums)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberRows:
+    """A table of such results, and the blocks that its rows are made of.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    key : str
+        The column of keys.
+    lists : mapping of str to str
+        Each column of members, and the column of their numbers.
+    block : callable
+        Makes a block of the number of results, the sizes of each list and the members of each list.
+    lists_of : callable
+        Takes a block, and gives the sizes, offsets and members of each list.
+    product : str, optional
+        The column of the product of all sizes.
+    """
+
+    schema: pa.Schema
+    key: str
+    lists: Mapping[str, str]
+    block: Callable[..., Any]
+    lists_of: Callable[[Any], Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]]
+    product: str | None = None
+
+    def batch(self, block: Any, keys: np.ndarray) -> pa.RecordBatch:
+        """A block as rows; the members are not copied.
+
+        Parameters
+        ----------
+        block
+            With members.
+        keys : (n,) int64
+
+        Raises
+        ------
+        InvalidArgument
+            More members than a list column holds.
+        """
+        columns, product = {self.key: pa.array(keys)}, np.int64(1)
+        for (name, number), (sizes, offsets, members) in zip(self.lists.items(), self.lists_of(block), strict=True):
+            if offsets.dtype != np.int32:
+                raise InvalidArgument(
+                    f"a block has {int(offsets[-1]):,} members ({name}): expected fewer than 2^31, which is what a "
+                    f"list column holds; cut it, or ask for smaller blocks (block_bytes, at most {LARGEST_BLOCK:,})"
+                )
+            columns[name] = pa.ListArray.from_arrays(offsets, members, type=self.schema.field(name).type)
+            columns[number] = pa.array(sizes)
+            product = product * sizes if self.product else product
+        if self.product:
+            columns[self.product] = pa.array(product)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def block_of(self, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
+        """The block that rows were made of, and its keys; copies, since compiled code takes no read-only arrays."""
+        keys, *sizes = (np.array(batch[name].to_numpy()) for name in (self.key, *self.lists.values()))
+        members = (np.array(batch[name].flatten().to_numpy()) for name in self.lists)
+        return self.block(batch.num_rows, *sizes, *members), keys
+
+    def member_bytes(self, block: Any) -> int:
+        """Bytes of the members of a block."""
+        return sum(members.nbytes for _, _, members in self.lists_of(block))
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes in memory of a row without its members: the plain columns, and an offset for each list."""
+        plain = (field.type.byte_width for field in self.schema if field.name not in self.lists)
+        return sum(plain) + 4 * len(self.lists)
+
+    def row_bytes(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Bytes in memory of each row."""
+        return self.fixed_bytes + 4 * sum(rows[name].to_numpy().astype(np.int64) for name in self.lists.values())
+
+    def canonical_order(self, scratch: Path, **sizes: Any) -> KeyOrder:
+        """Takes rows in and gives them back ascending by key; `sizes` as for `KeyOrder`."""
+        return KeyOrder(scratch, self.schema, self.key, self.row_bytes, **sizes)
+
+    def left_in_spills(self, scratch: Path) -> SpillOrder:
+        """Takes rows in and leaves them in spill files, for a `canonical_order` elsewhere."""
+        return SpillOrder(scratch, self.schema, self.key, self.row_bytes)
+
+
+class MemberSink(RowSink[_S]):
+    """Writes a table of such results, and sums them up.
+
+    Parameters
+    ----------
+    run_path : Path
+    table : MemberRows
+    keys : callable
+        Takes a block, and gives the keys of its results.
+    n_vertices : sequence of int
+        Of each list.
+    summary : callable
+        Makes a sum of nothing yet.
+    schemas : mapping of str to pa.Schema
+        As `RowSink` takes it.
+    sort : bool
+        Rows in canonical order, ascending by key.
+    derived : sequence of DerivedCollector
+        Who else takes each block in, with its keys.
+    spills : bool
+        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
+    **writing
+        As `RowSink` takes it: `spread`, `compression`, `block_bytes`, `memory_budget`, `journal`, `parts`.
+    """
+
+    def __init__(
+        self,
+        run_path: Path,
+        table: MemberRows,
+        keys: Callable[[Any], np.ndarray],
+        n_vertices: Sequence[int],
+        summary: Callable[[], _S],
+        schemas: Mapping[str, pa.Schema],
+        *,
+        sort: bool = False,
+        derived: Sequence[Any] = (),
+        spills: bool = False,
+        **writing: Any,
+    ) -> None:
+        columns = zip(table.lists.items(), n_vertices, strict=True)
+        rows = BlockRows(
+            keys=keys,
+            batch=table.batch,
+            n_bytes=table.member_bytes,
+            block_of=table.block_of,
+            members={name: (number, n) for (name, number), n in columns},
+            summaries=Summaries(summary),
+            derived=derived,
+        )
+        order = table.left_in_spills if spills else table.canonical_order
+        super().__init__(rows, run_path, schemas, order=order if sort else None, **writing)
+
+
+def vertex_columns(keys: pa.Array, degrees: np.ndarray, *own: pa.Array, statistics: VertexStatistics) -> list[pa.Array]:
+    """Columns of a table of vertices by dense id: id, key, degree, a problem's own, and what a vertex is in.
+
+    Parameters
+    ----------
+    keys : pa.Array
+        The user's keys; position is the dense id.
+    degrees : (n,) integers
+    *own : pa.Array
+    statistics : VertexStatistics
+    """
+    return [
+        pa.array(np.arange(len(keys), dtype=np.int32)),
+        keys,
+        pa.array(np.asarray(degrees, np.int64)),
+        *own,
+        pa.array(statistics.n_bicliques),
+        pa.array(statistics.largest_keys, mask=statistics.n_bicliques == 0),
+        pa.array(statistics.largest_edges),
+    ]
