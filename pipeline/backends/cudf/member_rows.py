@@ -1,0 +1,152 @@
+"""Frames of results that are sets of vertices: a key, a list of members for each side, and their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cupy as cp
+import pyarrow as pa
+
+from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows as HostRows
+from mbe_stage.pipeline.backends.arrow.order import KeyOrder as HostKeyOrder
+from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows, cut
+from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, Frame, Series, frame_of, list_column, nullable
+from mbe_stage.pipeline.backends.cudf.order import KeyOrder
+
+__all__ = ["MemberRows", "vertex_frame"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberRows:
+    """A table of such results, and the blocks in device memory that its frames are made of.
+
+    Attributes
+    ----------
+    host : HostRows
+        The table.
+    block : callable
+        Makes a block of the offsets and the members of each list.
+    nothing : callable
+        Makes a block without results.
+    lists_of : callable
+        Takes a block, and gives the sizes, offsets and members of each list.
+    offsets_of : callable
+        Takes a block, and gives the offsets alone.
+    """
+
+    host: HostRows
+    block: Callable[..., Any]
+    nothing: Callable[[], Any]
+    lists_of: Callable[[Any], Sequence[tuple[cp.ndarray, cp.ndarray, cp.ndarray]]]
+    offsets_of: Callable[[Any], Iterator[cp.ndarray]]
+
+    def rows(
+        self,
+        keys: Callable[[Any], cp.ndarray],
+        n_vertices: Sequence[int],
+        summary: Any,
+        derived: Sequence[Any] = (),
+    ) -> BlockRows:
+        """What makes rows of blocks, and who takes the blocks in beside.
+
+        Parameters
+        ----------
+        keys : callable
+            Takes a block, and gives the keys of its results.
+        n_vertices : sequence of int
+            Of each list.
+        summary
+            As of `BlockRows`.
+        derived : sequence of DerivedCollector
+        """
+        columns = zip(self.host.lists.items(), n_vertices, strict=True)
+        members = {name: (number, n) for (name, number), n in columns}
+        return BlockRows(self.pieces, keys, self.frame, self.block_of, members, self.nothing(), summary, derived)
+
+    def frame(self, block: Any, keys: cp.ndarray) -> Frame:
+        """A block as rows; the members are not copied.
+
+        Parameters
+        ----------
+        block
+            With fewer than 2**31 members in each list; `pieces` cuts a larger one.
+        keys : (n,) int64
+        """
+        host, columns, product = self.host, {self.host.key: keys}, None
+        for (name, number), (sizes, offsets, members) in zip(host.lists.items(), self.lists_of(block), strict=True):
+            columns[name], columns[number] = list_column(offsets, members), sizes
+            if host.product:
+                product = sizes.astype(cp.int64) if product is None else product * sizes
+                columns[host.product] = product
+        return frame_of({name: columns[name] for name in host.schema.names})
+
+    def block_of(self, batch: pa.RecordBatch) -> Any:
+        """The block that rows in host memory were made of."""
+        return self.block(*(array for name in self.host.lists for array in _uploaded(batch[name])))
+
+    def canonical_order(self, scratch: Path, most_bytes: int, group_bytes: int) -> KeyOrder:
+        """Takes rows in and gives them back ascending by key; sizes as for `KeyOrder`."""
+
+        def on_host(group_bytes: int) -> HostKeyOrder:
+            return self.host.canonical_order(scratch, group_bytes=group_bytes)
+
+        host = self.host
+        return KeyOrder(host.schema, host.key, self.row_bytes, self._frame_of, on_host, most_bytes, group_bytes)
+
+    def row_bytes(self, rows: Frame) -> cp.ndarray:
+        """Bytes in memory of each row, (n,) float64."""
+        numbers = (rows[name].values.astype(cp.float64) for name in self.host.lists.values())
+        return self.host.fixed_bytes + 4 * sum(numbers)
+
+    def pieces(self, block: Any, most_bytes: int = MOST_BYTES) -> Iterator[Any]:
+        """The block in consecutive pieces of at most so many bytes as rows; a larger result alone."""
+        # In place: of a small budget, a block and its offsets are a good part. All bytes are whole words of 4.
+        words = self.host.fixed_bytes // 4
+        ends = cp.arange(words, (len(block) + 1) * words, words)
+        for offsets in self.offsets_of(block):
+            ends += offsets[1:]
+        ends *= 4
+        return cut(block, ends, most_bytes)
+
+    def _frame_of(self, batch: pa.RecordBatch) -> Frame:
+        """Rows in host memory as `frame` has them."""
+        return self.frame(self.block_of(batch), cp.asarray(batch[self.host.key].to_numpy()))
+
+
+def vertex_frame(
+    schema: pa.Schema, keys: Series, degrees: cp.ndarray, own: object, statistics: VertexStatistics
+) -> Frame:
+    """A table of vertices by dense id: id, key, degree, a problem's own column, and what a vertex is in.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+        Its columns; the type of the last is 32 or 64 bits wide.
+    keys : Series
+        The user's keys; position is the dense id.
+    degrees : (n,) integers
+        On the device or on the host.
+    own : array or Series
+    statistics : VertexStatistics
+    """
+    n_results = cp.asarray(statistics.n_bicliques)
+    columns = (
+        cp.arange(len(keys), dtype=cp.int32),
+        keys.reset_index(drop=True),
+        cp.asarray(degrees, cp.int64),
+        own,
+        n_results,
+        nullable(cp.asarray(statistics.largest_keys), n_results > 0),
+        cp.asarray(statistics.largest_edges, schema.types[-1].to_pandas_dtype()),
+    )
+    return frame_of(dict(zip(schema.names, columns, strict=True)))
+
+
+def _uploaded(lists: pa.ListArray) -> tuple[cp.ndarray, cp.ndarray]:
+    """Where each list begins, and at last where all end, and the members."""
+    offsets = lists.offsets.to_numpy()
+    return cp.asarray(offsets, cp.int64) - int(offsets[0]), cp.asarray(lists.flatten().to_numpy())
