@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,13 @@ import pyarrow as pa
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import LARGEST_BLOCK
-from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
 from mbe_stage.pipeline.backends.arrow.order import KeyOrder, SpillOrder
-from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
-from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
+from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 
-__all__ = ["MemberRows", "MemberSink", "vertex_columns"]
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.problems.base import DerivedCollector
 
-_S = TypeVar("_S", bound=LockedSums)
+__all__ = ["BlockRows", "MemberRows", "vertex_columns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +51,6 @@ class MemberRows:
     def batch(self, block: Any, keys: np.ndarray) -> pa.RecordBatch:
         """A block as rows; the members are not copied.
 
-        Parameters
-        ----------
-        block
-            With members.
-        keys : (n,) int64
-
         Raises
         ------
         InvalidArgument
@@ -83,6 +76,10 @@ class MemberRows:
         members = (np.array(batch[name].flatten().to_numpy()) for name in self.lists)
         return self.block(batch.num_rows, *sizes, *members), keys
 
+    def members(self, n_vertices: Sequence[int]) -> dict[str, tuple[str, int]]:
+        """Each column of members, with the column of their numbers and the number of vertices."""
+        return {name: (self.lists[name], n) for name, n in zip(self.lists, n_vertices, strict=True)}
+
     def member_bytes(self, block: Any) -> int:
         """Bytes of the members of a block."""
         return sum(members.nbytes for _, _, members in self.lists_of(block))
@@ -106,70 +103,63 @@ class MemberRows:
         return SpillOrder(scratch, self.schema, self.key, self.row_bytes)
 
 
-class MemberSink(RowSink[_S]):
-    """Writes a table of such results, and sums them up.
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockRows:
+    """What makes rows of a problem's blocks, and who takes the blocks in beside.
 
-    Parameters
+    Attributes
     ----------
-    run_path : Path
     table : MemberRows
     keys : callable
-        Takes a block, and gives the keys of its results.
+        Takes a block, and gives the keys of its results: (n,) int64.
     n_vertices : sequence of int
         Of each list.
-    summary : callable
-        Makes a sum of nothing yet.
-    schemas : mapping of str to pa.Schema
-        As `RowSink` takes it.
-    sort : bool
-        Rows in canonical order, ascending by key.
+    summaries : Summaries
+        Takes each block and its keys in.
     derived : sequence of DerivedCollector
-        Who else takes each block in, with its keys.
-    spills : bool
-        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
-    **writing
-        As `RowSink` takes it: `spread`, `compression`, `block_bytes`, `memory_budget`, `journal`, `parts`.
+        Who else does.
     """
 
-    def __init__(
-        self,
-        run_path: Path,
-        table: MemberRows,
-        keys: Callable[[Any], np.ndarray],
-        n_vertices: Sequence[int],
-        summary: Callable[[], _S],
-        schemas: Mapping[str, pa.Schema],
-        *,
-        sort: bool = False,
-        derived: Sequence[Any] = (),
-        spills: bool = False,
-        **writing: Any,
-    ) -> None:
-        columns = zip(table.lists.items(), n_vertices, strict=True)
-        rows = BlockRows(
-            keys=keys,
-            batch=table.batch,
-            n_bytes=table.member_bytes,
-            block_of=table.block_of,
-            members={name: (number, n) for (name, number), n in columns},
-            summaries=Summaries(summary),
-            derived=derived,
-        )
-        order = table.left_in_spills if spills else table.canonical_order
-        super().__init__(rows, run_path, schemas, order=order if sort else None, **writing)
+    table: MemberRows
+    keys: Callable[[Any], np.ndarray]
+    n_vertices: Sequence[int]
+    summaries: Summaries[Any]
+    derived: Sequence[DerivedCollector] = ()
+
+    @property
+    def members(self) -> dict[str, tuple[str, int]]:
+        """Each column of members, with the column of their numbers and the number of vertices."""
+        return self.table.members(self.n_vertices)
+
+    def named(self, block: Any) -> np.ndarray:
+        """The keys of a block, once all have taken it in."""
+        keys = self.keys(block)
+        self._take_in(block, keys)
+        return keys
+
+    def of(self, block: Any) -> pa.RecordBatch:
+        """The rows of a block, once all have taken it in."""
+        return self.table.batch(block, self.named(block))
+
+    def take_back(self, batch: pa.RecordBatch) -> None:
+        """Have all take in what an earlier process has made these rows of."""
+        self._take_in(*self.table.block_of(batch))
+
+    def derive(self, batch: pa.RecordBatch) -> None:
+        """Have derived outputs alone take in what a worker has made these rows of: it has summed them up."""
+        self._derive(*self.table.block_of(batch))
+
+    def _take_in(self, block: Any, keys: np.ndarray) -> None:
+        self.summaries.add(block, keys)
+        self._derive(block, keys)
+
+    def _derive(self, block: Any, keys: np.ndarray) -> None:
+        for each in self.derived:
+            each.accept(block, keys)
 
 
 def vertex_columns(keys: pa.Array, degrees: np.ndarray, *own: pa.Array, statistics: VertexStatistics) -> list[pa.Array]:
-    """Columns of a table of vertices by dense id: id, key, degree, a problem's own, and what a vertex is in.
-
-    Parameters
-    ----------
-    keys : pa.Array
-        The user's keys; position is the dense id.
-    degrees : (n,) integers
-    *own : pa.Array
-    statistics : VertexStatistics
-    """
+    """Columns of a table of vertices by dense id: id, key, degree, a problem's own, and what a vertex is in."""
     return [
         pa.array(np.arange(len(keys), dtype=np.int32)),
         keys,

@@ -12,10 +12,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
 from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter, most_encoders
 from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
-from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.order import Spill, SpillOrder, spilled
 from mbe_stage.pipeline.backends.arrow.parts import batches_of, write_table
 from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
@@ -47,13 +47,14 @@ class RowSink(Generic[_S]):
     rows : BlockRows
     run_path : Path
     schemas : mapping of str to pa.Schema
-        Of the data sets, by the names of their directories, that of `BlockRows.batch` first; without one nothing is
+        Of the data sets, by the names of their directories, that of `rows` first; without one nothing is
         written, there is no order, and nothing grows with what passes.
     spread : callable, optional
         Takes rows, and gives those of each data set in the order of `schemas`; not needed for one.
-    order : callable, optional
-        Takes a directory for scratch files, and gives what takes rows in and gives them back sorted. With a
-        `SpillOrder` the rows stay in spill files, for the sink that puts those of several workers in order.
+    sort : bool
+        Rows in canonical order, ascending by key.
+    spills : bool
+        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
     compression : str
     block_bytes : int
         Size of the blocks that will come.
@@ -92,7 +93,8 @@ class RowSink(Generic[_S]):
         schemas: Mapping[str, pa.Schema],
         *,
         spread: Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]] | None = None,
-        order: Callable[[Path], KeyOrder] | None = None,
+        sort: bool = False,
+        spills: bool = False,
         compression: str = "zstd",
         block_bytes: int = 16 << 20,
         memory_budget: int = 1 << 30,
@@ -105,7 +107,8 @@ class RowSink(Generic[_S]):
         self._context = ExitStack()
         self._data_set = next(iter(schemas), "")
         self._kept = KeptRows(journal, run_path, self._data_set, rows.members)
-        self._order = None if order is None else order(self._kept.scratch)
+        order = rows.table.left_in_spills if spills else rows.table.canonical_order
+        self._order = order(self._kept.scratch) if sort else None
         if self._is_written:
             for _ in self._kept.taken_back(self._order, most_encoders(memory_budget), rows.take_back):
                 pass
@@ -149,7 +152,7 @@ class RowSink(Generic[_S]):
         """
         self._writer.check()
         if len(block):
-            self._writer.accept(block, self._rows.n_bytes(block))
+            self._writer.accept(block, self._rows.table.member_bytes(block))
 
     def take_part(self, part: Part) -> None:
         """Take over what a worker has written of the results below the roots of a lease: its files are moved here.

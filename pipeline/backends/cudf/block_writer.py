@@ -14,8 +14,8 @@ import pyarrow as pa
 from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
 from mbe_stage.pipeline.backends.arrow.parts import PartNames
 from mbe_stage.pipeline.backends.backend import FrameWriter
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.frames import Frame
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.order import KeyOrder
 from mbe_stage.pipeline.backends.cudf.parts import DataSet, WriterPool
 from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
@@ -35,7 +35,7 @@ class BlockWriter:
     rows : BlockRows
     run_path : Path
     schemas : mapping of str to (pa.Schema, int)
-        Of the data sets, by the names of their directories, and how many times as large as `BlockRows.frame` they are;
+        Of the data sets, by the names of their directories, and how many times as large as a frame of rows they are;
         without one nothing is written.
     plan : WritingPlan
     write_file : FrameWriter
@@ -111,7 +111,7 @@ class BlockWriter:
         PublishError
             An earlier part could not be written.
         """
-        for piece in self._rows.pieces(block, self._piece_bytes):
+        for piece in self._rows.table.pieces(block, self._piece_bytes):
             start = time.perf_counter()
             keys = self._rows.named(piece)
             cp.cuda.get_current_stream().synchronize()
@@ -119,7 +119,7 @@ class BlockWriter:
             self.seconds["name"] += named - start
             if not self._data_sets:
                 continue
-            frame = self._rows.frame(piece, keys)
+            frame = self._rows.table.frame(piece, keys)
             if self._order is None:
                 self._emit(frame)
             else:

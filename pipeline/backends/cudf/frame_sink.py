@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, MOST_CHILDREN, Frame, concatenated
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 
 __all__ = ["FrameSink"]
 
@@ -42,13 +42,13 @@ class FrameSink:
         InvalidArgument
             More members than a column holds, and no `on_frame`.
         """
-        for piece in self._rows.pieces(block, MOST_BYTES):
+        for piece in self._rows.table.pieces(block, MOST_BYTES):
             keys = self._rows.named(piece)
             if self._on_frame is not None:
-                self._on_frame(self._rows.frame(piece, keys))
+                self._on_frame(self._rows.table.frame(piece, keys))
                 continue
             self._check_room()
-            self._frames.append(self._rows.frame(piece, keys))
+            self._frames.append(self._rows.table.frame(piece, keys))
 
     def rows(self) -> Frame:
         """All rows that are kept, in one frame."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy as cp
 import pyarrow as pa
@@ -13,11 +13,14 @@ import pyarrow as pa
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows as HostRows
 from mbe_stage.pipeline.backends.arrow.order import KeyOrder as HostKeyOrder
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows, cut
 from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, Frame, Series, frame_of, list_column, nullable
 from mbe_stage.pipeline.backends.cudf.order import KeyOrder
+from mbe_stage.pipeline.backends.cudf.pieces import cut
 
-__all__ = ["MemberRows", "vertex_frame"]
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.problems.base import DerivedCollector
+
+__all__ = ["BlockRows", "MemberRows", "vertex_frame"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,38 +47,8 @@ class MemberRows:
     lists_of: Callable[[Any], Sequence[tuple[cp.ndarray, cp.ndarray, cp.ndarray]]]
     offsets_of: Callable[[Any], Iterator[cp.ndarray]]
 
-    def rows(
-        self,
-        keys: Callable[[Any], cp.ndarray],
-        n_vertices: Sequence[int],
-        summary: Any,
-        derived: Sequence[Any] = (),
-    ) -> BlockRows:
-        """What makes rows of blocks, and who takes the blocks in beside.
-
-        Parameters
-        ----------
-        keys : callable
-            Takes a block, and gives the keys of its results.
-        n_vertices : sequence of int
-            Of each list.
-        summary
-            As of `BlockRows`.
-        derived : sequence of DerivedCollector
-        """
-        columns = zip(self.host.lists.items(), n_vertices, strict=True)
-        members = {name: (number, n) for (name, number), n in columns}
-        return BlockRows(self.pieces, keys, self.frame, self.block_of, members, self.nothing(), summary, derived)
-
     def frame(self, block: Any, keys: cp.ndarray) -> Frame:
-        """A block as rows; the members are not copied.
-
-        Parameters
-        ----------
-        block
-            With fewer than 2**31 members in each list; `pieces` cuts a larger one.
-        keys : (n,) int64
-        """
+        """A block of fewer than 2**31 members in each list as rows; the members are not copied."""
         host, columns, product = self.host, {self.host.key: keys}, None
         for (name, number), (sizes, offsets, members) in zip(host.lists.items(), self.lists_of(block), strict=True):
             columns[name], columns[number] = list_column(offsets, members), sizes
@@ -117,21 +90,59 @@ class MemberRows:
         return self.frame(self.block_of(batch), cp.asarray(batch[self.host.key].to_numpy()))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockRows:
+    """What makes rows of a problem's blocks, and who takes the blocks in beside.
+
+    Attributes
+    ----------
+    table : MemberRows
+    keys : callable
+        Takes a piece of a block, and gives the keys of its results: (n,) int64.
+    n_vertices : sequence of int
+        Of each list.
+    summary
+        Takes each piece and its keys in, by its method `add`.
+    derived : sequence of DerivedCollector
+        Who else does.
+    """
+
+    table: MemberRows
+    keys: Callable[[Any], cp.ndarray]
+    n_vertices: Sequence[int]
+    summary: Any
+    derived: Sequence[DerivedCollector] = ()
+
+    @property
+    def members(self) -> dict[str, tuple[str, int]]:
+        """Each column of members, with the column of their numbers and the number of vertices."""
+        return self.table.host.members(self.n_vertices)
+
+    def named(self, piece: Any) -> cp.ndarray:
+        """The keys of a piece, once all have taken it in."""
+        keys = self.keys(piece)
+        self.summary.add(piece, keys)
+        for each in self.derived:
+            each.accept(piece, keys)
+        return keys
+
+    def take_back(self, rows: pa.RecordBatch, most_bytes: int) -> None:
+        """Have all take rows in that were published before, at most so many bytes at once."""
+        step = max(1, rows.num_rows * most_bytes // max(1, rows.nbytes))
+        for first in range(0, rows.num_rows, step):
+            self.named(self.table.block_of(rows.slice(first, step)))
+
+    def no_rows(self) -> Frame:
+        """A frame without rows."""
+        return self.table.frame(self.table.nothing(), cp.zeros(0, cp.int64))
+
+
 def vertex_frame(
     schema: pa.Schema, keys: Series, degrees: cp.ndarray, own: object, statistics: VertexStatistics
 ) -> Frame:
     """A table of vertices by dense id: id, key, degree, a problem's own column, and what a vertex is in.
 
-    Parameters
-    ----------
-    schema : pa.Schema
-        Its columns; the type of the last is 32 or 64 bits wide.
-    keys : Series
-        The user's keys; position is the dense id.
-    degrees : (n,) integers
-        On the device or on the host.
-    own : array or Series
-    statistics : VertexStatistics
+    `schema` has their names, and the type of the last. `degrees` may be on the host.
     """
     n_results = cp.asarray(statistics.n_bicliques)
     columns = (

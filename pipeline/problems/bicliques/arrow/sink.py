@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +12,11 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import Detail
-from mbe_stage.pipeline.backends.arrow.member_rows import MemberSink
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
-from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.bicliques.arrow.summary import Summary
 from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS, members_batch
 from mbe_stage.pipeline.problems.bicliques.largest import n_shown
@@ -22,7 +25,7 @@ from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS
 __all__ = ["ParquetSink", "sink_of"]
 
 
-class ParquetSink(MemberSink[Summary]):
+class ParquetSink(RowSink[Summary]):
     """Writes `bicliques/` unless it is left out, and `members/` when asked, under a run path; keeps a `Summary`.
 
     Parameters
@@ -36,8 +39,10 @@ class ParquetSink(MemberSink[Summary]):
         Also write the long form.
     n_shown : int
         How many of the largest the report shows; none are kept for 0.
+    derived : sequence of DerivedCollector
+        Who else takes each block in, with its keys.
     **writing
-        As `MemberSink` takes it.
+        As `RowSink` takes it.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -51,18 +56,19 @@ class ParquetSink(MemberSink[Summary]):
         bicliques: bool = True,
         members: bool = False,
         n_shown: int = 20,
+        derived: Sequence[DerivedCollector] = (),
         **writing: Any,
     ) -> None:
-        super().__init__(
-            run_path,
+        sizes = left_hashes.size, right_hashes.size
+        rows = BlockRows(
             ROWS,
             lambda block: biclique_keys(block, left_hashes, right_hashes),
-            (left_hashes.size, right_hashes.size),
-            lambda: Summary(left_hashes.size, right_hashes.size, n_shown),
-            ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {}),
-            spread=_with_members if members else None,
-            **writing,
+            sizes,
+            Summaries(lambda: Summary(*sizes, n_shown)),
+            derived,
         )
+        schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
+        super().__init__(rows, run_path, schemas, spread=_with_members if members else None, **writing)
 
 
 def _with_members(batch: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -13,10 +13,9 @@ from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.keys import biclique_keys
 from mbe_stage.bicliques.cuda.vertex_statistics import long_form
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.buffers import published_type
 from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of, named, nullable
-from mbe_stage.pipeline.backends.cudf.member_rows import MemberRows, vertex_frame
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows, MemberRows, vertex_frame
 from mbe_stage.pipeline.problems.base import DerivedCollector
 from mbe_stage.pipeline.problems.bicliques.arrow import tables as host
 from mbe_stage.pipeline.problems.bicliques.cudf.summary import Summary
@@ -41,7 +40,9 @@ ROWS = MemberRows(host.ROWS, DeviceBlock, lambda: DeviceBlock.empty(work_done=1.
 
 def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Sequence[DerivedCollector]) -> BlockRows:
     """What makes rows of blocks whose vertices have these hashes, and who takes the blocks in beside."""
-    return ROWS.rows(lambda piece: biclique_keys(piece, *hashes), [each.size for each in hashes], summary, derived)
+    return BlockRows(
+        ROWS, lambda piece: biclique_keys(piece, *hashes), [each.size for each in hashes], summary, derived
+    )
 
 
 def members_frame(bicliques: Frame) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +13,11 @@ from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink, Detail
-from mbe_stage.pipeline.backends.arrow.member_rows import MemberSink
-from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
 from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
-from mbe_stage.pipeline.problems.base import Collecting
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.cliques.arrow.tables import ROWS
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
 from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES
@@ -85,7 +87,7 @@ def clique_keys(block: CliqueBlock, hashes: np.ndarray) -> np.ndarray:
     return biclique_keys(members, hashes, hashes)
 
 
-class ParquetSink(MemberSink[Summary]):
+class ParquetSink(RowSink[Summary]):
     """Writes `cliques/` under a run path; keeps a `Summary`.
 
     Parameters
@@ -93,18 +95,22 @@ class ParquetSink(MemberSink[Summary]):
     run_path : Path
     hashes : (n,) uint64
         As `clique_keys` takes them.
+    derived : sequence of DerivedCollector
+        Who else takes each block in, with its keys.
     **writing
-        As `MemberSink` takes it.
+        As `RowSink` takes it.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 
-    def __init__(self, run_path: Path, hashes: np.ndarray, **writing: Any) -> None:
+    def __init__(
+        self, run_path: Path, hashes: np.ndarray, *, derived: Sequence[DerivedCollector] = (), **writing: Any
+    ) -> None:
         def keys(block: CliqueBlock) -> np.ndarray:
             return clique_keys(block, hashes)
 
-        summary = partial(Summary, hashes.size)
-        super().__init__(run_path, ROWS, keys, (hashes.size,), summary, {"cliques": CLIQUES}, **writing)
+        rows = BlockRows(ROWS, keys, (hashes.size,), Summaries(partial(Summary, hashes.size)), derived)
+        super().__init__(rows, run_path, {"cliques": CLIQUES}, **writing)
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:

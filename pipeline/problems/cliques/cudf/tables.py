@@ -12,10 +12,9 @@ import pyarrow as pa
 from mbe_stage.bicliques.cuda.keys import keys_of_left_vertices
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.buffers import published_type
 from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of
-from mbe_stage.pipeline.backends.cudf.member_rows import MemberRows, vertex_frame
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows, MemberRows, vertex_frame
 from mbe_stage.pipeline.problems.base import DerivedCollector
 from mbe_stage.pipeline.problems.cliques.arrow import tables as host
 from mbe_stage.pipeline.problems.cliques.cudf.summary import Summary
@@ -46,7 +45,7 @@ def rows_of(hashes: cp.ndarray, summary: Summary, derived: Sequence[DerivedColle
     def keys(piece: DeviceCliqueBlock) -> cp.ndarray:
         return keys_of_left_vertices(piece.offsets, piece.members, hashes)
 
-    return ROWS.rows(keys, [hashes.size], summary, derived)
+    return BlockRows(ROWS, keys, [hashes.size], summary, derived)
 
 
 def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> Frame:
