@@ -225,8 +225,8 @@ def edge_scores(candidates: Bicliques, null: Null, most_steps: int = MOST_STEPS)
 def degree_percentiles(degrees: np.ndarray) -> np.ndarray:
     """The share of vertices with a smaller degree, plus half of those with the same."""
     ascending = np.sort(degrees)
-    places = (np.searchsorted(ascending, degrees, side=side) for side in ("left", "right"))
-    return sum(places) / (2 * max(1, degrees.size))
+    below = np.searchsorted(ascending, degrees)
+    return (below + np.searchsorted(ascending, degrees, side="right")) / (2 * max(1, degrees.size))
 
 
 def _edges(candidates: Bicliques) -> Iterator[tuple[Pair, np.ndarray, np.ndarray]]:

@@ -56,7 +56,7 @@ class MemberRows:
         InvalidArgument
             More members than a list column holds.
         """
-        columns, product = {self.key: pa.array(keys)}, np.int64(1)
+        columns, product = {self.key: pa.array(keys)}, np.ones(1, np.int64)
         for (name, number), (sizes, offsets, members) in zip(self.lists.items(), self.lists_of(block), strict=True):
             if offsets.dtype != np.int32:
                 raise InvalidArgument(
