@@ -5,20 +5,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
+DOCS_READY := $(VENV)/.ready-for-docs
 
 # Images of containers often forbid bytecode. Without it each of the hundreds of processes that the tests start compiles every
 # module that it imports, which takes longer than all the rest it does.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu check compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit clean
+.PHONY: help run quick test test-all test-gpu check docs reference quickly linted compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
+	@echo "make quick     ruff, mypy, and the tests of engines and readers on small graphs: a minute, once compiled"
 	@echo "make test      checks and tests"
 	@echo "make test-all  the slow tests too"
 	@echo "make test-gpu  what needs a GPU, several tests at once; needs the extras cuda and pytest-xdist"
-	@echo "make check     ruff, mypy, import-linter"
+	@echo "make check     ruff, mypy, import-linter, prose and links of the documentation"
+	@echo "make docs      the documentation as a site, below build/docs/html"
+	@echo "make reference the pages of the reference that are written from the code"
 	@echo "make audit     known vulnerabilities of the installed packages, by pip-audit; needs the network"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
 	@echo "make bench-groups  groups on labelled and planted graphs, beside FRAUDAR and others (needs the labelled graphs)"
@@ -40,19 +44,48 @@ $(TEST_READY): $(RUN_READY)
 	@$(PYTHON) tools/install.py $(VENV) --editable '.[flows]' --group dev --group cuda-compile
 	@touch $@
 
+$(DOCS_READY): $(TEST_READY)
+	@$(PYTHON) tools/install.py $(VENV) --group docs
+	@touch $@
+
 run: $(RUN_READY)
 	@echo "looking for what is to be compiled"
 	@$(BIN)/mbe compile --problem bicliques
 	@echo "enumerating two real graphs"
 	@$(BIN)/python -m examples.demo
 
-check: $(TEST_READY)
+# For everyday work: the reference and the CPU engines on small graphs, readers, and whole runs.
+QUICK := tests/mbe_stage/test_csr.py tests/mbe_stage/test_engines.py tests/mbe_stage/test_enumerate.py \
+	tests/mbe_stage/cliques/test_cliques.py tests/mbe_stage/pq_counts/test_counts.py \
+	tests/pipeline/test_io_formats.py tests/pipeline/test_ingest.py tests/pipeline/test_sources.py \
+	tests/pipeline/test_bad_input.py tests/pipeline/test_tables.py tests/pipeline/test_run.py
+
+quick: $(TEST_READY)
+	$(BIN)/mbe compile
+	$(MAKE) --no-print-directory --jobs=2 --output-sync quickly linted
+
+quickly: $(TEST_READY)
+	$(BIN)/python -m pytest -q $(QUICK)
+
+linted: $(TEST_READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: $(TEST_READY) docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@# As it is installed, with pipeline/ and flows/ inside: import-linter follows no links.
 	@rm -rf build/layers && mkdir -p build/layers && tar -c -h --exclude=__pycache__ mbe_stage | tar -x -C build/layers
 	cd build/layers && $(CURDIR)/$(BIN)/lint-imports --config ../../pyproject.toml
+
+# Sentences, then pages and links: strictly, with no network.
+docs: $(DOCS_READY)
+	$(BIN)/python tools/prose.py
+	$(BIN)/python tools/site.py
+
+reference: $(TEST_READY)
+	$(BIN)/python -m tools.reference
 
 # Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
 # Checks take the cores that this leaves idle.

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--graphs", nargs="*", default=list(PEERS), help="of those that are known")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--members", action="store_true", help="the cliques written to the device's memory too")
-    parser.add_argument("--ablation", action="store_true", help="the same with each technique switched in turn too")
+    parser.add_argument("--ablation", action="store_true", help="the same without each technique in turn too")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
     parser.add_argument("--json", type=Path, help="where the rows go as well")
     options = parser.parse_args(arguments)
@@ -118,8 +118,8 @@ def _measured(names: Sequence[str], repeats: int, *, with_members: bool, ablatio
             yield _row(name, graph, Detail.MEMBERS, min(3, repeats))
             yield _row(name, graph, Detail.MEMBERS, repeats, on_device=True)
         for field in fields(Techniques) if ablation else ():
-            row = _row(name, graph, Detail.COUNT, min(3, repeats), Techniques.switched(field.name))
-            yield {"without" if getattr(_EVERYTHING, field.name) else "with": field.name} | row
+            row = _row(name, graph, Detail.COUNT, min(3, repeats), Techniques.without(field.name))
+            yield {"without": field.name} | row
 
 
 class _Counted:

@@ -146,17 +146,16 @@ def count(
 def _measured(
     names: Sequence[str], repeats: int, *, with_tables: bool, with_ablation: bool
 ) -> Iterator[dict[str, Any]]:
-    flipped = [field.name for field in fields(Techniques)] if with_ablation else []
+    names_left_out = [field.name for field in fields(Techniques)] if with_ablation else []
     for name in names:
         graph = graph_on_device(name)
         for place, size in enumerate(_CELLS):
             peer = GBC[name][place] if name in GBC else None
             query, known = PqQuery.of(size, size), KNOWN.get((name, size))
             yield _row(name, graph, query, known, peer, repeats)
-            for technique in flipped:
-                changed = Techniques.flipped(technique)
-                row = _row(name, graph, query, known, None, min(3, repeats), changed)
-                yield {"with" if getattr(changed, technique) else "without": technique} | row
+            for technique in names_left_out:
+                row = _row(name, graph, query, known, None, min(3, repeats), Techniques.without(technique))
+                yield {"without": technique} | row
         if with_tables and name in TABLES:
             yield _row(name, graph, PqQuery(1, 10, 1, 10), None, None, repeats)
 

@@ -1,4 +1,4 @@
-"""What a run shows in Prefect's interface: a summary, the largest results, the report's essence, what has changed."""
+"""The artifacts of a run in Prefect's interface: summary, largest results, essence of the report, changes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SINCE_KEY = "since-last-run"
 
 
 def artifact_key(manifest: Manifest, what: str) -> str:
-    """The key of an artifact of a run: ``summary``, ``report`` or ``largest``; Prefect takes small letters and dashes.
+    """Return the key of an artifact (``summary``, ``report`` or ``largest``), in small letters and dashes for Prefect.
 
-    Those of bicliques are ``bicliques-summary``, ``bicliques-report`` and ``largest-bicliques``.
+    For bicliques: ``bicliques-summary``, ``bicliques-report`` and ``largest-bicliques``.
     """
     problem = manifest.problem.lower().replace("_", "-")
     return f"largest-{problem}" if what == "largest" else f"{problem}-{what}"
@@ -50,7 +50,7 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
         )
     for derived in derived_of(manifest.config):
         _show_derived(derived, run_dir, manifest)
-    # No link: browsers follow none from a page to a file.
+    # No link: browsers do not follow links from a page to a file.
     create_markdown_artifact(
         report_markdown(run_dir, manifest), key=artifact_key(manifest, "report"), description="the report's essence"
     )
@@ -59,7 +59,7 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
 
 
 def since_of(manifest: Manifest) -> str:
-    """What differs from the run before, derived outputs first, as Markdown; nothing where nothing was compared."""
+    """Return the differences from the previous run as Markdown, derived outputs first; empty without a comparison."""
     of_derived = [
         since_markdown(each, f"Since the last run, {name}") for name, each in manifest.derived_comparison.items()
     ]
@@ -68,7 +68,7 @@ def since_of(manifest: Manifest) -> str:
 
 
 def _show_derived(derived: DerivedPublication, run_dir: Path, manifest: Manifest) -> None:
-    """What a derived output shows first, below its own name."""
+    """Create the artifact of a derived output, under its own name."""
     if derived.largest is None:
         return
     rows, key = derived.largest(run_dir, manifest.config.output.top), derived.name.lower().replace("_", "-")
@@ -80,14 +80,14 @@ def _show_derived(derived: DerivedPublication, run_dir: Path, manifest: Manifest
 
 
 def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:
-    """Say in Prefect's interface that nothing was done, and why."""
+    """Show in Prefect's interface that there was nothing to do, and why."""
     create_markdown_artifact(
         unchanged_markdown(run_dir, manifest), key=artifact_key(manifest, "summary"), description="nothing to do"
     )
 
 
 def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
-    """The summary of a published run, as Markdown."""
+    """Return the summary of a published run as Markdown."""
     publication = publication_of(manifest.problem)
     source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, told_of_run(run_dir, manifest)
     number = f"{manifest.n_found:,}" if told is None else text(told.headline)
@@ -110,7 +110,7 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
 
 
 def unchanged_markdown(run_dir: Path, manifest: Manifest) -> str:
-    """Why a run did nothing, as Markdown."""
+    """Return the reason for an unchanged run as Markdown."""
     return (
         f"# Unchanged since run {manifest.run_id}\n\n"
         f"The input holds the same edges (fingerprint `{manifest.input.fingerprint}`) and the configuration asks the"

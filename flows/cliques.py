@@ -1,6 +1,6 @@
-"""The flow of maximal cliques: edges of an undirected graph in, or of one to be projected, a published run out.
+"""The flow of maximal cliques: edges of an undirected graph, or of a projection, in; a published run out.
 
-It is the flow of bicliques with another problem; tasks, retries, locks and the skip of what is unchanged are the same.
+It is the flow of bicliques with another problem: tasks, retries, locks and the skip are the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def configure(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
 ) -> Config:
-    """As `flows.enumerate.configure`, of cliques.
+    """Load a configuration of cliques; see `flows.enumerate.configure`.
 
     Raises
     ------
     ConfigError
-        The file, a key or a value cannot be used, or asks for what there is of bicliques only.
+        The file, a key or a value cannot be used, or belongs to bicliques only.
     """
     return bicliques.configure(config_path, input_path, output_directory, [*overrides, "problem=cliques"])
 
@@ -58,9 +58,7 @@ def enumerate_cliques_flow(
     Returns
     -------
     State
-        Completed, named ``Unchanged`` where nothing was to do; its result is that of
-        `flows.enumerate.enumerate_bicliques_flow`, with the number of ``cliques``. Failed with the pipeline's one-line
-        message where the pipeline refuses.
+        As of `flows.enumerate.enumerate_bicliques_flow`, with the number of ``cliques``.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
 

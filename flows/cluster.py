@@ -1,7 +1,7 @@
-"""The Dask cluster of a flow's task runner (`prefect-dask`) does the search, where the configuration names no other.
+"""Use the Dask cluster of a flow's task runner (`prefect-dask`) for the search, unless the configuration names one.
 
-The tasks themselves run one after another in the flow's process, which holds the staging lock; it is the search within
-one of them that workers share ([scale.md](../docs/scale.md)).
+The tasks still run one after another in the flow's process, which holds the staging lock. Workers share the search
+within the task `enumerate`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["with_cluster_of_flow"]
 
 
 def with_cluster_of_flow(config: Config) -> Config:
-    """The configuration with the scheduler's address of the flow's task runner, where that has a Dask cluster.
+    """Return the configuration with the scheduler's address of the flow's task runner, if that has a Dask cluster.
 
-    Only with ``execution.runner: dask``, and neither ``execution.cluster`` nor ``execution.workers``.
+    Applies with ``execution.runner: dask`` and neither ``execution.cluster`` nor ``execution.workers``.
     """
     execution = config.execution
     if execution.runner != "dask" or execution.cluster is not None or execution.workers is not None:
@@ -30,6 +30,6 @@ def with_cluster_of_flow(config: Config) -> Config:
 
 
 def _address(task_runner: Any) -> str | None:
-    # Whoever has no client has no cluster; that of a `DaskTaskRunner` is opened when it is first asked for.
+    # A task runner without a client has no cluster. A `DaskTaskRunner` opens its client at first use.
     client = getattr(task_runner, "client", None)
     return None if client is None else str(client.scheduler.address)

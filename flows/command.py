@@ -38,10 +38,10 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.signals import signals_are_heard
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import read_manifest
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, absolute_place
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import opened_run, store_at
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.pipeline.verify import verify_run
 
 __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
@@ -54,18 +54,18 @@ _DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """A flow, as its command sees it.
+    """A flow with what its command needs.
 
     Attributes
     ----------
     flow : Flow
         Takes the configuration, the two paths, overrides and `force`; its result has ``run``.
     configure : callable
-        Takes what the flow takes but for `force`, and gives its configuration, or raises `ConfigError`.
+        Takes the parameters of the flow except `force`; returns its configuration or raises `ConfigError`.
     about : str
         The help of the command.
     tag : str
-        Of the runs that it serves.
+        Tag of the scheduled runs.
     """
 
     flow: Flow[..., Any]
@@ -81,7 +81,7 @@ def main(module: Module) -> None:
 
 
 def app_of(module: Module) -> typer.Typer:
-    """The command of a flow."""
+    """Make the command of a flow."""
     runnable = _RUNNABLE[module]()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     settings = {"obj": runnable, "help_option_names": ["--help", "-h"]}
@@ -91,12 +91,12 @@ def app_of(module: Module) -> typer.Typer:
 
 
 def _bicliques() -> Runnable:
-    about = "Enumerate the maximal bicliques of a graph, or what else is asked for, as a flow, once or on a schedule."
+    about = "Enumerate the maximal bicliques of a graph (or solve another problem) as a flow, once or on a schedule."
     return Runnable(bicliques.enumerate_bicliques_flow, bicliques.configure, about, "bicliques")
 
 
 def _groups() -> Runnable:
-    about = "Find the groups of a graph that are no chance, ranked and explained, as a flow, once or on a schedule."
+    about = "Find the significant groups of a graph, ranked and explained, as a flow, once or on a schedule."
     return Runnable(groups.find_groups_flow, groups.configure, about, "groups")
 
 
@@ -116,9 +116,9 @@ _RUNNABLE = {"enumerate": _bicliques, "groups": _groups, "count_pq": _counts, "c
 
 
 def _date_log_lines() -> None:
-    """Have Prefect's log lines, here and in the processes that are started, carry the date, as those of `mbe` do.
+    """Add the date to Prefect's log lines, here and in child processes, as `mbe` does.
 
-    Prefect's default is the time alone. Whoever has set this format, or has a logging configuration, keeps it.
+    Prefect's default is the time alone. A format or a logging configuration of the user is kept.
     """
     if _DATE_FORMAT in os.environ or PREFECT_LOGGING_SETTINGS_PATH.value().exists():
         return
@@ -146,7 +146,7 @@ def flow_command(
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
 ) -> None:
-    """Run the flow that the command is of, the `Runnable` of the context."""
+    """Run the `Runnable` of the context."""
     runnable: Runnable = context.obj
     try:
         parameters: dict[str, Any] = {
@@ -155,7 +155,7 @@ def flow_command(
             "output_directory": None if output is None else absolute_place(output),
             "overrides": list(overrides or ()),
         }
-        # A mistake must show now, not when the schedule first fires.
+        # Show mistakes now, not when the schedule first fires.
         checked = runnable.configure(**parameters)
         parameters["force"] = force
         with what_ends_comes_out():
@@ -167,16 +167,16 @@ def flow_command(
         say(f"error: {error}", sys.stderr)
         raise typer.Exit(exit_code(error)) from None
     except (KeyboardInterrupt, TerminationSignal):
-        # Prefect may have been at work for a run that is published already.
+        # The run may have been published before the interrupt.
         store = store_at(checked.output.directory)
-        # Where the terminal has gone, nobody is there to be told.
+        # The terminal may have gone.
         with suppress(OSError):
             say(f"interrupted; the latest published run: {_latest(store)}", sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
 
 def _latest(store: Store) -> str:
-    """What is published, for who has interrupted the flow; where a store does not answer, that."""
+    """Return the address of the latest run, or why it is unknown."""
     try:
         with closing(store):
             latest = store.latest()
@@ -186,7 +186,7 @@ def _latest(store: Store) -> str:
 
 
 def cron_schedule(cron: str | None, timezone: str) -> Schedule:
-    """The schedule of `--cron` and `--timezone`, checked.
+    """Check `--cron` and `--timezone` and return the schedule.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
 
 
 def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -> None:
-    # As Ctrl-C: ended by SIGTERM alone, this process would leave its server and its staging behind.
+    # Treat SIGTERM as Ctrl-C: its default action would leave the server and the staging directory behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
     with lost_signals_come_again(), api_of_one_run():
@@ -218,21 +218,21 @@ def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -
     say(state.message)
     say(result["run"])
     if show_it:
-        # Against the edges as they are in the file, by code that shares none with engines and writers.
+        # Verify against the edges in the file, with code independent of engines and writers.
         with signals_are_heard(), opened_run(result["run"]) as run_dir:
             outcome = verify_run(run_dir, ingest(reading_of(read_manifest(run_dir).config)))
             show.verification(outcome, as_json=False)
 
 
 def _serve(runnable: Runnable, name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
-    # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
+    # Treat SIGTERM as Ctrl-C from the start: its default action would leave the server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
     configured = PREFECT_API_AUTH_STRING.value()
     with scheduling_api(port) as url:
         say(f"Prefect server: {url}; this process runs {runnable.flow.name}/{name}; Ctrl-C ends both")
         if (secret := PREFECT_API_AUTH_STRING.value()) != configured:
-            # Log files may be readable for others.
+            # Other users may be able to read log files.
             said = secret if sys.stdout.isatty() else "set PREFECT_API_AUTH_STRING to choose it"
             say(f"Its page asks for a secret: {said}")
         serve(runnable.flow, name, schedule, parameters, [runnable.tag])

@@ -1,6 +1,6 @@
-"""The flow of (p, q)-counts: edges in, a table of counts out, of each vertex too where that is asked for.
+"""The flow of (p, q)-counts: edges in, a table of counts out, per vertex and edge if requested.
 
-It is the flow of bicliques with another problem; tasks, retries, locks and the skip of what is unchanged are the same.
+It is the flow of bicliques with another problem: tasks, retries, locks and the skip are the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def configure(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
 ) -> Config:
-    """As `flows.enumerate.configure`, of counts.
+    """Load a configuration of counts; see `flows.enumerate.configure`.
 
     Raises
     ------
     ConfigError
-        The file, a key or a value cannot be used, or asks for what there is of bicliques only.
+        The file, a key or a value cannot be used, or belongs to bicliques only.
     """
     return bicliques.configure(config_path, input_path, output_directory, [*overrides, "problem=pq_counts"])
 
@@ -58,10 +58,8 @@ def count_pq_flow(
     Returns
     -------
     State
-        Completed, named ``Unchanged`` where nothing was to do; its result is that of
-        `flows.enumerate.enumerate_bicliques_flow`, with the counts as ``counts``, and whether these are
-        ``lower_bounds`` because a limit ended the search. Failed with the pipeline's one-line message where the
-        pipeline refuses.
+        As of `flows.enumerate.enumerate_bicliques_flow`, with the counts as ``counts``, and ``lower_bounds``, true if a
+        limit ended the search.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
 

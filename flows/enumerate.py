@@ -1,11 +1,11 @@
-"""The flow: edges in, a published run out, with retries, progress and artifacts; skipped when nothing changed.
+"""The flow of bicliques: edges in, a published run out, with retries, progress, artifacts and a skip if unchanged.
 
-One process holds the staging lock from the first task to the last: the flow opens it around its tasks, which run one
-after another in the flow's own thread. Whatever ends the flow, an error, a cancellation, a signal, also leaves that
-context, which removes everything unpublished; only `publish` makes anything visible, in one step. A killed process
-leaves its staging behind, and the next run removes it.
+The flow opens the staging directory around its tasks, which run one after another in its own thread, so one process
+holds the staging lock throughout. An error, a cancellation or a signal leaves that context, which removes everything
+unpublished. Only the task `publish` makes a run visible, in one step. A killed process leaves its staging directory
+behind; the next run removes it.
 
-Tasks hand on paths and small values; edges travel as files in the staging's scratch directory.
+Tasks pass paths and small values. Edges travel as files in the scratch directory of the staging.
 """
 
 from __future__ import annotations
@@ -43,15 +43,14 @@ from mbe_stage.pipeline.execution.steps import find_unchanged
 from mbe_stage.pipeline.execution.tier_fallback import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.tiers import Tier, tier_named
 from mbe_stage.pipeline.execution.unfinished import room_to_resume, why_not_resumed
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import derived_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of
 from mbe_stage.pipeline.problems.result_text import found, passing, told_of_run, values
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, Staging
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
+from mbe_stage.pipeline.publish.staging import Staging, Store
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT
 from mbe_stage.pipeline.stores.local_copies import address_of, local_path
 from mbe_stage.pipeline.stores.open_store import store_at, whole_run
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, wants_outlook
 
@@ -67,11 +66,11 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Here, since Prefect's log handlers outlive a flow: the process that runs it logs the error again afterwards.
+# At import: Prefect's log handlers outlive a flow, and its process logs the error again afterwards.
 log_in_one_line()
 
 Ending = Callable[[dict[str, Any], Manifest], State[dict[str, Any]]]
-"""The state of a published run, of the flow's result and the manifest."""
+"""Makes the final state of a published run from the flow's result and the manifest."""
 
 
 def configure(
@@ -82,7 +81,7 @@ def configure(
     *,
     complete: Callable[[dict[str, Any]], object] = lambda _: None,
 ) -> Config:
-    """The run's configuration: the file or the defaults, then `overrides`, then the two paths, then `complete`.
+    """Load the configuration: the file or the defaults, then `overrides`, then the two paths, then `complete`.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def configure(
     config = load_config(config_path, [*overrides, *given], complete)
     path = config.input.path
     if STANDARD_INPUT in (path if isinstance(path, tuple) else (path,)):
-        raise ConfigError("input.path: standard input, which a flow that runs again does not have; expected a file")
+        raise ConfigError("input.path: standard input cannot be read again by a retry or a later run; expected a file")
     return config
 
 
@@ -125,20 +124,16 @@ def enumerate_staged(
 ) -> None:
     """Enumerate the saved edges into a staged run, complete with report and manifest.
 
-    `warnings` are those that the choice of the tier has brought.
-
     Parameters
     ----------
-    config : Config
     scratch : str
-        Where the clean edges were saved.
+        The directory of the saved edges.
     run_path : str
         The staging directory of the run.
     read_seconds : mapping of str to float
-        What the steps before this one took.
-    tier : Tier
-    on_progress : callable, optional
+        Seconds of the steps before this one.
     warnings : sequence of str
+        Warnings from the choice of the tier.
     """
     with noting_the_beginning(on_progress) as note, tier.open(config.execution) as steps:
         start = time.perf_counter()
@@ -159,7 +154,7 @@ def enumerate_staged(
     persist_result=False,
 )
 def ingest_task(config: Config, scratch: str, tier_name: str) -> dict[str, Any]:
-    """Read the input; trouble of a disk or a network is tried again, input that cannot be used is not."""
+    """Read the input. Disk and network failures are retried; unusable input is not."""
     tier = tier_named(tier_name, config.problem, derived_of(config))
     with device_slot(tier, get_run_logger()) if tier.reads_on_gpu else nullcontext():
         return read_edges(config, scratch, tier)
@@ -181,25 +176,10 @@ def enumerate_task(
     tier_name: str,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it.
+    """Build graph, tables, report and manifest in one task, so that nothing large leaves it.
 
-    Tried again only where another program filled the GPU: from the last checkpoint, or the start, with all device
-    memory given back.
-
-    Parameters
-    ----------
-    config : Config
-    scratch : str
-        The directory of the clean edges.
-    run_path : str
-        The run directory as it grows; what an earlier attempt left there is removed, or gone on with where there is a
-        journal.
-    read_seconds : mapping
-        What the steps before took, for the manifest.
-    tier_name : str
-        The tier that was chosen for the run.
-    warnings : sequence of str
-        Of the steps before.
+    Retried only if another program filled the GPU: from the last checkpoint or the start, with all device memory
+    released. The staged run of an earlier attempt is resumed if it has a journal, else removed.
     """
     if not (Path(run_path).parent / JOURNAL_NAME).exists():
         _remove_contents(Path(run_path))
@@ -209,7 +189,7 @@ def enumerate_task(
 
         def on_progress(progress: Any) -> None:
             if progress.engine not in ("", tier.engine):
-                # The CPU took over: whoever waits for the GPU need not wait for the rest.
+                # The CPU took over: release the GPU for the next run.
                 let_go()
             report(progress)
 
@@ -236,7 +216,7 @@ def publish_task(staging: Staging, keep_runs: int | None) -> str:
 
 @task(name="artifacts", retries=2, retry_delay_seconds=5, cache_policy=NO_CACHE, persist_result=False)
 def artifacts_task(run_dir: str, store: Store | None = None) -> None:
-    """Show the published run in Prefect, which takes all of its files."""
+    """Show the published run in Prefect. This reads all of its files."""
     manifest = read_manifest(run_dir)
     create_artifacts(whole_run(store, Path(run_dir), manifest), manifest)
 
@@ -249,7 +229,7 @@ def enumerate_bicliques_flow(
     overrides: Sequence[str] = (),
     force: bool = False,
 ) -> State[dict[str, Any]]:
-    """Enumerate the maximal bicliques of a graph, or what else its configuration asks for, and publish them.
+    """Enumerate the maximal bicliques of a graph, or solve the configured problem, and publish the results.
 
     Parameters
     ----------
@@ -265,25 +245,24 @@ def enumerate_bicliques_flow(
     Returns
     -------
     State
-        Completed, named ``Unchanged`` where nothing was to do; its result is a dict with ``run``, ``unchanged``,
-        ``bicliques`` (or what else is counted), ``truncated`` and ``content_fingerprint``, and ``groups`` where they
-        were asked for. Failed with the pipeline's
-        one-line message where the pipeline refuses.
+        Completed, named ``Unchanged`` if there was nothing to do. Its result is a dict with ``run``, ``unchanged``,
+        ``bicliques`` (or the problem's own count), ``truncated``, ``content_fingerprint``, and ``groups`` if
+        requested. Failed, with the pipeline's one-line message, if the pipeline refuses.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
 
 
 def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -> State[dict[str, Any]]:
-    """What a flow does with its configuration.
+    """Run the body of a flow.
 
     Parameters
     ----------
     configured : callable
-        Gives the configuration, or raises `ConfigError`.
+        Returns the configuration, or raises `ConfigError`.
     force : bool
-        Run even if input and configuration are those of the latest run.
+        Run even if input and configuration equal those of the latest run.
     ending : callable
-        Takes the result of the flow and the run's manifest, and gives the state of a run that was published.
+        Makes the final state from the flow's result and the run's manifest.
     """
     try:
         with signals_are_heard_by_flow():
@@ -294,18 +273,18 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
                     config.output.keep_unfinished_days, room_to_resume(store, config, begins_anew=_warn_of_change)
                 ) as staging,
             ):
-                # Before anything is read: whether all that is asked for can be published together.
+                # Refuse an impossible combination of outputs before anything is read.
                 inputs_of(config)
                 return on_a_tier_that_fits(
                     config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending)
                 )
     except StageError as error:
-        # Returned, not raised: the message says it all, a traceback would bury it.
+        # Returned, not raised: a traceback would bury the message.
         return Failed(message=visible(error), data=error)
 
 
 def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
-    """The state of a published run: how many results it has."""
+    """Make the state of a published run, with its number of results."""
     end = f"; incomplete: {manifest.truncated}" if manifest.truncated else ""
     told = told_of_run(local_path(result["run"]), manifest)
     message = f"{found(manifest.problem, manifest.n_found, told)} published{end}"
@@ -315,25 +294,13 @@ def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any
 def _run_on(
     tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool, ending: Ending
 ) -> State[dict[str, Any]]:
-    """The tasks of a run.
-
-    Parameters
-    ----------
-    tier : Tier
-    warnings : tuple of str
-        Of the choice of the tier.
-    config : Config
-    staging : Staging
-    force : bool
-    ending : callable
-        As of `run_as_flow`.
-    """
+    """Run the tasks on one tier."""
     scratch = str(staging.scratch)
-    # Where another tier took its files here before, they are in the way.
+    # Another tier may have left its edges here.
     _remove_contents(staging.scratch)
     for warning in warnings:
         get_run_logger().warning("%s", visible(warning))
-    # What is missing for the others interests few; where an engine is asked for by name, its refusal says it.
+    # The reasons against other tiers interest few readers; an engine requested by name refuses by itself.
     get_run_logger().info("tier %s", tier.name)
     get_run_logger().debug("tier %s: %s", tier.name, tier.reason)
     read = ingest_task(config, scratch, tier.name)
@@ -350,21 +317,21 @@ def _run_on(
 
 
 def _resume_or_begin_anew(staging: Staging, config: Config, input_facts: InputFacts) -> None:
-    """A schedule goes on with what an earlier run of it has left where that is possible, and says so."""
+    """Resume the unfinished run of this schedule if possible, and log it."""
     reason = why_not_resumed(staging.path.parent, config, input_facts)
     if reason is None:
-        get_run_logger().info("going on with a run that was ended early: %s", staging.run_id)
+        get_run_logger().info("resuming an interrupted run: %s", staging.run_id)
         return
     _warn_of_change(f"cannot be resumed: {reason}")
     staging.begin_anew()
 
 
 def _warn_of_change(reason: str) -> None:
-    get_run_logger().warning("%s", visible(f"an earlier run was ended early; this one begins anew: {reason}"))
+    get_run_logger().warning("%s", visible(f"an earlier run was interrupted; this one starts over: {reason}"))
 
 
 def _remove_contents(directory: Path) -> None:
-    """What an attempt before this one left."""
+    """Remove the files of an earlier attempt."""
     for path in directory.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

@@ -1,4 +1,4 @@
-"""One run at a time on a GPU: a concurrency limit of Prefect's server for each device; without a server, a lock."""
+"""One run at a time per GPU: a concurrency limit of Prefect's server, or a lock without a server."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _Log = logging.Logger | logging.LoggerAdapter[Any]
 
 @contextmanager
 def device_slot(tier: Tier, log: _Log) -> Iterator[Callable[[], None]]:
-    """Hold the GPU while the context lasts, and wait for it first; nothing for a tier that uses none.
+    """Wait for the GPU and hold it within the context; does nothing for a tier without a GPU.
 
-    Two runs at once on a device would each find half the memory that they planned with. Where a server schedules, the
-    slot is one of its concurrency limit for the device, which is made when it has none of that name; one that somebody
-    has raised stays as it is. A single run with a server of its own takes a lock of the operating system instead: its
-    server would remember a slot after a kill, but not that nobody holds it.
+    Two runs on one device would each find half the memory they planned with. With a scheduling server, the slot is one
+    of its concurrency limit for the device. The limit is created if it is missing and kept if a user has raised it. A
+    single run with its own server takes a lock of the operating system instead, because that server would still count
+    the slot after a kill.
 
     Yields
     ------
     callable
-        Lets go of the GPU before the context ends; called again it does nothing.
+        Releases the GPU before the context ends; later calls do nothing.
     """
     with ExitStack() as held:
         if tier.uses_gpu:
@@ -50,7 +50,7 @@ def device_slot(tier: Tier, log: _Log) -> Iterator[Callable[[], None]]:
 
 
 def device_limit_name() -> str:
-    """The limit of the device that this process uses: the first that it may see, and the machine's name.
+    """Return the name of the limit: the first visible device of this process, and the machine's name.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def device_limit_name() -> str:
 def _server_slot(name: str, log: _Log) -> Iterator[None]:
     _make_limit(name)
     log.info(
-        "waiting for the concurrency limit %s; where no run holds it (a server that was killed forgets whose a slot "
-        "was): prefect gcl update %s --active-slots 0",
+        "waiting for the concurrency limit %s; if no run holds it (a killed server forgets the holder), free it: "
+        "prefect gcl update %s --active-slots 0",
         name,
         name,
     )
@@ -81,8 +81,8 @@ def _machine_lock(name: str, log: _Log) -> Iterator[None]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    # Reading is enough for a lock on this machine; a file of another user in a shared directory may not even be opened
-    # with O_CREAT. Another user may have made a link or a pipe of that name.
+    # A lock needs read access only, and O_CREAT fails on another user's file in a shared directory. Another user may
+    # have made a link or a pipe of that name.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
@@ -109,5 +109,5 @@ def _make_limit(name: str) -> None:
             try:
                 client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
             except ObjectAlreadyExists:
-                # Another run was faster.
+                # Another run created it first.
                 return

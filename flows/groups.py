@@ -1,7 +1,7 @@
-"""The flow of groups: edges in, a short, ranked list out, with what is new since the last run.
+"""The flow of groups: edges in, a short, ranked list out, with the groups that are new since the last run.
 
-It is the flow of bicliques with other defaults: groups are asked for, and the bicliques that they are made of are not
-written. Tasks, retries, locks and the skip of what is unchanged are the same.
+It is the flow of bicliques with other defaults: groups are requested, and the bicliques behind them are not written.
+Tasks, retries, locks and the skip are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mbe_stage.pipeline.wording import plural
 __all__ = ["NOTHING_SIGNIFICANT", "configure", "find_groups_flow"]
 
 NOTHING_SIGNIFICANT = "NothingSignificant"
-"""The name of the state of a run that found no group: a result, and no alarm."""
+"""The state name of a complete run without a significant group: a result, not an alarm."""
 
 
 def configure(
@@ -33,7 +33,7 @@ def configure(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
 ) -> Config:
-    """As `flows.enumerate.configure`, with groups, and without bicliques unless it says how to write them.
+    """Load a configuration with groups; bicliques are written only if it says how. See `flows.enumerate.configure`.
 
     Raises
     ------
@@ -44,12 +44,12 @@ def configure(
 
 
 def _with_groups(values: dict[str, Any]) -> None:
-    """Ask for groups, and for no bicliques where nothing is said of them."""
+    """Request groups, and no bicliques unless the configuration mentions them."""
     for section in ("groups", "output"):
         if values.get(section) is None:
             values[section] = {}
     output = values["output"]
-    # What is no section at all is refused when it is checked.
+    # A value that is no section is refused when the configuration is checked.
     if isinstance(output, dict) and not output.keys() & {"bicliques", "members", "sort"}:
         output["bicliques"] = False
 
@@ -62,7 +62,7 @@ def find_groups_flow(
     overrides: Sequence[str] = (),
     force: bool = False,
 ) -> State[dict[str, Any]]:
-    """Find the groups of a graph that are no chance, rank and explain them, and publish them.
+    """Find the significant groups of a graph, rank and explain them, and publish them.
 
     Parameters
     ----------
@@ -78,16 +78,14 @@ def find_groups_flow(
     Returns
     -------
     State
-        Completed, named ``Unchanged`` where nothing was to do and ``NothingSignificant`` where a whole search found
-        no group; its result is that of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups``
-        and ``new_groups``, None without a run to compare with. Failed with the pipeline's one-line message where the
-        pipeline refuses.
+        As of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and ``new_groups`` (None
+        without a run to compare with). Named ``NothingSignificant`` if a complete search found no group.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found)
 
 
 def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
-    """The state of a published run: how many groups it has that are not known good, or that none is significant."""
+    """Make the state of a published run: its number of groups that are not muted, or the reason for none."""
     n_muted = manifest.derived["groups"].get("muted", 0)
     comparison = manifest.derived_comparison.get("groups")
     is_compared = comparison is not None and comparison.n_same is not None
@@ -101,7 +99,7 @@ def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     if n_muted:
         return Completed(message=f"no group is left: {why}{muted}", data=data)
     if incomplete := _incomplete(manifest):
-        # Nobody knows what the rest would have been: that is no such result.
+        # The rest of the search could have found groups: no alarm, but no such result either.
         return Completed(message=f"no group is significant so far{incomplete}; {why}", data=data)
     return Completed(name=NOTHING_SIGNIFICANT, message=f"no group is significant: {why}", data=data)
 

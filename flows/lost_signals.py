@@ -1,11 +1,13 @@
-"""SIGHUP becomes SIGTERM, and that and Ctrl-C are heard: they wait while nobody could, and come again where nobody did.
+"""Make sure that SIGHUP, SIGTERM and Ctrl-C end a flow: postpone them where they would crash, repeat lost ones.
 
-Handlers raise, wherever the main thread happens to be. Within Numba that becomes another error or crashes the process:
-a flow has Prefect's handler of SIGTERM wait (`pipeline.execution.signals.PatientHandler`). In a finaliser, a
-callback that C code
-calls, or an `isinstance` within pydantic it is dropped, with a word or without, and the run goes on as if nothing had
-been said: the signal is sent again. While Prefect makes a task run, it fails at noting the crash, and raises that
-failure instead: what was raised first comes out.
+A handler raises wherever the main thread happens to be:
+
+- Within Numba the exception becomes another error or crashes the process. Prefect's SIGTERM handler therefore waits
+  (`pipeline.execution.signals.PatientHandler`).
+- In a finaliser, a C callback, or an `isinstance` within pydantic the exception is dropped and the run continues. The
+  signal is sent again.
+- While Prefect creates a task run, it fails to record the crash and raises that failure instead. The exception of the
+  signal is raised in its place.
 """
 
 from __future__ import annotations
@@ -28,35 +30,35 @@ from mbe_stage.pipeline.execution.signals import PatientHandler
 __all__ = ["lost_signals_come_again", "sighup_is_sigterm", "signals_are_heard_by_flow", "what_ends_comes_out"]
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
-# Seconds in which what a signal raises is expected to come up.
+# Seconds until the exception of a signal should have come up.
 _AGAIN = 0.5
 
 
 def sighup_is_sigterm() -> None:
-    """From now on the first SIGHUP is a SIGTERM, to whoever hears that then; an ignored one (`nohup`) stays ignored.
+    """Turn the first SIGHUP into a SIGTERM from now on; an ignored one (`nohup`) stays ignored.
 
-    To be called by the main thread.
+    Call it in the main thread.
     """
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _raise_sigterm)
 
 
 def _raise_sigterm(_number: int, _frame: FrameType | None) -> None:
-    # Whoever closes a terminal may send several, and who cleans up is left in peace. Not SIG_IGN: children inherit it.
+    # A closing terminal may send several: ignore them during clean-up. Not SIG_IGN, which children inherit.
     signal.signal(signal.SIGHUP, lambda *_: None)
     signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager
 def lost_signals_come_again() -> Iterator[None]:
-    """While the context lasts, repeat SIGINT and SIGTERM until the main thread deals with what their handler raised.
+    """Within the context, repeat SIGINT and SIGTERM until the main thread handles the exception they raise.
 
-    To be entered by the main thread. Whoever cleans up is not disturbed, however long it takes. Who is told of signals
-    already, an event loop or this context entered before, stays the one who is.
+    Enter it in the main thread. Clean-up is not disturbed, however long it takes. A wakeup descriptor that is set
+    already (by an event loop, or an outer context) stays in place.
     """
-    told_already = signal.set_wakeup_fd(-1)
-    if told_already != -1:
-        signal.set_wakeup_fd(told_already)
+    in_place = signal.set_wakeup_fd(-1)
+    if in_place != -1:
+        signal.set_wakeup_fd(in_place)
         yield
         return
     reader, writer = os.pipe()
@@ -75,9 +77,9 @@ def lost_signals_come_again() -> Iterator[None]:
 
 @contextmanager
 def signals_are_heard_by_flow() -> Iterator[None]:
-    """What the body of a flow does while the context lasts hears SIGTERM, at once, later, or again, and Ctrl-C.
+    """Within the context, make sure that SIGTERM and Ctrl-C end the body of a flow.
 
-    In a thread other than the main one, in which no handler runs, nothing changes.
+    In other threads than the main one, where no handler runs, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -88,7 +90,7 @@ def signals_are_heard_by_flow() -> Iterator[None]:
 
 @contextmanager
 def what_ends_comes_out() -> Iterator[None]:
-    """Where an error arose in the wake of a signal, raise what the signal raised: nobody minds the rest."""
+    """If an error followed from a signal, raise the exception of the signal instead."""
     try:
         yield
     except Exception as error:
@@ -100,10 +102,10 @@ def what_ends_comes_out() -> Iterator[None]:
 
 @contextmanager
 def _prefect_is_patient() -> Iterator[None]:
-    """While the context lasts, Prefect's handler of SIGTERM waits where what it raises could not be heard.
+    """Within the context, postpone Prefect's SIGTERM handler where its exception would be lost.
 
-    Before it takes a cancellation from a runner, Prefect asks whether its own handler is in place, and means the one by
-    that name: what waits goes by it, and both change under the lock under which Prefect asks.
+    Before Prefect accepts a cancellation from a runner, it checks by name that its own handler is in place. So the
+    patient handler takes that name, under the lock that Prefect holds for the check.
     """
     own = engine._prefect_sigterm_handler
     if signal.getsignal(signal.SIGTERM) is not own:
@@ -127,7 +129,7 @@ def _change_handler(before: Any, after: Any) -> None:
 
 
 def _watch(reader: int) -> None:
-    """Python writes the number of every signal that it has a handler for."""
+    """Read signal numbers, which Python writes for every signal with a handler, and repeat unhandled ones."""
     pending: int | None = None
     while True:
         if select.select([reader], [], [], None if pending is None else _AGAIN)[0]:
@@ -142,20 +144,20 @@ def _watch(reader: int) -> None:
 
 
 def _is_dealt_with(number: int) -> bool:
-    """Whether the main thread is in a handler or a clean-up of what the signal raised, or of what came out of that.
+    """True if the main thread is handling the signal's exception, or a handler has postponed the signal.
 
-    Or a handler has put the signal off (`pipeline.execution.sigterm_checkpoint`).
+    See `pipeline.execution.sigterm_checkpoint` for the second case.
     """
     handler = signal.getsignal(number)
     if isinstance(handler, PatientHandler) and handler.has_postponed(number):
         return True
     current: Any = sys._current_exceptions().get(cast(int, threading.main_thread().ident))
-    # Python 3.11 answers with what `sys.exc_info` does.
+    # Python 3.11 returns a tuple like that of `sys.exc_info`.
     return _ending_behind(current[1] if isinstance(current, tuple) else current) is not None
 
 
 def _ending_behind(error: BaseException | None) -> KeyboardInterrupt | TerminationSignal | None:
-    """What a signal raised and the error came out of, or is."""
+    """Return the exception of a signal that an error is, or follows from."""
     while error is not None and not isinstance(error, KeyboardInterrupt | TerminationSignal):
         error = error.__cause__ or error.__context__
     return error

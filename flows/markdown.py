@@ -1,4 +1,4 @@
-"""What a run found, as Markdown for a page that shows no files: its essence, and what has changed."""
+"""The essence of a run and its changes, as Markdown for Prefect's pages, which show no files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["code", "code_cell", "report_markdown", "since_markdown", "text"]
 
 
 def report_markdown(run_dir: Path, manifest: Manifest) -> str:
-    """The essence of a run's report, and where the report lies."""
+    """Return the essence of a run's report and the place of the report."""
     publication = publication_of(manifest.problem)
     incomplete = "" if manifest.truncated is None else f"\n\n**Incomplete**: {text(manifest.truncated)}"
     report = run_dir / "report.html"
@@ -47,7 +47,7 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
 
 
 def since_markdown(comparison: Comparison, title: str = "Since the last run") -> str:
-    """What differs from the run before."""
+    """Return the differences from the previous run."""
     remarks = [f"{text(remark)}." for remark in comparison.remarks]
     if comparison.run_id is None:
         return "\n\n".join([f"# {text(title)}", *remarks])

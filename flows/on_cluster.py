@@ -1,7 +1,7 @@
 """`enumerate-on-cluster`: the flow of `flows.enumerate` with a Dask cluster, for deployments.
 
-The cluster is the one at ``DASK_SCHEDULER_ADDRESS``. Without it each run starts processes of its machine, which talk to
-it alone (`mbe_stage.runners.clusters`); the cluster that `DaskTaskRunner` starts itself is open to all users there.
+It uses the cluster at ``DASK_SCHEDULER_ADDRESS``. Without one, each run starts private worker processes on its machine
+(`mbe_stage.runners.clusters`). The cluster that `DaskTaskRunner` itself starts would be open to all local users.
 """
 
 from __future__ import annotations

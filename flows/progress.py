@@ -1,4 +1,4 @@
-"""Tells Prefect how far an enumeration is: a progress artifact and log lines with the rate."""
+"""Progress of an enumeration in Prefect: an artifact, and log lines with the rate."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PROGRESS_KEY = "enumeration-progress"
 
 
 def describe(progress: Progress, counted: str = "bicliques") -> str:
-    """One line for people: of which search, where there are several, found, of how many, rate, share, what is left.
+    """Return one line: the search (if there are several), results found and expected, rate, share, time left.
 
     Examples
     --------
-    >>> describe(Progress(n_bicliques=3_000_000, work_done=0.25, seconds=2.0))
+    >>> describe(Progress(n_found=3_000_000, work_done=0.25, seconds=2.0))
     '3,000,000 bicliques in 2 s (1,500,000 a second), 25 % of the work by a guess'
     >>> from mbe_stage.forecast import Outlook
     >>> outlook = Outlook(11_000_000, 12_034_567, 13_000_000)
@@ -52,24 +52,23 @@ def describe(progress: Progress, counted: str = "bicliques") -> str:
 
 
 def shown_share(progress: Progress) -> float | None:
-    """What a bar can show: the share that is known, or the engine's guess; None where samples leave it open."""
+    """Return the share for a progress bar: known, or guessed by the engine; None if the samples leave it open."""
     if progress.share is not None:
         return progress.share
     return progress.work_done if progress.expected is None else None
 
 
 class ProgressReporter:
-    """Called after every block; speaks at most once in `every_seconds`, since a report costs a request.
+    """Reports progress at most once per `every_seconds`, because each report costs a request. Call it per block.
 
-    A context: leaving it without an error reports the end, however short the run was.
+    Use it as a context manager: leaving it without an error reports the end, however short the run was.
 
     Parameters
     ----------
     log : logger
         The run's logger.
     counted : str
-        What the results are called.
-    every_seconds : float
+        Plural noun for the results.
     clock : callable
         Seconds, ascending.
     """
@@ -86,7 +85,7 @@ class ProgressReporter:
         self._every_seconds = every_seconds
         self._clock = clock
         self._last = clock()
-        # The type says that it may be a coroutine: not here, outside any event loop.
+        # Typed as a possible coroutine; it is none outside an event loop.
         self._artifact = cast(
             UUID, create_progress_artifact(0.0, key=PROGRESS_KEY, description="share of the enumeration")
         )
@@ -104,7 +103,7 @@ class ProgressReporter:
             self._report(self._latest)
 
     def __call__(self, progress: Progress) -> None:
-        """Report, unless the last report was a moment ago; and how the search before ended, where another begins."""
+        """Report if a report is due; if another search begins, report the end of the one before."""
         if self._latest is not None and self._latest.search != progress.search:
             self._report(self._latest)
         self._latest = progress
@@ -115,7 +114,7 @@ class ProgressReporter:
         self._last = self._clock()
         text = describe(progress, self._counted)
         self._log.info(text)
-        # The bar of a share that is no longer known stays where it was; the text says so.
+        # If the share is no longer known, the bar stays and the text says so.
         share = shown_share(progress)
         self._shown = self._shown if share is None else share
         if not self._reachable:
@@ -123,6 +122,6 @@ class ProgressReporter:
         try:
             update_progress_artifact(self._artifact, 100 * self._shown, description=text)
         except (httpx.HTTPError, PrefectException) as error:
-            # Hours of enumeration must not be lost because a progress bar could not be moved; the log goes on.
+            # A failing progress bar must not end hours of enumeration; log lines continue.
             self._reachable = False
             self._log.warning("progress artifact no longer updated: %s", error)

@@ -1,4 +1,4 @@
-"""Prefect's log lines of a refusal, without the traceback: the pipeline's message says it all."""
+"""Log refusals of the pipeline in one line, without Prefect's traceback."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LOGGERS = ("prefect.engine", "prefect.flow_runs", "prefect.task_runs")
 
 
 def log_in_one_line() -> None:
-    """Have Prefect log each `StageError` of a run in one line, for as long as the process lives.
+    """Make Prefect log each `StageError` in one line, for the life of the process.
 
-    Prefect raises `FailedRun` in its place if it has only the message left.
+    Prefect raises `FailedRun` instead if only the message is left.
     """
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_without_traceback)
@@ -26,5 +26,5 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     if not (record.exc_info and isinstance(record.exc_info[1], StageError | FailedRun)):
         return True
     record.exc_info = None
-    # The flow run's state is logged by itself, with the message.
+    # The flow run's state is logged separately, with the message.
     return "exited with unexpected exception" not in record.getMessage()

@@ -1,4 +1,4 @@
-"""Which failures another attempt may cure."""
+"""Conditions for retries: failures that another attempt may cure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbe_stage.pipeline.errors import DeviceMemoryExhausted
 
 __all__ = ["gpu_may_be_free", "may_pass", "worth_retrying"]
 
-# What the operating system will say again however often it is asked: a person has to change something first.
+# Errors that stay until a person changes something.
 _LASTING = frozenset(
     {
         errno.EACCES,
@@ -33,9 +33,9 @@ _LASTING = frozenset(
 
 
 def may_pass(error: object) -> bool:
-    """Whether a failure is trouble of the machine that may be over in a minute: a disk, a mount, a network.
+    """True for failures that may pass within a minute: a disk, a mount, a network.
 
-    The pipeline's own refusals (a wrong column, an unknown key) never are, except where such trouble is their cause.
+    Refusals of the pipeline (a wrong column, an unknown key) do not pass, unless such a failure is their cause.
 
     Examples
     --------
@@ -45,16 +45,16 @@ def may_pass(error: object) -> bool:
     if not isinstance(error, StageError):
         return isinstance(error, OSError) and error.errno not in _LASTING
     cause = error.__cause__ or error.__context__
-    # Readers of damaged files raise OSError too, but with no error number of the operating system.
+    # Readers of damaged files raise OSError too, but without an error number.
     return isinstance(cause, OSError) and cause.errno is not None and cause.errno not in _LASTING
 
 
 def worth_retrying(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001
-    """`retry_condition_fn` of the tasks that touch files; Prefect fixes the signature."""
+    """`retry_condition_fn` of tasks that access files; Prefect defines the signature."""
     return may_pass(state.result(raise_on_failure=False))
 
 
 def gpu_may_be_free(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001
-    """`retry_condition_fn` of the task that enumerates: only the memory of a GPU that others filled comes back."""
+    """`retry_condition_fn` of the enumeration: retry only if other programs filled the GPU."""
     error = state.result(raise_on_failure=False)
     return isinstance(error, DeviceMemoryExhausted) and error.may_pass

@@ -1,9 +1,8 @@
-"""The Prefect server that a command brings along, so that nothing else has to be started.
+"""The Prefect server that a command starts for itself, on loopback, for as long as the command runs.
 
-Without a server address Prefect starts a temporary one by itself. That would not do: it has no scheduler, so that under
-`Flow.serve` no run would ever begin; and it is in this process's group, so that Ctrl-C ends it first, and a run then
-asks in vain, for a minute and a half, to be told that it has ended. So a real server on loopback lives as long as the
-command; its database is the SQLite file in ``PREFECT_HOME``.
+Prefect's own temporary server does not do. It has no scheduler, so no run of `Flow.serve` would ever start. It is in
+this process's group, so Ctrl-C ends it first, and the run then waits a minute and a half for an answer. The database of
+this server is the SQLite file in ``PREFECT_HOME``.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_ser
 
 DEFAULT_PORT = 4200
 _HOST = "127.0.0.1"
-# With the rest of it, Ctrl-C ends a server within ten seconds; the database stands a kill.
+# Keeps Ctrl-C within ten seconds; the database survives a kill.
 _STOP_SECONDS = 5.0
 _DRAIN_SECONDS = 10.0
 
@@ -45,7 +44,7 @@ _is_of_one_run: ContextVar[bool] = ContextVar("is_of_one_run", default=False)
 
 @contextmanager
 def api_of_one_run() -> Iterator[None]:
-    """Have a server while the context lasts: the one that ``PREFECT_API_URL`` names, or else an embedded one."""
+    """Within the context, use the server at ``PREFECT_API_URL`` or, without one, an embedded server."""
     if PREFECT_API_URL.value():
         yield
         return
@@ -55,7 +54,7 @@ def api_of_one_run() -> Iterator[None]:
             try:
                 yield
             finally:
-                # What the run has logged and reported is on its way in threads of Prefect's.
+                # Prefect's threads are still sending log lines and events.
                 for worker in (APILogWorker, EventsWorker):
                     worker.drain_all(timeout=_DRAIN_SECONDS)
     finally:
@@ -63,13 +62,13 @@ def api_of_one_run() -> Iterator[None]:
 
 
 def has_lasting_server() -> bool:
-    """Whether this process talks to a server that other runs talk to as well."""
+    """True if this process uses a server that other runs share."""
     return bool(PREFECT_API_URL.value()) and not _is_of_one_run.get()
 
 
 @contextmanager
 def scheduling_api(port: int = DEFAULT_PORT) -> Iterator[str]:
-    """The server that ``PREFECT_API_URL`` names, or else an embedded one; yields its address."""
+    """Yield the address of the server at ``PREFECT_API_URL`` or, without one, of an embedded server."""
     configured = PREFECT_API_URL.value()
     if configured:
         yield configured
@@ -80,19 +79,18 @@ def scheduling_api(port: int = DEFAULT_PORT) -> Iterator[str]:
 
 @contextmanager
 def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, schedules: bool = True) -> Iterator[str]:
-    """Run a Prefect server on loopback while the context lasts, with this process as its client.
+    """Within the context, run a Prefect server on loopback, with this process as its client.
 
-    It answers only those that know its secret: ``PREFECT_API_AUTH_STRING``, or one that is made for this server.
+    Requests need its secret: ``PREFECT_API_AUTH_STRING``, or one generated for this server.
 
     Parameters
     ----------
     port : int
-        Also where its web interface is.
+        Port of the API and the web interface.
     startup_seconds : float
-        How long it may take to answer while it lives; for what hangs, not for what is slow. The first start on a
-        machine creates the database.
+        Longest wait for the first answer of a live server. Generous: the first start creates the database.
     schedules : bool
-        With a scheduler.
+        Run a scheduler.
 
     Yields
     ------
@@ -104,7 +102,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     ConfigError
         The port is taken.
     RuntimeError
-        The server ended, or did not answer in time; its own messages are on standard error.
+        The server ended or did not answer in time; its messages are on standard error.
     """
     _refuse_taken(port)
     url = f"http://{_HOST}:{port}/api"
@@ -118,8 +116,8 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
         **os.environ,
         "PREFECT_SERVER_API_AUTH_STRING": secret,
     }
-    # A session of its own, and deaf to SIGTERM, which systemd sends to all processes of a service: both must reach this
-    # process first, which still talks to the server while it stops.
+    # Ctrl-C and SIGTERM (which systemd sends to all processes of a service) must reach this process first: it needs the
+    # server while it stops. So the server has a session of its own and blocks SIGTERM.
     less = [] if schedules else ["--no-scheduler", "--no-late-runs"]
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:

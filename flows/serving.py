@@ -1,4 +1,4 @@
-"""Serves a flow on a schedule from this process, and stops cleanly when asked to."""
+"""Serve a flow on a schedule from this process, with a clean stop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["serve"]
 def serve(
     flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any], tags: Sequence[str] = ()
 ) -> None:
-    """Run `flow` on `schedule` until the process is told to stop: Ctrl-C, SIGTERM, or SIGHUP unless that is ignored.
+    """Run `flow` on `schedule` until Ctrl-C, SIGTERM, or SIGHUP (unless it is ignored).
 
-    Stopping cancels a run that is under way, which clears its unfinished work, and pauses the schedule; the next
-    `serve` under the same name resumes it. Runs never overlap: one that is due while another works waits for it.
+    Stopping cancels the active run, which removes its unfinished work, and pauses the schedule. The next `serve` with
+    the same name resumes the schedule. Runs never overlap: a run that is due waits for the one before.
     """
     asyncio.run(_serve(flow, name, schedule, parameters, tags))
 
@@ -35,8 +35,8 @@ async def _serve(
             continue  # as under nohup
         asyncio.get_running_loop().add_signal_handler(number, runner.handle_sigterm)
     try:
-        # A deployment by module, not `Runner.add_flow`: a run's process then imports the package like any other
-        # program, where `add_flow` would send it this process's modules pickled by value.
+        # A deployment by module, so that a run's process imports the package. `Runner.add_flow` would send it this
+        # process's modules pickled by value.
         deployment = await flow.ato_deployment(
             name,
             schedule=schedule,
@@ -47,16 +47,16 @@ async def _serve(
         await runner.aadd_deployment(deployment)
         await runner.start()
     except asyncio.CancelledError:
-        # Told to stop before it had begun.
+        # Stopped before the runner had started.
         if not runner.is_stopping:
             raise
 
 
 class _StoppableRunner(Runner):
-    """Prefect's runner, with a handler of SIGTERM that works; `start` installs it, and SIGINT gets the same.
+    """Prefect's runner with a SIGTERM handler that works; `start` installs it, and SIGINT gets the same one.
 
-    The handler of Prefect 3.8 calls `stop` without awaiting it and then exits, which leaves the processes of flow runs
-    behind, and waits for them without end.
+    The handler of Prefect 3.8 calls `stop` without awaiting it and then exits. That leaves the processes of flow runs
+    behind, and waits for them forever.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -66,13 +66,13 @@ class _StoppableRunner(Runner):
         self._stop: Future[None] | None = None
 
     def handle_sigterm(self, *_: Any, **__: Any) -> None:
-        """Stop once, however often the signal comes."""
+        """Stop, once."""
         if self._stop is None:
             self._stop = asyncio.run_coroutine_threadsafe(self._end(), self._serving_loop)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the signal has come."""
+        """True once a signal has arrived."""
         return self._stop is not None
 
     async def _end(self) -> None:

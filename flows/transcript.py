@@ -1,4 +1,4 @@
-"""What Prefect keeps of a flow run, as text: its state, its tasks, its artifacts. For who has no browser at hand."""
+"""A flow run as text, for use without a browser: its state, tasks and artifacts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _CELL_CHARACTERS = 60
 
 
 def transcript(flow_run_id: UUID) -> str:
-    """Name and state of a flow run that has ended, then its tasks, then its artifacts.
+    """Return the name and state of an ended flow run, its tasks, and its artifacts.
 
     Parameters
     ----------
     flow_run_id : UUID
-        As a state's `state_details.flow_run_id` has it; known to the server that this process uses.
+        The id in `state.state_details`, known to the server of this process.
     """
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(flow_run_id)
@@ -37,7 +37,7 @@ def transcript(flow_run_id: UUID) -> str:
 
 
 def tasks_text(tasks: list[TaskRun]) -> str:
-    """A line for each task: name, state, how often it ran, seconds of the runs together."""
+    """Return one line per task: name, state, number of runs, total seconds."""
     rows = [
         {
             "task": task.name,
@@ -51,13 +51,13 @@ def tasks_text(tasks: list[TaskRun]) -> str:
 
 
 def artifact_text(artifact: Artifact) -> str:
-    """The artifact's key, type and content."""
+    """Return the artifact's key, type and content."""
     described = "" if artifact.description is None else f": {artifact.description}"
     return "\n".join([f"artifact {artifact.key} ({artifact.type}){described}", *_content(artifact)])
 
 
 def _settled(client: SyncPrefectClient, flow_run_id: UUID) -> tuple[list[Artifact], list[TaskRun]]:
-    """Artifacts and tasks, in the order they began; the server writes down a task's states some moments later."""
+    """Read artifacts and tasks in order of their start. The server records task states with a delay."""
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
     artifacts = client.read_artifacts(flow_run_filter=chosen)
     makers = {artifact.task_run_id for artifact in artifacts} - {None}
@@ -75,7 +75,7 @@ def _settled(client: SyncPrefectClient, flow_run_id: UUID) -> tuple[list[Artifac
 
 
 def _steady(read: Callable[[], list[TaskRun]], ended: Callable[[list[TaskRun]], bool]) -> list[TaskRun]:
-    """What is read twice in a row after everything has ended, or what there is when that takes too long."""
+    """Read until all tasks have ended and two reads agree, or the time is up."""
     deadline, before, now = time.monotonic() + _MOST_SETTLE_SECONDS, None, read()
     while not (ended(now) and now == before) and time.monotonic() < deadline:
         time.sleep(_SETTLE_SECONDS)
@@ -99,7 +99,7 @@ def _content(artifact: Artifact) -> Iterator[str]:
 
 
 def _aligned(rows: Sequence[Mapping[str, str | int]]) -> Iterator[str]:
-    """Rows below their names; numbers and names as wide as their column, long text cut."""
+    """Align rows below their column names; cut long text."""
     if not rows:
         yield "none"
         return

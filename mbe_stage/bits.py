@@ -1,4 +1,4 @@
-"""Bits of 64-bit words: counted, gathered and spread, as single machine instructions where the processor has them."""
+"""Count, gather and spread bits of 64-bit words, by single machine instructions if the processor has them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def deposit_bits(typing_context, word, mask):  # noqa: ARG001 - the signature is
 
 
 def extracted(word, mask):
-    """What `extract_bits` gives, bit by bit: for other processors."""
+    """Result of `extract_bits`, bit by bit: for other processors."""
     gathered, place = _U(0), _ONE
     while mask != _U(0):
         if word & mask & (~mask + _ONE):
@@ -56,7 +56,7 @@ def extracted(word, mask):
 
 
 def deposited(word, mask):
-    """What `deposit_bits` gives, bit by bit: for other processors."""
+    """Result of `deposit_bits`, bit by bit: for other processors."""
     spread = _U(0)
     while mask != _U(0):
         if word & _ONE:

@@ -1,23 +1,25 @@
-"""The engine seam: which of a problem's engines runs.
+"""The interface of engines, and the choice of one for a problem.
 
-An engine is a module, named by its problem (`mbe_stage.problem`). Nothing is imported before an engine is asked for, so
-importing the package never touches a GPU library. Every engine module has
+An engine is a module, named by its problem (`mbe_stage.problem`). It is imported on first use, so importing the package
+never touches a GPU library. Every engine module has
 
-- ``unavailable_reason() -> str | None``: None, or why it cannot run here and what would change that;
-- ``device(execution) -> str``: what it runs on, for the run's facts;
-- ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: what `run` needs compiled for such a query and
-  detail, and without them for any; empty where nothing is compiled. Whoever runs an engine compiles these first, in
-  view, several side by side, and does not count the time as enumerating (`mbe_stage.runtime.compile_ahead`);
+- ``unavailable_reason() -> str | None``: None, or the reason why it cannot run here, with the remedy;
+- ``device(execution) -> str``: name of the device that it runs on;
+- ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: the code that `run` needs for a query and
+  detail, or for any; empty if nothing is compiled. The caller compiles it first, several steps in parallel, and does
+  not count the time as enumerating (`mbe_stage.runtime.compile_ahead`);
 - ``tasks_of(graph, query, n) -> list of Task``: all of the work in at most `n` pieces of similar cost;
 - ``run(graph, query, execution, detail, tasks=None) -> Iterator[block]``: the work, or some tasks of it; closing the
-  iterator stops it. Disjoint tasks give disjoint results, and all of them everything.
+  iterator stops it. Disjoint tasks give disjoint results, and all tasks give all results.
 
-Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory. Where
-``TAKES_BARRIER`` is there and true, both take a keyword ``barrier`` (`mbe_stage.search.cpu.pool.Barrier`), and what
-they mark barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
-``prepare(graph, query)`` is there, ``run`` takes what it gives as a keyword ``prepared``: who does several parts of a
-search does once what comes before any. Where ``ENDS_ITSELF`` is there and true, ``run`` looks at the time limit itself,
-and hands over what it has by then.
+Optional:
+
+- ``device_blocks(graph, query, execution, tasks=None)``: yields blocks in device memory;
+- ``TAKES_BARRIER = True``: both take a keyword ``barrier`` (`mbe_stage.search.cpu.pool.Barrier`), and mark barriers by
+  empty blocks whose attribute `remaining` holds the remaining tasks;
+- ``prepare(graph, query)``: its result is the keyword ``prepared`` of ``run``, for callers with several parts of a
+  search;
+- ``ENDS_ITSELF = True``: ``run`` checks the time limit itself, and yields its results by then.
 """
 
 from __future__ import annotations
@@ -51,16 +53,16 @@ _AUTO_PREFERENCE = ("cuda", "cpu")
 
 
 class Engine(Protocol):
-    """What every engine module offers; block and detail types belong to the problem."""
+    """The interface of every engine module; block and detail types belong to the problem."""
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot run here, or None."""
+        """Reason why it cannot run here, or None."""
 
     def device(self, execution: Execution) -> str:
-        """What it runs on."""
+        """Name of the device that it runs on."""
 
     def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]:
-        """What has to be compiled before it runs."""
+        """Steps to compile before it runs."""
 
     def tasks_of(self, graph: Any, query: Any, n: int) -> list[Task]:
         """All of the work in at most `n` pieces."""
@@ -94,7 +96,7 @@ def get_engine(problem: str | Problem, name: str) -> Engine:
 
 
 def unavailable_reason(problem: str | Problem, name: str) -> str | None:
-    """None, or why that engine of the problem cannot run on this machine.
+    """Reason why that engine of the problem cannot run on this machine, or None.
 
     Raises
     ------
@@ -123,7 +125,7 @@ def choose_engine(problem: str | Problem, name: str = AUTO) -> tuple[str, Engine
 
 
 def choose_next_engine(problem: str | Problem, name: str) -> tuple[str, Engine] | None:
-    """The engine that ``auto`` takes where the one of that name refuses the work; None where no other runs here."""
+    """The engine that ``auto`` takes if the named one refuses the work; None if no other runs here."""
     behind = _AUTO_PREFERENCE[_AUTO_PREFERENCE.index(name) + 1 :] if name in _AUTO_PREFERENCE else ()
     try:
         return _first_that_runs(problem, behind)

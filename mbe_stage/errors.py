@@ -1,4 +1,4 @@
-"""What the stage refuses, and how it says so.
+"""Errors of the stage.
 
 ::
 
@@ -6,7 +6,7 @@
     ├── InvalidArgument (also ValueError)   an argument is wrong; the message names it and the remedy
     ├── EngineUnavailable                   the chosen engine cannot run here; the message says why and what would
     ├── ClusterLost                         workers or scheduler of a cluster are gone, and the work is not finished
-    ├── DeviceLost                          a GPU failed, and what it was at cannot be done by others
+    ├── DeviceLost                          a GPU failed, and others cannot repeat its work
     └── MemoryBudgetExceeded                the graph cannot be enumerated within the stated budget
 """
 
@@ -23,30 +23,30 @@ class InvalidArgument(StageError, ValueError):
 
 
 class EngineUnavailable(StageError):
-    """The engine that was asked for cannot run on this machine."""
+    """The requested engine cannot run on this machine."""
 
 
 class ClusterLost(StageError):
-    """The cluster that was to do the work is gone, or loses whoever gets some of it."""
+    """The cluster is gone, or loses every worker that gets part of the work."""
 
 
 class DeviceLost(StageError):
-    """One of several GPUs failed when part of what it was at had been handed on: others cannot do it again."""
+    """One of several GPUs failed after part of its results was handed on: others cannot repeat its work."""
 
 
 STOPPED_BY_MEMORY = "stopped at the memory budget"
-"""How it begins what is said of a search that ended there, and gave what it had found by then."""
+"""Start of the reason of a search that ended there, and returned its results so far."""
 
 
 class MemoryBudgetExceeded(StageError):
-    """The working memory that the graph needs is above the budget; the message says which budget would do.
+    """The graph needs more working memory than the budget; the message says which budget would do.
 
     Attributes
     ----------
     needed_bytes : int or None
-        That budget, where it is known.
+        That budget, if known.
     has_begun : bool
-        Whether bicliques had been handed out before: then nothing else takes over.
+        True if results had been handed out before: then no other engine takes over.
     """
 
     def __init__(self, message: str, *, needed_bytes: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How many results a search will have in the end, and what that says of one that runs: its share, its seconds left."""
+"""Forecast the number of results of a search, its progress share and the seconds left."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import erfc, exp, log, pi, sqrt
 
 __all__ = ["Forecast", "Outlook", "seconds_left"]
 
-# An interval that is wider than this factor says too little for a share and a time.
+# A wider interval, by this factor, is too uncertain for a share and a time.
 _WIDEST = 4
-# So far what is expected rises, and the share falls, with one outlook at most.
+# Most that one outlook may raise the expected number, and so lower the share.
 _MOST_RISE = log(1.05)
-# The most that is told of a search that has not ended.
+# Highest share reported before the end of a search.
 _MOST_SHARE = 0.999
 # Standard deviations beyond which the tail of a normal distribution is as good as its first term.
 _FAR = 20.0
@@ -19,14 +19,14 @@ _FAR = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How many results there will be.
+    """Estimated number of results.
 
     Attributes
     ----------
     low, middle : int
-        At least so many, and the best guess.
+        Lower bound, and the best guess.
     high : int or None
-        At most so many, in 95 cases of 100; None where nobody knows how many more than `low` there are.
+        Upper bound, in 95 cases of 100; None if there is none.
     """
 
     low: int
@@ -35,37 +35,36 @@ class Outlook:
 
     @classmethod
     def exactly(cls, n: int) -> Outlook:
-        """That of a number that is known."""
+        """The outlook of a known number."""
         return cls(n, n, n)
 
     @classmethod
     def unknown(cls) -> Outlook:
-        """That of a number of which nothing is known yet."""
+        """The outlook of a number of which nothing is known yet."""
         return cls(0, 0, None)
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no upper end."""
+        """True if there is no upper end."""
         return self.high is None
 
     def at_least(self, n: int) -> Outlook:
-        """The same, knowing that there are `n` or more; where `high` is less, nobody knows how many more."""
+        """The same, given that there are at least `n`. If `high` is less, there is no upper bound."""
         high = None if self.high is None or self.high < n else self.high
         return Outlook(max(n, self.low), max(n, self.middle), high)
 
     def at_most(self, n: int) -> Outlook:
-        """The same of a search that stops at `n`."""
+        """The same for a search that stops at `n`."""
         return Outlook(min(n, self.low), min(n, self.middle), n if self.high is None else min(n, self.high))
 
 
 class Forecast:
-    """What one outlook after another says of a running search.
+    """Forecast of a running search, updated with each outlook.
 
-    The share is what was found of what is expected, and that is more than what was found, since the search goes on: the
-    mean of a normal distribution of the number's logarithm, cut off where the search stands. So the share never reaches
-    1, and slows down towards the end of the interval. An outlook that expects more than what is told lowers the share
-    by a twentieth of itself at most, unless what is told is below its interval, and so was wrong. One that expects less
-    is believed at once.
+    The share is found / expected. The expected number is the mean of a normal distribution of its logarithm, cut off at
+    the number found, since the search is not over. So the share stays below 1, and slows down towards the end of the
+    interval. An outlook with a higher number lowers the share by at most a twentieth of itself, unless the forecast is
+    below its interval, and so was wrong. An outlook with a lower number applies at once.
 
     Parameters
     ----------
@@ -80,12 +79,12 @@ class Forecast:
         self._log_expected: float | None = None
 
     def hear(self, outlook: Outlook | None) -> None:
-        """Take note of the newest outlook; the same one again changes nothing. None: nobody samples."""
+        """Take in the newest outlook. The same one again changes nothing; None means no sampling."""
         if outlook is self._heard:
             return
         self._heard = outlook
         self._outlook = outlook if outlook is None or self._most is None else outlook.at_most(self._most)
-        # A limit closes an open interval, and says nothing of whether the search gets there.
+        # A limit closes an open interval, but does not show that the search gets there.
         is_known = outlook is not None and not (outlook.is_open and outlook.low < (self._most or 0))
         if self._outlook is None or not is_known or not _says_enough(self._outlook):
             self._log_expected = None
@@ -95,11 +94,11 @@ class Forecast:
             self._log_expected = min(log(self._outlook.middle), self._log_expected + _MOST_RISE)
 
     def expected(self, n_found: int) -> Outlook | None:
-        """How many there will be, where so many are found; None where nobody samples."""
+        """Expected number of results, at least those found; None without samples."""
         return None if self._outlook is None else self._outlook.at_least(n_found)
 
     def share(self, n_found: int) -> float | None:
-        """Share of the results that is found, below 1; None where too little is known."""
+        """Share of the results found so far, below 1; None if too little is known."""
         outlook = self._outlook
         if outlook is None or outlook.high is None or self._log_expected is None or n_found > outlook.high:
             return None
@@ -111,7 +110,7 @@ class Forecast:
 
 
 def seconds_left(share: float | None, seconds: float) -> float | None:
-    """Of a search that took `seconds` for that share; None where it is not known, or still nothing."""
+    """Seconds left of a search that took `seconds` for that share; None if the share is unknown or zero."""
     return seconds * (1.0 / share - 1.0) if share else None
 
 
@@ -120,7 +119,7 @@ def _says_enough(outlook: Outlook) -> bool:
 
 
 def _log_more(log_found: float, log_expected: float, scatter: float) -> float:
-    """Logarithm of what is expected over what was found, knowing that it is more."""
+    """Logarithm of expected / found, given that expected is larger."""
     if scatter == 0.0:
         return max(0.0, log_expected - log_found)
     distance = (log_found - log_expected) / scatter

@@ -1,4 +1,4 @@
-"""Whole numbers as whoever calls gives them: Python's or NumPy's, never a truncated or a guessed one."""
+"""Integers from the caller: Python's or NumPy's, never truncated or guessed."""
 
 from __future__ import annotations
 

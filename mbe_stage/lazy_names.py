@@ -1,4 +1,4 @@
-"""Names of a package that are imported from its modules when they are first asked for (PEP 562)."""
+"""Names of a package that are imported from its modules on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def lazy(
 
     Parameters
     ----------
-    package : str
     names : mapping of str to sequence of str
         The names that come from each module of the package.
     public : sequence of str

@@ -1,4 +1,4 @@
-"""With what means an engine works, whatever the problem."""
+"""Execution settings of an engine, for any problem."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from mbe_stage.errors import InvalidArgument
 __all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "Execution", "Runner"]
 
 LARGEST_BLOCK = 1 << 30
-"""Bytes of a block that somebody may ask for: its members stay far below 2^31, up to which list columns count."""
+"""Largest allowed block, in bytes: its members stay far below 2^31, the limit of list columns."""
 
 MOST_THREADS = 1024
-"""No machine has more cores that share memory; a larger number is a slip."""
+"""Most threads: no machine has more cores that share memory, so a larger number is a slip."""
 
 NO_LIMIT = 2**62
-"""What stands for no maximum where a number is needed: more than any size, and its products fit where they are made."""
+"""Stands for no maximum if a number is needed: above any size, and products with it do not overflow."""
 
 
 class Runner(Protocol):
-    """Who does the tasks of a problem in the place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
+    """Runs the tasks of a problem in place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
 
     Attributes
     ----------
     shares_machine : bool
-        Whether what this process compiles is there for whoever does the work.
+        True if the workers share the compile cache of this process.
     """
 
     shares_machine: bool
@@ -44,27 +44,25 @@ class Runner(Protocol):
         tasks: Iterable[Any] | None = None,
         barrier: Any = None,
     ) -> Iterator[Any]:
-        """The blocks of some tasks, or of all, each result once, in any order; closing the iterator ends the work.
+        """Yield the blocks of some tasks, or of all, each result once, in any order; closing the iterator ends it.
 
         Parameters
         ----------
-        problem, engine : str
-            Their names.
         graph, query, execution, detail
             As an engine takes them.
         tasks : iterable of Task, optional
-            Of the same graph and query; by default all.
+            Tasks of the same graph and query; by default all.
         barrier : Barrier, optional
-            Asked, it is followed by an empty block with the tasks that remain.
+            A request is answered by an empty block with the remaining tasks.
         """
 
     def device(self) -> str:
-        """What it ran on."""
+        """Name of the device that it ran on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """With what means an engine works; never changes which results come out.
+    """Execution settings of an engine. They never change the results.
 
     Attributes
     ----------
@@ -73,20 +71,20 @@ class Execution:
     memory_budget_bytes : int
         Bytes the engine may take for working memory and output blocks, beside the graph itself.
     device_memory_bytes : int or None
-        The same for the memory of a GPU; None is three quarters of what is free there. Grows with the graph: an engine
-        takes what its plan says, not all of it.
+        The same for the memory of a GPU; None is three quarters of the free memory. An engine takes what its plan
+        needs, which grows with the graph, not all of it.
     block_bytes : int
-        Size of one output block, at most `LARGEST_BLOCK`; a single biclique that is larger comes in a block of its own.
+        Size of one output block, at most `LARGEST_BLOCK`. A single larger biclique comes in a block of its own.
     max_bicliques, max_cliques : int or None
-        Stop, truncated, after this many; of the problem that has such results (`Problem.limit`).
+        Stop, truncated, after this many results of the problem (`Problem.limit`).
     time_limit_seconds : float or None
         Stop, truncated, after this long.
     devices : "all", sequence of int, or None
         GPUs of this machine that share the search (`mbe_stage.runners.devices`): all, or some by number; None is the
-        current one. The budget of device memory is then that of each.
+        current one. The budget of device memory applies to each.
     runner : Runner or None
-        Who does the work; None is this process. Budgets are then those of each of its workers, and so are threads: 0
-        means as many as a worker has.
+        Does the work; None is this process. Budgets and threads then apply to each of its workers; 0 threads means all
+        that a worker has.
     """
 
     threads: int = 0
@@ -140,7 +138,7 @@ class Execution:
 
     @property
     def worker_count(self) -> int:
-        """Threads to start: as asked, or the cores this process may run on."""
+        """Number of threads to start: as requested, or the cores this process may run on."""
         if self.threads:
             return self.threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,11 +1,12 @@
-"""What a problem says of itself, and where problems are found.
+"""The description of a problem, and the registry of problems.
 
-A problem is a search with results that come in blocks: which engines it has, what a query is checked for, which limit
-bounds its results. A derived output is a table made of a problem's results while they stream past. `PROBLEMS` are ours;
-a package brings its own by an entry point of the group `mbe_stage.problems`, whose name is that of the problem or the
-derived output and whose object is a `Problem` or a `DerivedOutput`. Nothing is imported before it is asked for; whoever
-lists problems imports the modules of all entry points, which are light for that: engines, arrays and tables come later.
-`OUTPUTS` are our derived outputs.
+A problem is a search whose results come in blocks. Its description names its engines, the check of a query, and the
+limit of its results. A derived output is a table made of a problem's results while they stream past.
+
+`PROBLEMS` and `OUTPUTS` are ours. A package adds its own by an entry point of the group `mbe_stage.problems`: its name
+is that of the problem or derived output, its object a `Problem` or a `DerivedOutput`. Nothing is imported before it is
+used. Listing the problems imports the modules of all entry points; so these have to be light, and import engines,
+arrays and tables later.
 """
 
 from __future__ import annotations
@@ -45,31 +46,29 @@ PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem, as everything that knows no problem sees it.
+    """A problem, as generic code sees it.
 
     Attributes
     ----------
     name : str
     engines : mapping of str to str
-        The module of each engine (`mbe_stage.engines`). Those of ``cuda`` and ``cpu`` that there are, are what ``auto``
-        chooses from; ``reference`` is the specification.
+        The module of each engine (`mbe_stage.engines`). ``auto`` chooses from ``cuda`` and ``cpu``, if present;
+        ``reference`` is the specification.
     check : callable
-        Takes graph and query, and raises `InvalidArgument` where the query does not fit the graph.
+        Takes graph and query, and raises `InvalidArgument` if the query does not fit the graph.
     limit : str or None
         The field of `mbe_stage.Execution` that bounds the number of results, if there is one.
     publication : str or None
-        Where a pipeline finds what it has to know to configure, publish, show and check the results, as
-        ``"module:ATTRIBUTE"``. It is text: this package knows no tables. None for a problem that is a library only.
+        The pipeline's description, by which it configures, publishes, shows and checks the results, as
+        ``"module:ATTRIBUTE"``. It is text, since this package knows no tables. None for a problem without a pipeline.
     about : str
         One line for a list of problems.
     command : str or None
-        What its command is called, where there are commands; by default its name, with dashes.
+        Name of its command; by default its name, with dashes.
     passing : str or None
-        What its blocks hold, where that is no result that somebody asked for: in words, for whoever tells how far a
-        search is. By default its name.
+        Name of the contents of its blocks in progress reports, if these are not its results. By default its name.
     sampler : str or None
-        The module that samples how many results there will be (`mbe_stage.sampling.Sampler`); None where nobody can
-        know.
+        The module that samples the number of results (`mbe_stage.sampling.Sampler`); None if there is none.
     """
 
     name: str
@@ -96,7 +95,7 @@ class DerivedOutput:
     ----------
     name : str
     problem : str
-        Whose results.
+        The problem whose results it is made of.
     publication : str
         As `Problem.publication`.
     """
@@ -110,12 +109,12 @@ OUTPUTS = {"groups": DerivedOutput("groups", "bicliques", "mbe_stage.pipeline.pr
 
 
 def problem_names() -> tuple[str, ...]:
-    """The problems that there are here, ours first. An entry point that cannot be loaded is left out with a warning."""
+    """The installed problems, ours first. An entry point that cannot be loaded is left out with a warning."""
     return (*PROBLEMS, *(name for name, found in sorted(_others().items()) if isinstance(found, Problem)))
 
 
 def derived_outputs(problem: str) -> tuple[DerivedOutput, ...]:
-    """The derived outputs of a problem that there are here: ours first, the others by name."""
+    """The installed derived outputs of a problem: ours first, the others by name."""
     others = (found for _, found in sorted(_others().items()) if isinstance(found, DerivedOutput))
     return tuple(found for found in (*OUTPUTS.values(), *others) if found.problem == problem)
 
@@ -138,19 +137,19 @@ def problem_named(name: str) -> Problem:
 
 
 def package_of(name: str) -> str:
-    """The package that brings a problem or derived output: what to name where it cannot be used."""
+    """The package that provides a problem or derived output, for error messages."""
     found = next((entry for entry in entry_points(group=ENTRY_POINTS) if entry.name == name), None)
     return "mbe-stage" if found is None or found.dist is None else found.dist.name
 
 
 def forget() -> None:
-    """Look for entry points anew when next asked; for packages that come or go while a process runs."""
+    """Search for entry points again at the next call, for packages installed or removed while a process runs."""
     _others.cache_clear()
 
 
 @functools.cache
 def _others() -> Mapping[str, Problem | DerivedOutput]:
-    """What the entry points give, read once a process; one broken package must not end what needs none of it."""
+    """Problems of entry points, read once a process. One broken package must not end runs that do not need it."""
     found: dict[str, Problem | DerivedOutput] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         reason = _load_into(found, entry)
@@ -160,7 +159,7 @@ def _others() -> Mapping[str, Problem | DerivedOutput]:
 
 
 def _load_into(found: dict[str, Problem | DerivedOutput], entry: EntryPoint) -> str | None:
-    """Add what an entry point gives; returns why not."""
+    """Add the object of an entry point; returns the reason if that fails."""
     if entry.name in PROBLEMS or entry.name in OUTPUTS or entry.name in found:
         return "the name is taken"
     try:

@@ -1,4 +1,4 @@
-"""Lists of different lengths as one array and where each begins."""
+"""Ragged lists: one array of entries, and the offset of each list."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 __all__ = ["Growing", "long_offsets", "offsets_of"]
 
-# Room for the first entries, and how much more than is needed later: what is not used is no memory yet.
+# First capacity, and the spare part of later ones. Untouched entries take no memory yet.
 _FIRST, _SPARE = 1024, 4
-# Values from which address space is reserved, and bytes of it at most: many arrays are to fit the 128 TiB there are.
+# Entries from which address space is reserved, and its most bytes: many arrays have to fit into 128 TiB.
 _RESERVED_FROM, _MOST_RESERVED = 1 << 22, 1 << 36
-# Bytes that are taken together. Python has no name for the advice.
+# Bytes populated at a time. Python has no name for the advice.
 _AT_ONCE, _POPULATE_WRITE = 1 << 22, 23
 
 
@@ -34,10 +34,10 @@ def long_offsets(sizes: np.ndarray) -> np.ndarray:
 
 
 class Growing:
-    """An int32 array that grows at its end without a second copy of it, and without being moved once it is large.
+    """An int32 array that grows at its end without a second copy, and without a move once it is large.
 
-    Where the system has address space to reserve, as Linux does, pages are taken some megabytes at a time: to touch
-    them one by one, and to move them, takes most of the time of a large result. Elsewhere pages are moved.
+    On Linux, address space is reserved, and pages are populated some megabytes at a time. Touching them one by one, or
+    moving them, takes most of the time of a large result. On other systems pages are moved.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Growing:
         self._reserved: _Reserved | None = None
 
     def append(self, part: np.ndarray) -> None:
-        """Put int32 values behind those that are there."""
+        """Append int32 values."""
         needed = self._n + part.size
         if needed > self._values.size:
             self._grow(needed + needed // _SPARE)
@@ -57,19 +57,19 @@ class Growing:
         self._n = needed
 
     def values(self) -> np.ndarray:
-        """Everything so far, ``(n,) int32``; it stays as it is when more is appended."""
+        """The values so far, ``(n,) int32``. The array does not change when more are appended."""
         if not self._is_seen and self._reserved is None:
             self._values.resize(self._n, refcheck=False)
             self._is_seen = True
         return self._values[: self._n]
 
     def _grow(self, room: int) -> None:
-        """Room for so many values at least."""
+        """Make room for at least so many values."""
         reserved = _Reserved.of(room) if self._reserved is None and room >= _RESERVED_FROM else None
         if reserved is None and self._reserved is None and not self._is_seen:
             self._values.resize(room, refcheck=False)
             return
-        # Whoever has seen it may keep it.
+        # A caller may keep the old array.
         values = np.empty(room, np.int32) if reserved is None else reserved.values
         if reserved is not None:
             reserved.touch(self._n)
@@ -78,12 +78,12 @@ class Growing:
 
 
 class _Reserved:
-    """Address space for a large array, of which pages are taken in order; on Linux.
+    """Address space for a large array, whose pages are populated in order; on Linux.
 
     Attributes
     ----------
     values : (n,) int32
-        All that it has room for. Whoever keeps a part of it keeps it mapped.
+        The whole capacity. A reference to any part keeps it mapped.
     """
 
     def __init__(self, mapping: mmap.mmap) -> None:
@@ -92,7 +92,7 @@ class _Reserved:
 
     @classmethod
     def of(cls, room: int) -> _Reserved | None:
-        """Space for as much as the machine has memory, within bounds; None where that is too little, or refused."""
+        """Reserve as much as the machine has memory, within bounds; None if that is too little, or refused."""
         if sys.platform != "linux":
             return None
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -102,15 +102,15 @@ class _Reserved:
         try:
             return cls(mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         except OSError:
-            # A limit of address space, or a system that lends no more than it has: the array grows as elsewhere.
+            # Address space is limited, or overcommit is off: the array grows as on other systems.
             return None
 
     def touch(self, n: int) -> None:
-        """Take the pages of the first `n` values."""
+        """Populate the pages of the first `n` values."""
         while self._n_touched < 4 * n and self._can_be_asked:
             try:
                 self._mapping.madvise(_POPULATE_WRITE, self._n_touched, _AT_ONCE)
             except OSError:
-                # Before Linux 5.14: they are taken one by one, when they are written.
+                # Before Linux 5.14: pages are populated one by one, on writing.
                 self._can_be_asked = False
             self._n_touched += _AT_ONCE

@@ -1,4 +1,4 @@
-"""Doing something again and again, from a thread of its own, while other work goes on."""
+"""Call a function again and again from a separate thread, while other work goes on."""
 
 from __future__ import annotations
 

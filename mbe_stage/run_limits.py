@@ -1,4 +1,4 @@
-"""How far a search goes, and what of it is kept on the way: limits, checkpoints, and what ends it early."""
+"""Limits of a search, its checkpoints, and what ends it early."""
 
 from __future__ import annotations
 
@@ -15,41 +15,39 @@ from mbe_stage.search.cpu.pool import Barrier
 
 __all__ = ["Checkpoints", "Course", "Limits", "ending"]
 
-# A checkpoint comes again after so many times what the one before has taken, and after such a share of the time so far:
-# however long a search is, there are few of them, and they take little of it.
+# The next checkpoint comes after so many times the duration of the last, and after such a share of the time so far. So
+# checkpoints are few and cheap, however long a search is.
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
-# Of a limit: then there is a checkpoint too, as what is found behind the last one is searched again by whoever goes on.
-# A number of results, or what the caller counts, may be reached before the roots that were begun are finished: they are
-# asked for early.
+# Shares of a limit at which a checkpoint is due, since a resumed run repeats the work behind the last one. They are
+# early, because the limit may be reached before the begun roots are finished.
 _SHARES_OF_RESULTS = (0.25, 0.5, 0.75, 0.9)
 _SHARE_OF_TIME_LIMIT = 0.9
-# Where a limit other than of results is reached, a last barrier is waited for: a share of the time so far, in seconds
-# at least and at most.
+# At a limit other than of results, a last barrier is awaited: a share of the time so far, and the least and most
+# seconds.
 _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How far a search goes, and what of it is kept on the way.
+    """Limits of a search, and the checkpoints on its way.
 
     Attributes
     ----------
     checkpoint_seconds : float or None
-        After so long the sink's `checkpoint` is called, and then again and again: after as long, or a twentieth of the
-        time so far where that is more; and shortly before a limit. Not with an engine that knows no barrier
-        (`mbe_stage.engines`).
+        Interval of the calls of the sink's `checkpoint`, or a twentieth of the time so far if that is more. There is
+        another one shortly before a limit. None come with an engine that takes no barrier (`mbe_stage.engines`).
     n_before : int
-        Results that earlier searches of the rest of the work have found: the limit of their number is of all.
+        Results of earlier searches of the same work; they count towards the limit of results.
     ended : callable
-        Asked behind every block; why the search is to end there, or None.
+        Called after every block; the reason why the search is to end there, or None.
     share : callable
-        Asked behind every block; how much of what makes `ended` end it is used up, 0 at first.
+        Called after every block; share of the condition of `ended` that is used up, 0 at first.
     patience : callable
-        Asked where the search is to end, be it for a limit; for how many seconds a last checkpoint is waited for, or
-        None for a share of the time so far.
+        Called when the search is to end, also at a limit: seconds to wait for a last checkpoint, or None for a share of
+        the time so far.
     memory_is_a_limit : bool
-        A search that outgrows its memory behind a result ends there, and is truncated. Else that is an error.
+        If true, a search that outgrows its memory after a result ends there, truncated. Otherwise that is an error.
     """
 
     checkpoint_seconds: float | None = None
@@ -62,7 +60,7 @@ class Course:
 
 @dataclass(slots=True)
 class Limits:
-    """What ends a search early: a number of results, a time, or what its caller knows."""
+    """Limits that end a search early: a number of results, a time, or a condition of the caller."""
 
     problem: Problem
     course: Course
@@ -73,13 +71,13 @@ class Limits:
     has_found: bool = False
 
     def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        """The blocks, up to where the search outgrows its memory, if something was found by then.
+        """Yield the blocks until the search outgrows its memory, if there are results by then.
 
-        Closed, it leaves them open: whoever made them closes them once the sampler was told.
+        Closing it leaves the blocks open: their maker closes them after it has told the sampler.
         """
         later = iter(blocks)
         try:
-            # None is held on to: it may be memory of a device, which the next one needs.
+            # No reference is kept: it may be memory of a device, which the next one needs.
             while taken := list(islice(later, 1)):
                 yield taken.pop()
         except MemoryBudgetExceeded as refusal:
@@ -89,7 +87,7 @@ class Limits:
             self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
-        """What of a block is within the number of results, so many of which were found before it; and why not all."""
+        """The part of a block within the limit of results, given the number before it, and the reason if it is cut."""
         n_found += self.course.n_before
         self.has_found = self.has_found or n_found + len(block) > 0
         if self.of_results is None or n_found + len(block) <= self.of_results:
@@ -97,7 +95,7 @@ class Limits:
         return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
 
     def n_shares(self, n_found: int, seconds: float) -> int:
-        """How many of the shares of limits are used up, at each of which a checkpoint is to come."""
+        """Number of shares of the limits used up; each share brings a checkpoint."""
         n_left = 0 if self.of_results is None else self.of_results - self.course.n_before
         of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
         used = self.course.share()
@@ -105,7 +103,7 @@ class Limits:
         return of_results + of_caller + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
 
     def reached(self, seconds: float) -> str | None:
-        """Why the search ends here, so long after it began; once it is to end that stays so."""
+        """Reason why the search ends here, so long after it began. Once there is a reason, it stays."""
         if self.ending is None and self.of_time is not None and seconds > self.of_time:
             self.ending = f"stopped at time_limit_seconds = {self.of_time:g}"
         if self.ending is None:
@@ -114,7 +112,7 @@ class Limits:
 
 
 class Checkpoints:
-    """Asks for barriers in time, and tells the sink of those that are reached."""
+    """Requests barriers in time, and calls the sink when one is reached."""
 
     def __init__(self, sink: Any, seconds: float | None) -> None:
         self._checkpoint = getattr(sink, "checkpoint", None)
@@ -126,7 +124,7 @@ class Checkpoints:
         self._waits_until: float | None = None
 
     def barrier_for(self, engine: Any) -> Barrier | None:
-        """What an engine is asked with; None where nobody will ask, or it cannot be asked."""
+        """The barrier for an engine; None if no checkpoint can come, or the engine takes none."""
         can_be_asked = getattr(engine, "TAKES_BARRIER", False)
         self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
         self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
@@ -134,11 +132,11 @@ class Checkpoints:
 
     @property
     def none_has_come(self) -> bool:
-        """Though they were to come."""
+        """True if checkpoints were due, and none has come."""
         return self._barrier is not None and self._n_come == 0
 
     def note(self, block: Any, seconds: float, n_shares: int) -> None:
-        """Take note of a block that the sink has taken in, so long after the search began."""
+        """Note a block that the sink has taken in, so long after the search began."""
         if self._barrier is None:
             return
         remaining = getattr(block, "remaining", None)
@@ -156,14 +154,7 @@ class Checkpoints:
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
-        """Whether the search goes on for a moment, so long after it began, to end at a barrier.
-
-        Parameters
-        ----------
-        seconds : float
-        patience : float or None
-            As of `Course.patience`.
-        """
+        """True if the search goes on for a moment, so long after it began, to end at a barrier."""
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:
@@ -179,7 +170,7 @@ class Checkpoints:
 
 
 def ending(limits: Limits, checkpoints: Checkpoints, seconds: float) -> str | None:
-    """Why the search ends here; None where it goes on, be it to the barrier that it is to end at."""
+    """Reason why the search ends here; None if it goes on, even if only to a last barrier."""
     reason = limits.reached(seconds)
     if reason is None or checkpoints.last_is_awaited(seconds, limits.course.patience()):
         return None

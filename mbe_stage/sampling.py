@@ -1,4 +1,4 @@
-"""Samples taken beside a search, in one thread: how many results there will be, for a small part of the cores' time."""
+"""Sample the number of results beside a search, in one thread, for a small part of the cores' time."""
 
 from __future__ import annotations
 
@@ -20,43 +20,42 @@ __all__ = ["CORES_SHARE", "SAMPLED_ENGINE", "SPENT", "Sampler", "outlook_beside"
 log = logging.getLogger(__name__)
 
 CORES_SHARE = 0.02
-"""Part of the time of all cores that sampling may take."""
+"""Share of the time of all cores that sampling may take."""
 
 SAMPLED_ENGINE = "cpu"
-"""Beside this one; preparing the graph for the CPU takes much longer than a GPU takes to search most graphs."""
+"""The engine beside which samples are taken. A GPU searches most graphs faster than a CPU prepares the samples."""
 
 SPENT = "sampling took %.3f s of a core"
-"""What the log says, for those who debug, when a sampler has ended."""
+"""Debug log line at the end of a sampler."""
 
-# Most searches are over before.
+# Most searches end before.
 _FIRST_SECONDS = 3.0
-# Beside many cores: at most so much of one.
+# With many cores: at most this share of one.
 _MOST_OF_ONE = 0.5
-# So long it works before it rests: long enough for what a rest costs, short enough to be asked to end.
+# Work before a rest: long compared with the cost of a rest, short enough to end soon on request.
 _STINT_SECONDS = 0.02
-# How long the end of a search waits for a sampler that is in the middle of a step.
+# Longest wait at the end of a search for a sampler in the middle of a step.
 _PATIENCE = 1.0
 
 
 class Sampler(Protocol):
-    """A module that knows how many results a problem will have, better and better."""
+    """A module that estimates the number of results of a problem, better and better."""
 
     def compile_steps(self) -> Sequence[CompileStep]:
-        """What it needs compiled beside the engine ``cpu``."""
+        """Compile what sampling needs beside the engine ``cpu``."""
 
     def memory_bytes(self, graph: Any, execution: Execution) -> int:
-        """What `outlooks` takes beside the engine's budget of memory; 0 where it does not sample."""
+        """Bytes that `outlooks` takes beside the engine's memory budget; 0 if it does not sample."""
 
     def outlooks(self, graph: Any, query: Any, execution: Execution, goes_on: Callable[[], bool]) -> Iterator[Outlook]:
-        """Each from more samples than the one before, on a graph in host memory.
+        """Yield outlooks, each from more samples than the last, for a graph in host memory.
 
-        It calls `goes_on` between any two short steps, which lets it wait where it has worked enough for now, and ends
-        where the answer is False.
+        It calls `goes_on` between short steps. The call waits if it has worked enough for now; False means to end.
         """
 
 
 def sampler_of(problem: Problem) -> Sampler | None:
-    """The sampler of a problem, imported now; None where it has none."""
+    """Import the sampler of a problem; None if it has none."""
     return None if problem.sampler is None else cast(Sampler, importlib.import_module(problem.sampler))
 
 
@@ -67,21 +66,19 @@ def outlook_beside(
     seconds_before: float = 0.0,
     is_over: threading.Event | None = None,
 ) -> Iterator[Callable[[], Outlook | None]]:
-    """Sample in a thread of its own until the context ends; what the context gives tells the newest outlook.
+    """Sample in a separate thread until the context ends. The context gives a function for the newest outlook.
 
-    At first nothing is known. Where the sampler ends without a word, or no thread can be had for it, it is None from
-    then on. One that fails ends, with a line in the log that says why; whatever was told stays.
+    At first nothing is known. The outlook is None if the sampler ends without one, or gets no thread. If a sampler
+    fails, a log line says why, and the last outlook stays.
 
     Parameters
     ----------
     sampled : callable
-        Takes `goes_on` and gives outlooks, as `Sampler.outlooks` does.
-    n_cores : int
-        That work on the search.
+        Takes `goes_on` and yields outlooks, as `Sampler.outlooks` does.
     seconds_before : float
-        What preparing the search took, and may cost here once more: it begins when that much is within its share.
+        Time taken to prepare the search, which sampling repeats: it begins when that is within its share.
     is_over : Event, optional
-        Set by whoever wants the sampler to end before the context does, which then only waits for it.
+        Ends the sampler before the context ends, which then only waits for it.
     """
     is_over = is_over or threading.Event()
     nothing_known = Outlook.unknown()
@@ -106,27 +103,26 @@ def outlook_beside(
         try:
             thread.start()
         except RuntimeError as error:
-            # A machine that is short of threads can go on searching.
+            # Without a thread the search continues.
             log.info("no samples of how many results there will be: %s", error)
             newest = None
         yield lambda: newest
     finally:
         is_over.set()
-        # One that was not started cannot be waited for.
+        # A thread that was not started cannot be joined.
         if thread.is_alive():
             thread.join(_PATIENCE)
 
 
 def paced(n_cores: int, is_over: threading.Event, spent: Callable[[], float] = time.thread_time) -> Callable[[], bool]:
-    """What a sampler calls between its steps: it waits for its share of the cores' time, and tells whether to go on.
+    """A function for a sampler to call between its steps: waits for its share of the cores' time, tells if to go on.
 
     Parameters
     ----------
-    n_cores : int
     is_over : Event
         Ends any waiting.
     spent : callable
-        Seconds of a processor that this thread has had.
+        Processor seconds used by this thread.
     """
     rest = 1.0 / min(_MOST_OF_ONE, CORES_SHARE * n_cores) - 1.0
     last = spent()

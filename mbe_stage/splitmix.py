@@ -16,7 +16,7 @@ _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 def finalised(value: Any) -> Any:
-    """Of a uint64, or of an array of them; compiled by whoever calls it in a loop."""
+    """Finaliser of SplitMix64, for a uint64 or an array of them; callers compile it in their loops."""
     value = (value ^ (value >> _30)) * _FIRST
     value = (value ^ (value >> _27)) * _SECOND
     return value ^ (value >> _31)

@@ -1,4 +1,4 @@
-"""Blocks of any problem, from who finds them into a sink, with progress, and another engine where one refuses."""
+"""Stream result blocks of any problem from an engine into a sink, with progress reports and engine fallback."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
-"""What the log says of a search that a limit stopped."""
+"""Log line for a search that a limit stopped."""
 NOTHING_KEPT = "no checkpoint came by then: nothing is kept that could be gone on with"
-"""And where it could have been."""
+"""Log line if no checkpoint was written before the limit."""
 
 _WHOLE = Course()
-# What is told of work that has not ended: other blocks may wait behind one that says that all is done.
+# Highest share reported before the end: more blocks may follow one that reports all work as done.
 _MOST_DONE = 0.999
 
 
 class Block(Protocol):
     """Some results.
 
-    One with a method `totals` can be added up with others of its kind: it gives what takes blocks in by `accept`, and
-    has few by `blocks` that amount to the same, one at least. Workers of a cluster send these.
+    A block with a method `totals` can be summed with others of its kind. `totals` gives an object that takes in blocks
+    by `accept`, and whose `blocks` are a few with the same sum, at least one. Workers of a cluster send these.
     """
 
     @property
@@ -60,7 +60,7 @@ class Block(Protocol):
         """Share of the whole work that is finished with this block, 0 to 1 (an estimate)."""
 
     def __len__(self) -> int:
-        """How many; zero is allowed: such a block only reports progress."""
+        """Number of results. Zero is allowed: such a block only reports progress."""
 
     def first(self, n: int) -> Block:
         """The first `n` of them."""
@@ -69,15 +69,18 @@ class Block(Protocol):
 class Sink(Protocol):
     """Takes in blocks, one at a time, in the order they are found, from one thread.
 
-    One whose attribute `on_device` is true takes blocks in device memory. One with a method `checkpoint`, which is not
-    None, is told now and then that all it has taken in is every result but those of some tasks: it takes these, and the
-    share of the work that is done. One whose attribute `parts` is a `mbe_stage.runners.parts.PartMaker` has workers
-    elsewhere make parts, where the number of results is not limited, and takes each `Part` by its method `take_part`.
+    Optional attributes:
+
+    - `on_device`: if true, the sink takes blocks in device memory.
+    - `checkpoint`: a method, or None. It is called now and then with the remaining tasks and the share of work done;
+      the sink has taken in every result but those of these tasks.
+    - `parts`: a `mbe_stage.runners.parts.PartMaker`. If the number of results is not limited, workers elsewhere make
+      parts, and the sink takes each `Part` by its method `take_part`.
     """
 
     @property
     def detail(self) -> Any:
-        """How much the sink needs to know of each result."""
+        """Detail that the sink needs of each result."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
@@ -85,34 +88,35 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a running search stands.
+    """Progress of a running search.
 
     Attributes
     ----------
     n_found : int
         Results so far.
     work_done : float
-        Share of the work as the engine guesses it; 1 when the search has ended, complete, and not before.
+        Share of the work as the engine estimates it. It reaches 1 only when the search is complete.
     seconds : float
         Since the search began.
     engine : str
-        Which one is at work.
+        The engine at work; empty if not known.
     expected : Outlook or None
-        How many results there will be; None where nobody samples.
+        Total number of results, `low` to `high` in 95 cases of 100; `high` is None if there is no upper bound. None
+        without samples.
     share : float or None
-        Share of them that is found, below 1 before the end; None where `expected` is open or wide.
+        Share of the expected results found so far, below 1 before the end. None if `expected` is open or wide.
     seconds_left : float or None
-        By that share and the time so far, and within the time limit; None where the share is.
+        Estimated from that share and the time so far, at most the time limit. None if `share` is None.
     has_stopped : bool
-        A limit has ended the search: the last that is told of it, with its last share and no time left.
+        A limit has ended the search. This is the last report, with the last share and no time left.
     search : str
-        Which of several searches of a run; empty for the run's own.
+        Name of the search in a run of several; empty for the first or only one.
     """
 
     n_found: int
     work_done: float
     seconds: float
-    engine: str
+    engine: str = ""
     expected: Outlook | None = None
     share: float | None = None
     seconds_left: float | None = None
@@ -122,40 +126,39 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told of progress, with a word on what for.
+    """A listener for progress, and whether it wants an outlook.
 
     Attributes
     ----------
-    tell : callable
     wants_outlook : bool
-        Whether it is worth samples (about 2 % of the cores' time) to tell how many results there will be.
+        True if a forecast is worth sampling (about 2 % of the cores' time).
     """
 
     tell: Callable[[Any], object]
     wants_outlook: bool = True
 
     def __call__(self, progress: Any) -> None:
-        """Tell."""
+        """Report progress."""
         self.tell(progress)
 
 
 def wants_outlook(listener: Callable[[Any], object] | None) -> bool:
-    """Whether somebody listens whose attribute `wants_outlook` is true."""
+    """True if there is a listener whose attribute `wants_outlook` is true."""
     return getattr(listener, "wants_outlook", False)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """What a search did.
+    """Facts of a search.
 
     Attributes
     ----------
     n_found : int
         Results handed to the sink.
     truncated : str or None
-        Why the search stopped early; None when the result is complete.
+        Reason why the search stopped early; None if the result is complete.
     engine, device : str
-        What ran.
+        Names of the engine and device used.
     seconds : float
         Wall time, the sink's share included.
     sink_seconds : float
@@ -163,11 +166,11 @@ class StreamFacts:
     prepared : mapping of str to float
         Seconds before that, of the steps ``load`` and ``compile``, as `compile_ahead` returns them.
     warnings : tuple of str
-        What was done otherwise than asked, such as another engine than the one that ``auto`` chose; logged as well.
+        Deviations from the request, such as another engine than the one ``auto`` chose; logged as well.
     ranks : tuple of RankFacts
-        What each of those did that shared the work (`mbe_stage.runners.dask_runner`); none where this process did it.
+        Facts of each participant that shared the work (`mbe_stage.runners`); empty if this process did it.
     rank_seconds : float
-        For how long they shared it.
+        How long they shared it.
     """
 
     n_found: int
@@ -200,28 +203,25 @@ def stream(
     tasks: Iterable[Task] | None = None,
     course: Course = _WHOLE,
 ) -> StreamFacts:
-    """Search `graph` for what `query` asks for, into `sink`, block by block.
+    """Search `graph` for the results of `query`, and stream them into `sink`, block by block.
 
     Parameters
     ----------
-    problem : Problem
-    sink : Sink
     graph, query
         As the problem has them; the graph has the attribute `is_on_host`.
-    execution : Execution
     engine : str
-        Where the engine that ``auto`` chose has too little memory for the graph, and says so before its first block,
-        the next one does the work, and a warning says why; not for a sink or a graph on the device.
+        If the engine that ``auto`` chose refuses for lack of memory before its first block, the next one takes over,
+        with a warning. Not for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, while a runner waits for one, when another engine takes over, and at the end, from
-        the calling thread. Where its attribute `wants_outlook` is true (`Listener`), the problem's sampler runs beside
-        the engine ``cpu``: not beside others, not for a graph on the device, and not for some tasks only.
+        Called from the calling thread: after every block, while a runner waits for one, when another engine takes
+        over, and at the end. If its attribute `wants_outlook` is true (`Listener`), the problem's sampler runs beside
+        the engine ``cpu``. There is no sampling for other engines, graphs on the device, or some tasks only.
     chosen_by_auto : bool
-        `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
+        `engine` was chosen by ``auto`` earlier: another may take over, as for ``auto`` itself.
     tasks : iterable of Task, optional
-        Which part of the work; by default all.
+        The part of the work to do; all by default.
     course : Course
-        How far it goes, and what is kept on the way; by default to its end, and nothing.
+        Limits and checkpoints; by default none.
 
     Raises
     ------
@@ -297,19 +297,16 @@ def stream(
 def pulled(
     problem: Problem, graph: Any, query: Any, execution: Execution, detail: Any, engine: str = AUTO
 ) -> Generator[Any]:
-    """The blocks of a search, for whoever wants them one by one; closing the generator ends the search.
+    """Yield the blocks of a search one by one; closing the generator ends the search.
 
-    The limits of `execution` are for `stream`: whoever pulls stops when there is enough.
+    The limits of `execution` do not apply: the caller stops when it has enough.
 
     Parameters
     ----------
-    problem : Problem
-    graph, query
-        As the problem has them.
     execution : Execution
         Threads, budgets and the size of blocks.
     detail : optional
-        How much the blocks say of each result.
+        Detail of each result in the blocks.
     engine : str
         As `stream` takes it.
 
@@ -345,7 +342,7 @@ def pulled(
 
 
 def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[str, Engine]:
-    """The engine that is asked for, its name first, checked to hand its blocks over where the sink takes them."""
+    """Name and module of the requested engine, checked to deliver where the sink takes blocks."""
     name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine)
     if is_on_device and not hasattr(chosen, "device_blocks"):
         raise InvalidArgument(
@@ -356,7 +353,7 @@ def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[s
 
 
 def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any]:
-    """What the search ran on, and what each of those did that shared it."""
+    """The devices of the search, and the facts of each participant."""
     if runner is None:
         return {"device": engine.device(execution)}
     facts = {"ranks": tuple(getattr(runner, "ranks", ())), "rank_seconds": getattr(runner, "seconds", 0.0)}
@@ -364,13 +361,13 @@ def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any
 
 
 def _take(sink: Any, block: Any) -> None:
-    """Hand a block to a sink, or a part, which comes to those only that have said how it is made."""
+    """Hand a block or a part to a sink. Parts only come to sinks that have said how to make them."""
     if not isinstance(block, Waiting):
         (sink.take_part if isinstance(block, Part) else sink.accept)(block)
 
 
 def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """What makes parts where results are found; none where somebody counts them as they come."""
+    """The maker of parts; None if results are counted as they come."""
     parts = getattr(sink, "parts", None)
     if parts is None or not getattr(runner, "MAKES_PARTS", False):
         return {}
@@ -381,7 +378,7 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 
 
 def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """What else a runner is told of the sink: where it takes blocks, and who makes parts."""
+    """Further facts of the sink for a runner: where it takes blocks, and who makes parts."""
     where = {"on_device": True} if getattr(sink, "on_device", False) else {}
     return where | _parts_for(runner, sink, limit)
 
@@ -397,7 +394,7 @@ def _log_truncation(
 
 
 def _with_runner(execution: Execution, engine: str) -> tuple[Execution, str]:
-    """Where devices are to share the work, with the runner that has them do it, and the engine that can."""
+    """Execution with the runner that shares the work among devices, and an engine that can, if devices are to share."""
     if execution.devices is None:
         return execution, engine
     if engine not in (AUTO, devices.ENGINE):
@@ -418,12 +415,12 @@ def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
 
 
 def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:
-    """How many results, and how many seconds."""
+    """Limits of results and of seconds."""
     return None if problem.limit is None else getattr(execution, problem.limit), execution.time_limit_seconds
 
 
 def _is_last(block: Block) -> bool:
-    """Others may wait behind a block that says that all is done, but for the empty one at the very end."""
+    """True for the empty block at the very end. More blocks may follow one that reports all work as done."""
     return len(block) == 0 and block.work_done >= 1.0
 
 
@@ -431,8 +428,8 @@ def _is_last(block: Block) -> bool:
 def _ended_in_order(
     blocks: Any, sampling: AbstractContextManager[Callable[[], Outlook | None]], is_over: threading.Event
 ) -> Iterator[Callable[[], Outlook | None]]:
-    """At the end the sampler is told, the engine stops, and only then the sampler is waited for."""
-    # The engine stops too where the sampling does not begin.
+    """At the end, tell the sampler, stop the engine, and only then wait for the sampler."""
+    # The engine also stops if the sampling does not begin.
     with closing(blocks), sampling as newest_outlook, closing(blocks):
         try:
             yield newest_outlook
@@ -451,22 +448,18 @@ def _sampling(
     seconds_before: float,
     is_over: threading.Event,
 ) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """What samples beside the search, where somebody wants to know; gives what tells the newest outlook.
+    """Sample beside the search if there is a listener for it; gives a function that returns the newest outlook.
 
     Parameters
     ----------
-    problem : Problem
     engine : str
-        The name of the one that searches.
-    graph, query
-        Of the problem.
-    execution : Execution
+        Name of the engine that searches.
     tasks : tuple of Task or None
-        Those that are done; only where all of them are, somebody samples.
+        The tasks to do; there is no sampling unless it is all of them.
     on_progress : callable or None
-        Who is told of progress.
+        The listener for progress.
     seconds_before : float
-        What preparing the search took.
+        Time taken to prepare the search.
     is_over : Event
         Set when the search has ended.
     """
@@ -485,7 +478,7 @@ def _sampling(
 
 @dataclass(slots=True)
 class _Teller:
-    """Tells whoever listens where the search stands, with what is expected of it."""
+    """Reports progress to the listener, with the forecast."""
 
     on_progress: Callable[[Progress], None] | None
     forecast: Forecast
@@ -523,25 +516,20 @@ def _begun(
     goes_on: Callable[..., bool],
     may_take_over: bool,
 ) -> tuple[str, Engine, Any, tuple[str, ...]]:
-    """The engine that does the work, its name first, its blocks, and a warning where it took another's place.
+    """Name and module of the engine that does the work, its blocks, and a warning if it took over.
 
-    An engine has planned its memory when it hands out the first block. One that refuses before gives way to the next
-    one that `auto` would take, where it may: the device of the first is free from then on. From the first block on
-    there is no way back. A runner's `Waiting` is no block, unless the search is to end before there is one.
+    An engine has planned its memory by its first block. If it refuses before, the next engine of `auto` takes over, if
+    allowed, and the first one's device is free. After the first block there is no way back. A runner's `Waiting` does
+    not count as a block, unless the search is to end before there is one.
 
     Parameters
     ----------
-    problem : Problem
-    name : str
-        Of the engine.
-    engine : Engine
     blocks_of : callable
         Begins a run of an engine.
-    execution : Execution
     goes_on : callable
         Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
     may_take_over : bool
-        Whether another engine may: not where this one was asked for.
+        True if another engine may take over: not if this one was requested.
     """
     blocks = blocks_of(name, engine)
     try:
@@ -558,7 +546,7 @@ def _begun(
 
 
 def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[Any]:
-    """The first block, if there is one; while a runner waits for it, it is asked whether the search goes on."""
+    """The first block, if there is one. While a runner waits for it, check if the search is to go on."""
     for block in blocks:
         if not (isinstance(block, Waiting) and goes_on(block.work_done)):
             return [block]
@@ -566,7 +554,7 @@ def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[A
 
 
 def _from_first(first: list[Any], others: Any) -> Iterator[Any]:
-    """The first block, if there is one, and the others. None is held on to once it has been handed out."""
+    """The first block, if there is one, and the others. No reference is kept to a block after it is yielded."""
     with closing(others):
         while first:
             yield first.pop()

@@ -1,4 +1,4 @@
-"""Sets of subsets of six vertices, as one word: bit ``s`` says whether the subset with index ``s`` is in it.
+"""Sets of subsets of six vertices, as one word: bit ``s`` is set if the subset with index ``s`` is in it.
 
 Bit ``b`` of ``s`` stands for vertex ``b``.
 """

@@ -1,7 +1,7 @@
-"""Pieces of a problem's work: ranges of the roots of its search, which other processes may be given.
+"""Tasks: ranges of the roots of a search, which other processes can do.
 
-The subtree of a root depends on the graph, the query and the order of the roots alone. So whoever reads the same graph
-and asks the same can do any of the pieces, and what several found is together what one would have found.
+The subtree of a root depends only on the graph, the query and the order of the roots. So any process with the same
+graph and query can do any task, and the results of all tasks together are those of one search.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from mbe_stage.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["VERSION", "Roots", "Task", "cut", "positions", "ranges_of", "split", "without"]
 
 VERSION = 1
-"""Of the meaning of a task: what was made by another version is refused."""
+"""Version of the meaning of a task: tasks of other versions are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,9 @@ class Roots:
 
     Attributes
     ----------
-    problem : str
-    n : int
     checksum : int
-        Of the vertices in the order of the roots, and of all that their subtrees depend on: edges, side, query. It has
-        32 bits and guards against mistakes, not against forgery.
+        Over the vertices in the order of the roots, and all that their subtrees depend on: edges, side, query. It has
+        32 bits, and guards against mistakes, not against forgery.
     """
 
     problem: str
@@ -45,12 +45,13 @@ class Roots:
 
         Parameters
         ----------
-        problem : str
         vertices : (n_roots,) integers
             Each distinct, in ids of the user's graph.
         *others
-            Whatever else a subtree depends on, with a `repr` that says it: side, query, a checksum of the edges.
+            All else that a subtree depends on, by its `repr`: side, query, a checksum of the edges.
         """
+        import numpy as np  # here and below: a list of runs reads journals, and needs no arrays
+
         content = np.ascontiguousarray(vertices, dtype=np.int32).tobytes()
         return cls(problem, int(vertices.size), zlib.crc32(content, zlib.crc32(repr(others).encode())))
 
@@ -124,10 +125,8 @@ def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
 
     Parameters
     ----------
-    roots : Roots
     costs : (roots.n,) float64
         Expected work below each.
-    n : int
 
     Raises
     ------
@@ -144,6 +143,8 @@ def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
     n = min(n, costs.size)
     if n == 0:
         return []
+    import numpy as np
+
     sums = np.cumsum(costs)
     cuts = np.searchsorted(sums, sums[-1] * np.arange(1, n) / n, side="right")
     bounds = np.unique(np.concatenate([[0], cuts, [costs.size]])).tolist()
@@ -177,7 +178,7 @@ def ranges_of(tasks: Iterable[Task], roots: Roots) -> list[tuple[int, int]]:
 
 
 def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of some ranges is in none of some others, ascending.
+    """Subtract some ranges from others, ascending.
 
     Examples
     --------
@@ -197,4 +198,6 @@ def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 
 def positions(ranges: Sequence[tuple[int, int]]) -> np.ndarray:
     """The positions of all roots in these ranges, int64."""
+    import numpy as np
+
     return np.concatenate([np.empty(0, np.int64), *(np.arange(first, end) for first, end in ranges)])

@@ -145,9 +145,6 @@ def bench_count(
 
     Parameters
     ----------
-    path : path
-    threads, repeats, engine
-        As in `measure_count`.
     spend_seconds : float
         No further repeat is begun after so long.
     environment : mapping, optional
@@ -172,13 +169,7 @@ def bench_write(
     spend_seconds: float = math.inf,
     environment: Mapping[str, str] | None = None,
 ) -> WriteTimes:
-    """Measure writing in a fresh process; parameters and errors as `bench_count`.
-
-    Parameters
-    ----------
-    path, threads, repeats, engine, spend_seconds, environment
-        As in `bench_count`.
-    """
+    """Measure writing in a fresh process; parameters and errors as `bench_count`."""
     found = _in_fresh_process("write", path, threads, repeats, engine, spend_seconds, environment or {})
     return WriteTimes(**{**found, "seconds": tuple(found["seconds"])})
 
@@ -214,7 +205,6 @@ def measure_count(
         0 is every core.
     repeats : int
         At least 1.
-    engine : str
     spend_seconds : float
         No further repeat is begun after so long.
     """
@@ -363,8 +353,6 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
         ``count``, ``write`` or ``both``.
     path : str
         Of the input.
-    threads, repeats : str
-    engine : str
     spend_seconds : str
         Repeats go on for so long.
     """
@@ -385,3 +373,6 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
 
 if __name__ == "__main__":
     _main(*sys.argv[1:])
+    sys.stdout.flush()
+    # Threads of Arrow may still release arrays. Once Python has ended, that aborts the process: "terminate called".
+    os._exit(0)

@@ -1,4 +1,4 @@
-"""What the pipeline refuses, how it says so, and the exit code of each.
+"""The pipeline's errors, and the exit code of each.
 
 ::
 
@@ -7,11 +7,11 @@
         ├── InputError                2     a file, line, column or value cannot be used
         ├── ConfigError               2     a configuration key or value is wrong
         ├── PublishError              3     the output cannot be written (disk full, no permission, not a run directory)
-        │   └── RunIsBeingWritten     3     another process goes on with the run that was to be resumed
+        │   └── RunIsBeingWritten     3     another process is writing the run to resume
         └── VerificationError         1     a published run does not hold what it should
 
-`InvalidArgument` of the stage also ends in 2, `EngineUnavailable`, `ClusterLost`, `DeviceLost` and
-`MemoryBudgetExceeded` (of which `DeviceMemoryExhausted` is one) in 4, Ctrl-C in 130, SIGTERM in 143, SIGHUP in 129.
+`InvalidArgument` of the stage also ends in 2. `EngineUnavailable`, `ClusterLost`, `DeviceLost` and
+`MemoryBudgetExceeded` (including `DeviceMemoryExhausted`) end in 4, Ctrl-C in 130, SIGTERM in 143, SIGHUP in 129.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class InputError(PipelineError):
     Attributes
     ----------
     settings : tuple of dict
-        The remedy for programs: each entry is one way out, as configuration keys and the values to set them to. Empty
-        if no setting helps. More than one entry means that only the user knows which holds.
+        The remedy for programs: each entry is one solution, as configuration keys and their values. Empty if no setting
+        helps. With several entries only the user knows the right one.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class InputError(PipelineError):
         column: str | None = None,
         settings: Sequence[dict[str, object]] = (),
     ) -> InputError:
-        """Put the five parts of the message in their order."""
+        """Build the message from its parts, in their order."""
         where = str(source)
         if line is not None:
             where += f", line {line}"
@@ -95,7 +95,7 @@ class InputError(PipelineError):
 
 
 def with_settings(error: Any, *settings: dict[str, object]) -> Any:
-    """The same error, with these settings as its remedy if it is an `InputError`."""
+    """Return the same error, with these settings as its remedy if it is an `InputError`."""
     if isinstance(error, InputError):
         error.settings = settings
     return error
@@ -106,22 +106,22 @@ class ConfigError(PipelineError):
 
 
 class PublishError(PipelineError):
-    """The output cannot be written or read as a run directory; nothing that was published is touched."""
+    """The output cannot be written or read as a run directory; published runs are unchanged."""
 
 
 class RunIsBeingWritten(PublishError):
-    """Another process has begun to go on with an unfinished run, or has taken it.
+    """Another process is resuming an unfinished run, or has taken it.
 
     Parameters
     ----------
     room : path
-        Of that run.
+        The room of that run.
     """
 
     def __init__(self, room: object) -> None:
         super().__init__(
-            f"{room}: is being written by another process; expected an unfinished run that nobody is at; wait for it, "
-            "or begin anew, without --resume"
+            f"{room}: is being written by another process; expected an unfinished run without a writer; wait for it, "
+            "or start over without --resume"
         )
 
 
@@ -130,7 +130,7 @@ class VerificationError(PipelineError):
 
 
 class DeviceMemoryExhausted(MemoryBudgetExceeded):
-    """The memory of a GPU ran out while a run was under way; the message names the budget to change.
+    """GPU memory ran out during a run; the message names the budget to change.
 
     Attributes
     ----------
@@ -157,11 +157,11 @@ EXIT_CODES: dict[type[StageError], int] = {
 
 
 def exit_code(error: StageError) -> int:
-    """The exit code that reports this error."""
+    """Return the exit code of this error."""
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 def interruption(interrupt: KeyboardInterrupt) -> str:
-    """One line about a signal in a command that publishes; whoever had published before has left a note."""
+    """Return one line about a signal in a command that publishes, with the note of a publication if there is one."""
     notes = "; ".join(getattr(interrupt, "__notes__", ()))
     return f"{ENDINGS[signal_of(interrupt)]}: {notes or 'nothing was published'}"

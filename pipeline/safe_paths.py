@@ -1,4 +1,4 @@
-"""Safe paths: names that others wrote are checked before use, and directories are opened without following links."""
+"""Safe paths: names from outside are checked before use, and directories are opened without following links."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 EMPTY = "is an empty directory"
-LINK, _SPECIAL = "is a symbolic link", "is no regular file"
-# Control characters, backslashes, and what has no UTF-8.
+LINK, _SPECIAL = "is a symbolic link", "is not a regular file"
+# Control characters, backslashes, and characters without UTF-8 encoding.
 _UNFIT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _MOST_BYTES, _MOST_PART_BYTES = 1024, 255
 
@@ -46,18 +46,17 @@ def is_path_within(name: str) -> bool:
 
 @contextmanager
 def opened_directory(name: str | Path, above: int | None = None) -> Iterator[int]:
-    """A descriptor of a real directory.
+    """Open a descriptor of a real directory.
 
     Parameters
     ----------
-    name : str or Path
     above : int, optional
         The descriptor that the name is relative to.
 
     Raises
     ------
     OSError
-        There is none, or a symbolic link or a file has its name.
+        It does not exist, or is a symbolic link or a file.
     """
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     try:
@@ -67,7 +66,7 @@ def opened_directory(name: str | Path, above: int | None = None) -> Iterator[int
 
 
 def what_is_at(path: str | Path, above: int | None = None) -> str | None:
-    """Say why a path is no real directory; the empty text for a directory, None if nothing is seen there."""
+    """Say why a path is not a real directory: empty text for a directory, None if it cannot be seen."""
     try:
         mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
     except OSError:
@@ -78,30 +77,30 @@ def what_is_at(path: str | Path, above: int | None = None) -> str | None:
 
 
 def is_directory(path: str | Path, above: int | None = None) -> bool:
-    """Return whether a path is a directory, and no symbolic link to one."""
+    """Return whether a path is a directory rather than a symbolic link to one."""
     return what_is_at(path, above) == ""
 
 
 def is_file_within(directory: Path, name: str) -> bool:
-    """Return whether a name is that of a regular file below a directory, without symbolic links on the way."""
+    """Return whether a name is a regular file below a directory, without symbolic links on the way."""
     path = directory / name
     return is_path_within(name) and path.is_file() and path.resolve() == directory.resolve() / name
 
 
 def remove_tree(path: Path, above: int) -> None:
-    """Remove a real directory with all in it.
+    """Remove a real directory with all of its content.
 
     Parameters
     ----------
     path : Path
-        Its last name counts; the rest is for messages.
+        Only its last name is used; the rest is for messages.
     above : int
-        The descriptor of the directory that it is in.
+        The descriptor of its parent directory.
 
     Raises
     ------
     OSError
-        It is a symbolic link or a file, or something of it cannot be removed.
+        It is a symbolic link or a file, or some of its content cannot be removed.
     """
     try:
         shutil.rmtree(path.name, dir_fd=above)
@@ -113,14 +112,14 @@ def remove_tree(path: Path, above: int) -> None:
 
 
 def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every entry below a directory that holds no others, in order, without following links.
+    """Yield every file and empty directory below a directory in order, without following links.
 
     Yields
     ------
     str
         Its path relative to the directory.
     str
-        The empty text for a regular file, or what else it is.
+        Empty text for a regular file, or a description of anything else.
     """
     try:
         with os.scandir(directory) as found:
@@ -131,7 +130,7 @@ def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]
     if not entries and prefix:
         yield prefix.rstrip("/"), EMPTY
     for entry in entries:
-        # Longer names are none of ours, and nothing else ends how deep this goes.
+        # Longer names are not ours, and this also limits the depth.
         if entry.is_dir(follow_symlinks=False) and is_path_within(f"{prefix}{entry.name}"):
             yield from entries_below(directory / entry.name, f"{prefix}{entry.name}/")
         elif entry.is_file(follow_symlinks=False):
@@ -141,5 +140,5 @@ def entries_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, str]
 
 
 def odd_entry(directory: Path) -> str | None:
-    """Name the first entry below a directory that is a symbolic link or no regular file; None if there is none."""
+    """Name the first entry below a directory that is a symbolic link or not a regular file; None if there is none."""
     return next((f"{name} {what}" for name, what in entries_below(directory) if what not in ("", EMPTY)), None)

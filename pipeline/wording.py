@@ -11,12 +11,12 @@ __all__ += ["seconds_text"]
 
 
 def plural(number: int, singular: str, several: str | None = None) -> str:
-    """A number and its noun: ``1 edge``, ``89 edges``."""
+    """Format a number and its noun: ``1 edge``, ``89 edges``."""
     return f"{number:,} {singular if number == 1 else several or singular + 's'}"
 
 
 def percent_text(share: float, digits: int | None = None, unit: str = " %") -> str:
-    """A share as a percentage that never says 0 or 100 unless it is exactly that; by default with few digits.
+    """Format a share as a percentage that is never 0 or 100 unless exact; by default with few digits.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def percent_text(share: float, digits: int | None = None, unit: str = " %") -> s
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration: ``0.8 ms``, ``41 ms``, ``3.24 s``, ``2 min 05 s``, ``1 h 12 min``."""
+    """Format a duration: ``0.8 ms``, ``41 ms``, ``3.24 s``, ``2 min 05 s``, ``1 h 12 min``."""
     if seconds < 0.01:
         return f"{seconds * 1e3:.1f} ms"
     if seconds < 1:
@@ -53,12 +53,12 @@ def seconds_text(seconds: float) -> str:
 
 
 def found_bytes_text(n_bytes: int | None) -> str:
-    """What was found of a file or an object: ``has 4 bytes``, or ``is missing``."""
+    """Describe the size of a file or object: ``has 4 bytes``, or ``is missing``."""
     return "is missing" if n_bytes is None else f"has {n_bytes:,} bytes"
 
 
 def bytes_text(size: float) -> str:
-    """A number of bytes in binary units.
+    """Format a number of bytes in binary units.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def bytes_text(size: float) -> str:
 
 
 def rough_number(number: int) -> str:
-    """A number that is not known better than to two digits.
+    """Format a number that is known to two digits only.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def rough_number(number: int) -> str:
 
 
 def left_text(seconds: float) -> str:
-    """A time that is left, as roughly as it is known: ``8 s left``, ``12 min left``, ``5 days left``.
+    """Format a remaining time as roughly as it is known: ``8 s left``, ``12 min left``, ``5 days left``.
 
     Examples
     --------
@@ -106,14 +106,14 @@ def left_text(seconds: float) -> str:
 
 
 def found_text(n_found: int, what: str, expected: Outlook | None, share: float | None) -> str:
-    """How many were found, and of how many, as far as that is known.
+    """Format the number of results and, as far as known, the expected total.
 
     Examples
     --------
     >>> found_text(300, "bicliques", Outlook(950, 1012, 1100), 0.3)
     '300 of about 1,000 bicliques'
     >>> found_text(300, "bicliques", Outlook(950, 5000, None), None)
-    '300 of at least 950 bicliques (nobody knows how many)'
+    '300 of at least 950 bicliques (total unknown)'
     >>> found_text(0, "bicliques", Outlook.exactly(0), None)
     '0 of 0 bicliques'
     """
@@ -126,5 +126,5 @@ def found_text(n_found: int, what: str, expected: Outlook | None, share: float |
     if expected.high is not None:
         return f"{n_found:,} of {rough_number(expected.low)} to {rough_number(expected.high)} {what}"
     if expected.low <= n_found:
-        return f"{n_found:,} {what} (nobody knows yet of how many)"
-    return f"{n_found:,} of at least {rough_number(expected.low)} {what} (nobody knows how many)"
+        return f"{n_found:,} {what} (total not known yet)"
+    return f"{n_found:,} of at least {rough_number(expected.low)} {what} (total unknown)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import os
@@ -14,6 +15,7 @@ import hypothesis
 import pytest
 from pytest_timeout import Settings
 
+from tests.commands import Commands
 from tests.patience import none_goes_on
 
 # Behind `nohup`, or in the background of a script, these are ignored, and so they would be in every command that a test
@@ -44,9 +46,24 @@ LONGEST = (
 )
 
 
+# Where slow tests are left out: one in so many of the examples that a test asks for, and no fewer than that.
+ONE_EXAMPLE_IN, LEAST_EXAMPLES = 4, 25
+
+
+def with_fewer_examples(item: pytest.Item) -> None:
+    test = getattr(item, "obj", None)
+    asked = getattr(test, "_hypothesis_internal_use_settings", None)
+    if asked is not None:
+        n = min(asked.max_examples, max(LEAST_EXAMPLES, asked.max_examples // ONE_EXAMPLE_IN))
+        test._hypothesis_internal_use_settings = hypothesis.settings(asked, max_examples=n)
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first. With pytest-xdist each process begins with a part of the list: all parts begin with some."""
+    if "not slow" in config.option.markexpr:
+        for item in items:
+            with_fewer_examples(item)
 
     def rank(item: pytest.Item) -> int:
         return next((n for n, prefix in enumerate(LONGEST) if item.nodeid.startswith(prefix)), len(LONGEST))
@@ -59,6 +76,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for part in range(n_parts):
         items += ordered[part:n_long:n_parts]
         items += itertools.islice(others, max(0, len(ordered) * (part + 1) // n_parts - len(items)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt everything imported so far from garbage collection: looking at it again and again takes minutes in all."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -110,6 +133,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def installed_environment(installed: Path) -> dict[str, str]:
     """Variables with which another process finds the toys too."""
     return {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{Path(__file__).parents[1]}"}
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands that begin at once, and end as those do that import everything first."""
+    made = Commands(tmp_path_factory.mktemp("commands"))
+    yield made
+    made.end()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import Commands
 from tests.patience import completed
 from tests.pipeline.diff_support import group, make_run
 
@@ -45,34 +46,36 @@ def test_every_example_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_example(tmp_path: Path, name: str) -> None:
+def test_example(tmp_path: Path, name: str, commands: Commands) -> None:
     # The first takes none, the last an output directory that has runs.
     arguments = [] if name in ("arrays.py", "compare_runs.py") else [str(tmp_path / "out")]
-    done = example(name, *arguments)
+    # The first begins as a user begins it.
+    done = example(name, *arguments, commands=None if name == "arrays.py" else commands)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[: len(EXPECTED[name])] == EXPECTED[name]
 
 
-def test_runs_are_compared_and_left_as_they_are(tmp_path: Path) -> None:
+def test_runs_are_compared_and_left_as_they_are(tmp_path: Path, commands: Commands) -> None:
     make_run(tmp_path / "runs" / "1", [group("ab", "x")])
     make_run(tmp_path / "runs" / "2", [group("abc", "x")])
     (tmp_path / "latest").symlink_to("runs/2")
     before = sorted(tmp_path.rglob("*"))
-    done = example("compare_runs.py", str(tmp_path))
+    done = example("compare_runs.py", str(tmp_path), commands=commands)
     assert done.stdout == "grown: a, b, c at x (before: a, b)\n"
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_directory_without_two_runs_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    done = example("compare_runs.py", str(tmp_path / "out"))
+def test_a_directory_without_two_runs_is_refused_and_nothing_is_written(tmp_path: Path, commands: Commands) -> None:
+    done = example("compare_runs.py", str(tmp_path / "out"), commands=commands)
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
     assert "expected two at least" in done.stderr
 
 
-def example(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return completed(
-        [sys.executable, f"examples/{name}", *arguments],
-        cwd=ROOT,
-        # So that a checkout which is not installed works too.
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+def example(name: str, *arguments: str, commands: Commands | None) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, or in one that is forked for it."""
+    # So that a checkout which is not installed works too.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if commands is None:
+        return completed([sys.executable, f"examples/{name}", *arguments], cwd=ROOT, env=environment)
+    file = ROOT / "examples" / name
+    return commands.python(file.read_text(encoding="utf-8"), ROOT, environment, *arguments, file=str(file))

@@ -52,6 +52,12 @@ def test_old_names_are_the_new_modules_in_a_checkout() -> None:
     assert done.stderr.count("DeprecationWarning: import mbe_stage.flows: the name flows goes") == 1
 
 
+def test_an_old_name_runs_as_a_program_in_a_checkout() -> None:
+    pytest.importorskip("prefect")
+    done = completed([sys.executable, "-m", "flows.enumerate", "--help"], cwd=ROOT, check=True)
+    assert "python -m mbe_stage.flows.enumerate --input edges.csv" in " ".join(done.stdout.split())
+
+
 def test_an_old_name_that_never_was_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"pipeline\.nothing"):
         __import__("pipeline.nothing")

@@ -23,15 +23,21 @@ from rich.console import Console
 from examples.demo.groups import group_table, telling_groups
 from examples.demo.job import southern_women
 from mbe_stage import engine_names
+from tests.commands import Commands
 from tests.patience import completed
 
 ROOT = Path(__file__).parent.parent
-RUNNABLE = ["README.md", "docs/library.md", "docs/groups.md", "docs/pq-counts.md", "docs/cliques.md"]
-DOCUMENTS = sorted(
-    path.relative_to(ROOT).as_posix()
-    for folder in (".", "docs", "docs/decisions")
-    for path in (ROOT / folder).glob("*.md")
-)
+RUNNABLE = [
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to/cliques.md",
+    "docs/how-to/compare.md",
+    "docs/how-to/counts.md",
+    "docs/how-to/groups.md",
+    "docs/how-to/python.md",
+    "docs/reference/arrays.md",
+]
+DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 
 SOURCES = [
     path
@@ -48,17 +54,18 @@ _COMMANDS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executab
 
 
 def test_what_a_block_needs_beside_the_package_is_named_above_it() -> None:
-    """After `make run` there are the base dependencies alone."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """After `make run` there are the base dependencies alone; the pages about a library do not name it again."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     there = {re.split(r"[><=!]", line)[0].replace("pyyaml", "yaml") for line in project["dependencies"]}
-    there |= {"mbe_stage", "pipeline", *sys.stdlib_module_names}
+    there |= {"mbe_stage", *sys.stdlib_module_names}
     asked = set()
-    for found in re.finditer(r"(?:[^\n]*\n){2}\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        for package in re.findall(r"^(?:import|from) (\w+)", found[1], re.MULTILINE):
-            if package not in there:
-                asked.add(package)
-                assert f"`.venv/bin/pip install {package}`" in found[0], found[0]
+    for document in ("README.md", "docs/tutorial.md", "docs/how-to/python.md"):
+        text = (ROOT / document).read_text(encoding="utf-8")
+        for found in re.finditer(r"(?:[^\n]*\n){2}\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            for package in re.findall(r"^(?:import|from) (\w+)", found[1], re.MULTILINE):
+                if package not in there:
+                    asked.add(package)
+                    assert f"`.venv/bin/pip install {package}`" in found[0], found[0]
     assert asked == {"pandas", "duckdb"}
 
 
@@ -77,22 +84,27 @@ def blocks(document: str) -> list[Block]:
     return [Block(m[1], m[2], m[3], text.count("\n", 0, m.start()) + 1) for m in _FENCE.finditer(text)]
 
 
-def run_block(block: Block, directory: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return completed(
-        [*_COMMANDS[block.language], block.code],
-        cwd=directory,
-        # So that a checkout which is not installed works too.
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
-    )
+def run_block(block: Block, directory: Path, commands: Commands | None) -> subprocess.CompletedProcess[str]:
+    """By processes of its own, or by those that are forked for it."""
+    first = [] if commands is None else [str(commands.path)]
+    path = os.pathsep.join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
+    # So that a checkout which is not installed works too.
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    if commands is not None and block.language == "python":
+        return commands.python(block.code, directory, environment)
+    return completed([*_COMMANDS[block.language], block.code], cwd=directory, env=environment)
 
 
 @pytest.mark.parametrize("document", RUNNABLE)
-def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path) -> None:
+def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path, commands: Commands) -> None:
     runnable = [block for block in blocks(document) if block.language in _COMMANDS]
     assert runnable
+    # The first of each language begins as a user begins it, and so are all among the slow tests.
+    by_themselves: set[str] = set()
     for block in runnable:
-        done = run_block(block, tmp_path)
+        is_first = document == RUNNABLE[0] and block.language not in by_themselves
+        by_themselves.add(block.language)
+        done = run_block(block, tmp_path, None if is_first else commands)
         assert done.returncode == 0, f"{document}, line {block.line}: exit code {done.returncode}\n{done.stderr}"
         if block.output is not None:
             matches = doctest.OutputChecker().check_output(block.output, done.stdout, doctest.ELLIPSIS)

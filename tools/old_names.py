@@ -11,6 +11,7 @@ import importlib.util
 import re
 import sys
 import warnings
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -19,9 +20,14 @@ _TABLE = Path(__file__).resolve().parents[1] / "docs" / "decisions" / "moved.md"
 _PACKAGES = ("pipeline", "flows")
 
 
+@cache
+def _moved() -> dict[str, str]:
+    return dict(re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def new_name(old: str) -> str:
     """Return the import name that a module or package of today has for an old one."""
-    moved = dict(re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE))
+    moved = _moved()
     parts = old.split(".")
     for n in range(len(parts), 1, -1):
         if (known := ".".join(parts[:n])) in moved:
@@ -41,18 +47,24 @@ class _Alias(importlib.abc.InspectLoader):
         module.__spec__ = self._spec
 
     def get_source(self, fullname: str) -> str:
-        return Path(str(importlib.util.find_spec(new_name(fullname)).origin)).read_text(encoding="utf-8")  # type: ignore[union-attr]
+        return Path(_path(fullname)).read_text(encoding="utf-8")
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_source(fullname), f"<{new_name(fullname)}>")
+        return self.source_to_code(self.get_source(fullname), _path(fullname))
+
+
+def _path(old: str) -> str:
+    found = importlib.util.find_spec(new_name(old))
+    return "" if found is None else str(found.origin)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        package, dot, _ = fullname.partition(".")
-        if not dot or package not in _PACKAGES or importlib.util.find_spec(new_name(fullname)) is None:
+        package, dot, _module = fullname.partition(".")
+        if not dot or package not in _PACKAGES or not (path := _path(fullname)):
             return None
-        return ModuleSpec(fullname, _Alias())
+        # `python -m` takes the file from the origin.
+        return ModuleSpec(fullname, _Alias(), origin=path)
 
 
 def forward(package: str) -> None:

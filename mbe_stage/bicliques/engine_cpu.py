@@ -2,9 +2,8 @@
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
 into pieces of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`),
-and
-turn what they find back into the user's vertices (`cpu.twin_expansion`). What comes before the walk is the same for all
-tasks of a search: `prepare` does it once for whoever does several parts of it.
+and turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the steps before
+the walk: `prepare` does them once for a caller with several tasks.
 """
 
 from __future__ import annotations
@@ -16,18 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
 from mbe_stage.bicliques.cpu.worker import Plan, Worker
-from mbe_stage.bicliques.cpu.worker_state import FirstSizes
+from mbe_stage.bicliques.cpu.worker_state import FirstSizes, as_subgraph
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
@@ -50,14 +46,14 @@ _BLOCKS_PER_THREAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is searched, whatever the tasks.
+    """The prepared search, for any tasks.
 
     Attributes
     ----------
     reduced : ReducedGraph
         With its rows on the right, in order.
     rows_are_left : bool
-        Whether the rows are the user's left side.
+        True if the rows are the user's left side.
     node : (n,) int32
         The same in the layout of a subgraph, from which the walk starts.
     costs : (n_rows,) float64
@@ -74,7 +70,7 @@ class Prepared:
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
-    """What `run` needs for such a query and detail; without them, for any. All that this engine compiles is here."""
+    """Compile what `run` needs for a query and detail, or all that this engine compiles if none is given."""
     searches = tree.compile_steps(None if query is None or detail is None else _collects(query, detail))
     expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
@@ -96,10 +92,6 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
-    execution : Execution
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -149,8 +141,8 @@ def run(
 
 
 def _collects(query: BicliqueQuery, detail: Detail) -> bool:
-    """Whether the walk has to collect members: for the sink, or to check sizes."""
-    return detail > Detail.COUNT or bool(size_constraints(query)[at.ACTIVE])
+    """True if the walk has to collect members: for the sink, or to check sizes."""
+    return detail > Detail.COUNT or bool(size_constraints(query)[ACTIVE])
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
@@ -164,17 +156,18 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
-    """What comes before any task: reduction, side, order, costs; what it needs is compiled."""
+    """Prepare any task: reduction, side, order, costs. What this needs is compiled."""
     reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS)
     rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:
         reduced = reduced.swapped()
     if techniques.ORDER:
         reduced = rows_by_degree(reduced)
+    first_twins = reduced.right_groups.first_members
     return Prepared(
         reduced=reduced,
         rows_are_left=rows_are_left,
         node=as_subgraph(reduced.graph),
         costs=task_costs(reduced.graph),
-        roots=roots_of(graph, query, reduced.right_groups.first_members, are_left=rows_are_left),
+        roots=Roots.of("bicliques", first_twins, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum),
     )

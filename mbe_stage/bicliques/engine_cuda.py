@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mbe_stage.bicliques.constraints import size_constraints
+from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.bicliques.cuda.modes import mode_of
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -26,7 +26,7 @@ from mbe_stage.tasks import Task
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "device_search", "memory_plan", "run"]
 __all__ += ["tasks_of", "unavailable_reason"]
@@ -35,14 +35,6 @@ TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
 
 _EVERYTHING = Techniques()
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
@@ -71,11 +63,8 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
     execution : Execution
         Its memory budget is the device's.
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -96,7 +85,7 @@ def run(
         The graph does not fit the budget.
     """
     from mbe_stage.bicliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
     has_work = not search.is_done
@@ -123,7 +112,7 @@ def device_blocks(
     """
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.bicliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     search = Search(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, _EVERYTHING)
     for quantum in with_barriers(search, barrier, in_parts=True):
@@ -147,7 +136,7 @@ def device_search(
     Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left,
     `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
     """
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
@@ -161,8 +150,6 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : BicliqueQuery
-    n : int
     """
     from mbe_stage.bicliques import engine_cpu
 
@@ -174,7 +161,7 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 
 def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
-    """What a run would allocate on this device; None where nothing is left of the graph. `print(plan.describe())`.
+    """Plan a run on this device; None if nothing is left of the graph. `print(plan.describe())`.
 
     Parameters and errors are those of `run`; the graph is prepared for it.
     """

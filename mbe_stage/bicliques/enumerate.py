@@ -1,9 +1,9 @@
-"""`enumerate_bicliques`: arrays in, every maximal biclique into a sink."""
+"""`enumerate_bicliques`: enumerate every maximal biclique into a table or a sink."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueTable, DeviceSink, Sink, TableSink
 from mbe_stage.engines import AUTO
-from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
@@ -22,83 +21,28 @@ __all__ = ["Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a running enumeration stands.
-
-    Attributes
-    ----------
-    n_bicliques : int
-        Found so far.
-    work_done : float
-        Share of the work as the engine guesses it; 1 when the enumeration has ended, complete, and not before.
-    seconds : float
-        Since the enumeration began.
-    engine : str
-        Which one is at work; empty where whoever reports does not say.
-    expected : Outlook or None
-        How many bicliques there will be, `low` to `high` in 95 cases of 100; where `high` is None, nobody knows how
-        many more. None where nobody samples.
-    share : float or None
-        Share of them that is found, below 1 before the end; None where `expected` is open or wide.
-    seconds_left : float or None
-        By that share and the time so far, and within the time limit; None where the share is.
-    has_stopped : bool
-        A limit has ended the enumeration: the last that is told of it, with its last share and no time left.
-    search : str
-        Which one it is, in words, where whoever asked enumerates more than one graph; empty for the first, or the only
-        one.
-    """
-
-    n_bicliques: int
-    work_done: float
-    seconds: float
-    engine: str = ""
-    expected: Outlook | None = None
-    share: float | None = None
-    seconds_left: float | None = None
-    has_stopped: bool = False
-    search: str = ""
+class Progress(stream.Progress):
+    """Progress of a running enumeration: `mbe_stage.stream.Progress`, with the number of bicliques by its name."""
 
     @classmethod
-    def of(cls, standing: stream.Progress) -> Progress:
-        """What the stream of blocks tells, of bicliques."""
-        return cls(
-            n_bicliques=standing.n_found,
-            work_done=standing.work_done,
-            seconds=standing.seconds,
-            engine=standing.engine,
-            expected=standing.expected,
-            share=standing.share,
-            seconds_left=standing.seconds_left,
-            has_stopped=standing.has_stopped,
-        )
+    def of(cls, progress: stream.Progress) -> Progress:
+        """The progress of a stream of bicliques."""
+        return cls(*(getattr(progress, each.name) for each in fields(progress)))
 
     @property
-    def n_found(self) -> int:
-        """As in `mbe_stage.stream.Progress`."""
-        return self.n_bicliques
+    def n_bicliques(self) -> int:
+        """Bicliques found so far."""
+        return self.n_found
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What an enumeration did: `mbe_stage.stream.StreamFacts`, with the number of bicliques.
+class RunFacts(stream.StreamFacts):
+    """Facts of an enumeration: `mbe_stage.stream.StreamFacts`, with the number of bicliques by its name."""
 
-    Attributes
-    ----------
-    n_bicliques : int
-        Handed to the sink.
-    truncated, engine, device, seconds, sink_seconds, warnings, compile_seconds
-        As there.
-    """
-
-    n_bicliques: int
-    truncated: str | None
-    engine: str
-    device: str
-    seconds: float
-    sink_seconds: float
-    warnings: tuple[str, ...] = ()
-    compile_seconds: float = 0.0
+    @property
+    def n_bicliques(self) -> int:
+        """Bicliques handed to the sink."""
+        return self.n_found
 
 
 def enumerate_into(
@@ -168,16 +112,7 @@ def enumerate_into(
         chosen_by_auto=chosen_by_auto,
         tasks=tasks,
     )
-    return RunFacts(
-        n_bicliques=facts.n_found,
-        truncated=facts.truncated,
-        engine=facts.engine,
-        device=facts.device,
-        seconds=facts.seconds,
-        sink_seconds=facts.sink_seconds,
-        warnings=facts.warnings,
-        compile_seconds=facts.compile_seconds,
-    )
+    return RunFacts(*(getattr(facts, each.name) for each in fields(facts)))
 
 
 def enumerate_bicliques(

@@ -1,10 +1,17 @@
-"""Maximal biclique enumeration, as a problem among others."""
+"""Maximal biclique enumeration, as a problem among others.
+
+It is imported to list the problems that there are: arrays come with the engines.
+"""
 
 from __future__ import annotations
 
-from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.graphs.bipartite import BipartiteCSR
+from typing import TYPE_CHECKING
+
 from mbe_stage.problem import Problem
+
+if TYPE_CHECKING:
+    from mbe_stage.bicliques.query import BicliqueQuery
+    from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["PROBLEM"]
 

@@ -1,4 +1,4 @@
-"""Which maximal bicliques are wanted."""
+"""Queries for maximal bicliques."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BicliqueQuery"]
 
 @dataclass(frozen=True, slots=True)
 class BicliqueQuery:
-    """Which maximal bicliques are wanted: those of the whole graph that satisfy every condition.
+    """A query for the maximal bicliques of the whole graph that satisfy every condition.
 
     Attributes
     ----------
@@ -53,6 +53,12 @@ class BicliqueQuery:
             if most is not None and most < fewest:
                 raise InvalidArgument(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
 
+    @property
+    def identity(self) -> tuple[list[int | None], list[list[int]]]:
+        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        bounds = [self.min_left, self.min_right, self.max_left, self.max_right, self.min_edges]
+        return bounds, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
+
     def swapped(self) -> BicliqueQuery:
         """The same query for the graph with its sides exchanged."""
         return BicliqueQuery(
@@ -66,7 +72,7 @@ class BicliqueQuery:
         )
 
     def accepts(self, n_left: int, n_right: int) -> bool:
-        """Whether a biclique of this size satisfies the size constraints."""
+        """True if a biclique of this size satisfies the size constraints."""
         return (
             n_left >= self.min_left
             and n_right >= self.min_right

@@ -77,7 +77,6 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
 
     Parameters
     ----------
-    graph : BipartiteCSR
     query : BicliqueQuery
         Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups'
         multiplicities.

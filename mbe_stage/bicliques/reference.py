@@ -13,7 +13,6 @@ import numpy as np
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
@@ -45,7 +44,7 @@ def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[i
 
 
 def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery) -> bool:
-    """Whether a maximal biclique satisfies the query."""
+    """True if a maximal biclique satisfies the query."""
     return (
         query.accepts(len(left), len(right))
         and set(query.containing_left) <= set(left)
@@ -64,7 +63,7 @@ def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = No
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """What the engine runs on, for the run's facts."""
+    """Name of the device that the engine runs on, for the run's facts."""
     return "cpu, plain Python"
 
 
@@ -92,7 +91,7 @@ def run(
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery) -> Roots:
-    return roots_of(graph, query, np.arange(graph.n_right), are_left=False)
+    return Roots.of("bicliques", np.arange(graph.n_right), False, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _block(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:

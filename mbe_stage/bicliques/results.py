@@ -19,7 +19,7 @@ __all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "DeviceSink"
 
 
 class Detail(enum.IntEnum):
-    """How much an engine has to say about each biclique; the less, the faster."""
+    """Amount of detail that an engine reports about each biclique; the less, the faster."""
 
     COUNT = 0
     SIZES = 1
@@ -98,7 +98,7 @@ class Sink(Protocol):
 
     @property
     def detail(self) -> Detail:
-        """How much the sink needs to know of each biclique."""
+        """Detail that the sink needs of each biclique."""
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in; its arrays may be kept."""

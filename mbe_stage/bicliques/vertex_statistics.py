@@ -1,4 +1,4 @@
-"""What is summed up over all bicliques while they stream past: sizes, and each vertex's share.
+"""Sums over all bicliques while they stream past: sizes, and each vertex's share.
 
 Memory is that of the vertices and of the distinct sizes, whatever the number of bicliques. The loops release the GIL,
 so a sink may run them beside the enumeration.
@@ -77,7 +77,7 @@ class SizeCounts:
 
     @property
     def n_bytes(self) -> int:
-        """What the counts of small sizes take of memory; those of large ones are few."""
+        """Bytes of the counts of small sizes; those of large ones are few."""
         return self._dense.nbytes
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
@@ -141,7 +141,7 @@ def long_form(
 
 
 def compile_steps(with_members: bool = True) -> tuple[CompileStep, ...]:
-    """Of the sums, and of `long_form` where it is wanted."""
+    """Compile the sums, and `long_form` if it is wanted."""
     return steps_of(_add_members, _count_sizes, *([_long_form] if with_members else []))
 
 

@@ -19,13 +19,12 @@ from mbe_stage.cliques.ordering import OrderedGraph, numbered, ordered
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.cliques.roots import roots_of
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
 from mbe_stage.search.cpu.processor import device, unavailable_reason
-from mbe_stage.tasks import Task, cut, ranges_of
+from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 
@@ -38,7 +37,7 @@ _BLOCKS_PER_THREAD = 3
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """What `run` needs for such a detail, whatever the query; without it, for any."""
+    """Compile what `run` needs for a detail, whatever the query; without one, for any."""
     walks = tree.compile_steps(None if detail is None else detail > Detail.COUNT)
     return (*walks, *ordering.compile_steps(), *reduction.compile_steps())
 
@@ -59,10 +58,6 @@ def run(
 
     Parameters
     ----------
-    graph : UndirectedCSR
-    query : CliqueQuery
-    execution : Execution
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     prepared : (CommonPart, OrderedGraph), optional
@@ -83,7 +78,7 @@ def run(
     """
     part, in_order = prepare(graph, query) if prepared is None else prepared
     roots = _root_vertices(part, in_order)
-    ranges = [(0, roots.size)] if tasks is None else ranges_of(tasks, roots_of(graph, query, roots))
+    ranges = [(0, roots.size)] if tasks is None else ranges_of(tasks, _identity(graph, query, roots))
     n_visited = 0
     if part.graph.n == 0:
         if ranges and ranges[0][1] > 0 and query.accepts(len(part.held)):
@@ -104,7 +99,7 @@ def run(
         costs = _costs(in_order)
 
         def marker(left: list[tuple[int, int]]) -> CliqueBlock:
-            of = roots_of(graph, query, roots)
+            of = _identity(graph, query, roots)
             remaining = tuple(Task(of, first, end, float(costs[first:end].sum())) for first, end in left)
             return CliqueBlock.empty(detail, pool.work_done, remaining)
 
@@ -127,7 +122,11 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     part, in_order = prepare(graph, query)
     roots = _root_vertices(part, in_order)
     costs = _costs(in_order) if part.graph.n else np.ones(roots.size)
-    return cut(roots_of(graph, query, roots), costs, n)
+    return cut(_identity(graph, query, roots), costs, n)
+
+
+def _identity(graph: UndirectedCSR, query: CliqueQuery, vertices: np.ndarray) -> Roots:
+    return Roots.of("cliques", vertices, *query.identity, graph.n, graph.edges_checksum)
 
 
 def prepare(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:

@@ -20,7 +20,7 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
@@ -30,7 +30,9 @@ from mbe_stage.tasks import Task, cut
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.search import Asked, Quantum
+    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.search.cuda.session import Quantum
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
 
@@ -42,14 +44,6 @@ _LARGEST_SIZE = 2**31 - 1
 # Of what was found: one that is taken in while the next quantum's is made.
 _BLOCKS_ON_DEVICE = 2
 Block = TypeVar("Block")
-
-
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
@@ -85,10 +79,8 @@ def run(
     ----------
     graph : UndirectedCSR
         Its arrays may be CuPy's.
-    query : CliqueQuery
     execution : Execution
         Its memory budget is the device's.
-    detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
@@ -110,7 +102,7 @@ def run(
     """
     part = _part(graph, query)
 
-    def found(quantum: Quantum) -> Iterator[CliqueBlock]:
+    def found(quantum: Quantum[Session]) -> Iterator[CliqueBlock]:
         return _found(quantum, part, detail, execution.block_bytes)
 
     roots = RootOrder(graph, query, part)
@@ -156,15 +148,15 @@ def device_blocks(
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
-def _found_on_device(quantum: Quantum) -> Iterator[DeviceCliqueBlock]:
-    """What a quantum found; the next one writes where it did, if there is one."""
+def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
+    """Results of a quantum. The next quantum, if there is one, overwrites them."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if quantum.remaining is not None:
         yield DeviceCliqueBlock.empty(quantum.share, quantum.remaining)
         return
-    sizes, members = quantum.session.written()
-    if not quantum.session.is_output_kept:
+    sizes, members = quantum.found.written()
+    if not quantum.found.is_output_kept:
         sizes, members = sizes.copy(), members.copy()
     yield DeviceCliqueBlock(sizes, members, quantum.share)
 
@@ -178,8 +170,6 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     ----------
     graph : UndirectedCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : CliqueQuery
-    n : int
     """
     part = _part(graph, query)
     roots = RootOrder(graph, query, part)
@@ -195,14 +185,14 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 
 
 def _mode(query: CliqueQuery, detail: Detail) -> int:
-    """What the kernel is compiled for: sizes are looked after where they are wanted or limited."""
+    """Mode that the kernel is compiled for: sizes are tracked if they are wanted or limited."""
     if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
         return at.COUNT
     return at.MEMBERS if detail == Detail.MEMBERS else at.SIZES
 
 
 def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
-    """What the query is about; the graph stays where it is, unless vertices must be members."""
+    """The part of the graph that the query is about. The graph stays where it is, unless vertices must be members."""
     if not query.containing:
         return CommonPart(graph, np.empty(0, np.int32), (), True)
     return common_part(graph.on_host(), query)
@@ -218,13 +208,10 @@ def _asked(
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
 ) -> Asked:
-    """What is searched for, and with what means.
+    """Bundle the query and the means of the search.
 
     Parameters
     ----------
-    part : CommonPart
-    roots : RootOrder
-        Of the part.
     query, execution, detail, sizes, techniques
         As `run` has them.
     wanted : (n,) int64 or None
@@ -241,23 +228,23 @@ def _asked(
 
 def _searched(
     asked: Asked,
-    found: Callable[[Quantum], Iterator[Block]],
+    found: Callable[[Quantum[Session]], Iterator[Block]],
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
-    """What each quantum finds; device memory is held from the first to the last."""
+    """Yield the results of each quantum; device memory is held from the first to the last."""
     from mbe_stage.cliques.cuda.search import Search
-    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
-        if statistics is not None:
-            statistics.update(quantum.session.statistics)
+        if statistics is not None and quantum.found is not None:
+            statistics.update(quantum.found.statistics)
         yield from found(quantum)
 
 
-def _found(quantum: Quantum, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
-    """What a quantum found, and how far the search is."""
-    session, share = quantum.session, quantum.share
+def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
+    """Results of a quantum, and the progress of the search."""
+    session, share = quantum.found, quantum.share
     if quantum.remaining is not None:
         yield CliqueBlock.empty(detail, share, quantum.remaining)
     elif detail == Detail.COUNT:
@@ -293,10 +280,6 @@ def _blocks(
     sizes : (n_cliques,) int32
     members : int32
         Vertices of the part, ascending within a clique.
-    part : CommonPart
-    detail : Detail
-    block_bytes : int
-    share : float
     """
     if sizes.size == 0:
         yield CliqueBlock.empty(detail, share)

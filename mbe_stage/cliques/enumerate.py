@@ -1,4 +1,4 @@
-"""`enumerate_maximal_cliques`: arrays in, every maximal clique out, at once, one by one, or into a sink."""
+"""`enumerate_maximal_cliques`: every maximal clique in a table, one by one, or into a sink."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def count_maximal_cliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> int:
-    """How many maximal cliques an undirected graph has; none is written down.
+    """Count the maximal cliques of an undirected graph without listing them.
 
     Parameters
     ----------

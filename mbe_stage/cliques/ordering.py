@@ -1,4 +1,4 @@
-"""The order of the roots: a degeneracy order, and the graph with each edge at the end that comes first."""
+"""The order of the roots: a degeneracy order, with each edge stored at its earlier end."""
 
 from __future__ import annotations
 

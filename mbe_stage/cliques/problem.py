@@ -1,4 +1,4 @@
-"""Maximal clique enumeration, as a problem among others.
+"""The problem of maximal clique enumeration.
 
 It is imported to list the problems that there are: arrays come with the engines.
 """

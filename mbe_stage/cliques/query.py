@@ -1,4 +1,4 @@
-"""Which maximal cliques are wanted."""
+"""Queries for maximal cliques."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CliqueQuery"]
 
 @dataclass(frozen=True, slots=True)
 class CliqueQuery:
-    """Which maximal cliques are wanted: those of the whole graph that satisfy every condition.
+    """A query for the maximal cliques of the whole graph that satisfy every condition.
 
     Attributes
     ----------
@@ -52,6 +52,11 @@ class CliqueQuery:
                 f"max_size is {self.max_size}, and containing holds {n_members} vertices: no clique can match"
             )
 
+    @property
+    def identity(self) -> tuple[list[int | None], list[int]]:
+        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        return [self.min_size, self.max_size], sorted(set(self.containing))
+
     def accepts(self, size: int) -> bool:
-        """Whether a clique of this size satisfies the size constraints."""
+        """True if a clique of this size satisfies the size constraints."""
         return size >= self.min_size and (self.max_size is None or size <= self.max_size)

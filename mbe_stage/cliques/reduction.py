@@ -1,4 +1,4 @@
-"""The part of a graph in which the wanted cliques are: what those vertices that must be members have in common."""
+"""The part of a graph that holds the wanted cliques: the common neighbourhood of the vertices that must be members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CommonPart", "common_part", "compile_steps"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonPart:
-    """What is adjacent to all vertices that must be members.
+    """The part of the graph adjacent to all vertices that must be members.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class CommonPart:
     held : tuple of int
         Those that must be members, ascending; empty where the query names none.
     is_possible : bool
-        Whether they are a clique.
+        True if they are a clique.
     """
 
     graph: UndirectedCSR

@@ -12,7 +12,6 @@ import numpy as np
 
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.cliques.roots import roots_of
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
@@ -42,7 +41,6 @@ def _grown(
 
     Parameters
     ----------
-    clique : tuple of int
     candidates, excluded : set of int
         The vertices adjacent to all of the clique: those that may join, and those whose cliques were found before.
     adjacent : list of frozenset of int
@@ -59,7 +57,7 @@ def _grown(
 
 
 def matches(clique: tuple[int, ...], query: CliqueQuery) -> bool:
-    """Whether a maximal clique satisfies the query."""
+    """True if a maximal clique satisfies the query."""
     return query.accepts(len(clique)) and set(query.containing) <= set(clique)
 
 
@@ -74,7 +72,7 @@ def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """What the engine runs on, for the run's facts."""
+    """Name of the device that the engine runs on, for the run's facts."""
     return "cpu, plain Python"
 
 
@@ -102,7 +100,7 @@ def run(
 
 
 def _roots(graph: UndirectedCSR, query: CliqueQuery) -> Roots:
-    return roots_of(graph, query, np.arange(graph.n))
+    return Roots.of("cliques", np.arange(graph.n), *query.identity, graph.n, graph.edges_checksum)
 
 
 def _block(cliques: list[tuple[int, ...]], detail: Detail, work_done: float) -> CliqueBlock:

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Detail(enum.IntEnum):
-    """How much an engine has to say about each clique; the less, the faster."""
+    """Amount of detail that an engine reports about each clique; the less, the faster."""
 
     COUNT = 0
     SIZES = 1
@@ -90,7 +90,7 @@ class CliqueSink(Protocol):
 
     @property
     def detail(self) -> Detail:
-        """How much the sink needs to know of each clique."""
+        """Detail that the sink needs of each clique."""
 
     def accept(self, block: CliqueBlock) -> None:
         """Take one block in; its arrays may be kept."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
-__all__ = ["unavailable_reason"]
+if TYPE_CHECKING:
+    from mbe_stage.options import Execution
+
+__all__ = ["device", "unavailable_reason"]
 
 _OLDEST_CAPABILITY = (7, 5)
 """Below it the compiler of CUDA 13 (NVVM) refuses."""
@@ -93,3 +97,11 @@ def _cannot_start(error: BaseException) -> str:
 def _detail(error: BaseException) -> str:
     """The message in one line. CuPy wraps what it could not import into a page of advice."""
     return " ".join(str(error.__cause__ or error).split()) or type(error).__name__
+
+
+def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
+    """The GPU's name."""
+    from numba import cuda
+
+    name = cuda.get_current_device().name
+    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"

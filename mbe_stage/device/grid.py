@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import cuda
 
-from mbe_stage.device import WARP_SIZE
+from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
 from mbe_stage.device.warp import load_fresh
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "wait_for_all",
 ]
 
-WARPS_PER_BLOCK = 8
 BLOCKS_PER_MULTIPROCESSOR = 2
 THREADS = WARPS_PER_BLOCK * WARP_SIZE
 SHORT = 8

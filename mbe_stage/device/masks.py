@@ -7,7 +7,18 @@ from numba import cuda
 
 from mbe_stage.device.warp import ballot, count_bits, nth_bit, shuffle_xor
 
-__all__ = ["bit_of", "first_of", "has", "low_bits", "nth_of", "of_halves", "size_of", "transposed", "voted"]
+__all__ = [
+    "bit_of",
+    "bits_below",
+    "first_of",
+    "has",
+    "low_bits",
+    "nth_of",
+    "of_halves",
+    "size_of",
+    "transposed",
+    "voted",
+]
 
 _ONE = np.uint64(1)
 _U = np.uint32
@@ -43,6 +54,15 @@ def low_bits(n):
     if n >= 64:
         return np.uint64(0xFFFFFFFFFFFFFFFF)
     return np.uint64(bit_of(n) - _ONE)
+
+
+@cuda.jit(device=True, forceinline=True)
+def bits_below(word, n):
+    """Which bits of word number `word` stand for elements below `n`, uint32."""
+    n_left = np.int32(n - 32 * word)
+    if n_left >= 32:
+        return _U(0xFFFFFFFF)
+    return _U(_U(_U(1) << _U(n_left)) - _U(1)) if n_left > 0 else _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -1,1 +1,1 @@
-"""Graphs as arrays, and what can be said of them without a problem in mind."""
+"""Graphs as arrays, for any problem."""

@@ -1,4 +1,4 @@
-"""The bipartite graph as two sorted adjacency arrays: what every engine receives."""
+"""The bipartite graph as two sorted adjacency arrays: the input of every engine."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class BipartiteCSR:
 
     @property
     def is_on_host(self) -> bool:
-        """Whether the arrays are NumPy's; else they are CuPy's."""
+        """True if the arrays are NumPy's; else they are CuPy's."""
         return isinstance(self.left_offsets, np.ndarray)
 
     @property
@@ -158,6 +158,6 @@ class BipartiteCSR:
 
 
 def _is_in_order(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether pairs are ascending by left id and then right id, none of them twice."""
+    """True if pairs are ascending by left id and then right id, none of them twice."""
     ascends = left[1:] > left[:-1]
     return bool(np.all(ascends | ((left[1:] == left[:-1]) & (right[1:] > right[:-1]))))

@@ -1,4 +1,4 @@
-"""Adjacency arrays turned into others: filtered, reordered, transposed. Linear, and rows stay ascending."""
+"""Filter, reorder and transpose adjacency arrays, in linear time and with ascending rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ def filtered(
     Parameters
     ----------
     offsets : (n_rows + 1,) int64
-    members : int32
     kept_rows : (n_rows,) bool
     kept_members : (n_members,) bool
     new_ids : (n_members,) integers
@@ -28,7 +27,6 @@ def filtered(
     Returns
     -------
     offsets : (n_kept_rows + 1,) int64
-    members : int32
     """
     return _filtered(offsets, members, kept_rows, kept_members, new_ids, int(np.count_nonzero(kept_rows)))
 
@@ -65,7 +63,6 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
         Of each row, and of each vertex of the other side.
     new_ids : (n_other,) int64
         Ids of the vertices that are kept; of others any.
-    n_kept_rows : int64
     """
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)

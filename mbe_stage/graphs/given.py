@@ -1,4 +1,4 @@
-"""Graphs as whoever calls gives them: made already, or as a pair of arrays."""
+"""Graphs from the caller: ready-made, or a pair of arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_undirected(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> Undir
 
 
 def are_edges(pair: Any) -> bool:
-    """Whether what could be a pair of columns reads as two edges: two tuples of two, or a list of two lists of two.
+    """True if what could be a pair of columns reads as two edges: two tuples of two, or a list of two lists of two.
 
     A tuple of two lists is a pair of columns, and so are arrays in whatever holds them.
 

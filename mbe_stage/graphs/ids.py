@@ -1,4 +1,4 @@
-"""Dense ids of vertices as whoever calls gives them: checked, and as the arrays that graphs are made from."""
+"""Dense ids from the caller: check them, and turn them into the arrays of a graph."""
 
 from __future__ import annotations
 
@@ -44,11 +44,10 @@ def as_ids(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
-    """How many vertices there are: as many as stated, or as the ids need.
+    """Number of vertices: as stated, or as the ids need.
 
     Parameters
     ----------
-    ids : int32
     n : int or None
         As stated.
     name, of : str

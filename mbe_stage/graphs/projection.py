@@ -1,4 +1,4 @@
-"""The projection of a bipartite graph onto a side: vertices of that side, joined where they share enough neighbours.
+"""Project a bipartite graph onto a side: its vertices, joined if they share enough neighbours.
 
 Two walks over all paths of two steps, one row of the projection at a time: the first counts the edges, so that their
 memory is known before it is taken, the second writes them. Nothing is kept of the paths.
@@ -30,8 +30,6 @@ def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 <
 
     Parameters
     ----------
-    graph : BipartiteCSR
-        In host memory.
     min_shared : int
         Fewest neighbours that two joined vertices share.
     memory_budget : int
@@ -110,17 +108,7 @@ def _parts(graph: BipartiteCSR) -> Iterator[tuple[int, int]]:
 
 @compiled(LONGS, INTS, LONGS, int64, int64)
 def _end_of_part(left_offsets, left, right_offsets, first, most):
-    """The vertex before which `most` paths of two steps from `first` on are reached; at least the next.
-
-    Parameters
-    ----------
-    left_offsets, left, right_offsets : int64, int32, int64
-    first, most : int64
-
-    Returns
-    -------
-    int
-    """
+    """The vertex before which `most` paths of two steps from `first` on are reached; at least the next."""
     n_paths = 0
     for u in range(first, left_offsets.size - 1):
         for i in range(left_offsets[u], left_offsets[u + 1]):
@@ -138,9 +126,6 @@ def _count_rows(left_offsets, left, right_offsets, right, first, end, min_shared
     ----------
     left_offsets, left, right_offsets, right : int64, int32, int64, int32
         The graph in both directions.
-    first, end : int64
-        The range.
-    min_shared : int64
     scratch : (2, n) int32
         Counters, all zero before and after; and whose are not.
     degrees : (n,) int32

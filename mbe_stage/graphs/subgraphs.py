@@ -1,4 +1,4 @@
-"""The part of a bipartite graph on some of its vertices: common neighbours, the (p, q)-core, induced subgraphs."""
+"""Parts of a bipartite graph: common neighbours, the (p, q)-core, induced subgraphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["common_neighbours", "compile_steps", "peel_to_core", "ranks", "subgr
 
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Which left vertices all of `right` have, and which right vertices all of `left` have.
+    """The left vertices adjacent to all of `right`, and the right vertices adjacent to all of `left`.
 
     Returns
     -------
@@ -41,11 +41,9 @@ def peel_to_core(
 
     Parameters
     ----------
-    graph : BipartiteCSR
     left_alive : (n_left,) bool
         Changed in place, as `right_alive`.
     right_alive : (n_right,) bool
-    min_left, min_right : int
     """
     lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     _peel_to_core(*lists, left_alive, right_alive, min_left, min_right)
@@ -58,7 +56,6 @@ def subgraph(
 
     Parameters
     ----------
-    graph : BipartiteCSR
     left_kept, right_kept : (n_left,) and (n_right,) bool
     new_left, new_right : (n_left,) and (n_right,) int64
         Of vertices that are not kept any.
@@ -98,7 +95,6 @@ def _peel_to_core(
     left_members, right_members : (n_edges,) int32
     left_alive, right_alive : (n,) bool
         Changed in place.
-    min_left, min_right : int64
     """
     n_left, n_right = left_alive.size, right_alive.size
     left_degree, right_degree = np.empty(n_left, np.int64), np.empty(n_right, np.int64)

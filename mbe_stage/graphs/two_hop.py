@@ -1,16 +1,16 @@
-"""Two-hop degrees: how many other vertices of its own side each vertex shares a neighbour with.
+"""Two-hop degrees: the number of other vertices of its own side with which each vertex shares a neighbour.
 
-Counting walks from a vertex to its neighbours and on to theirs, and counts whom it meets for the first time. Two things
-keep that short, and change no answer:
+Counting walks from a vertex to its neighbours and on to theirs, and counts each vertex that it meets for the first
+time. Two shortcuts keep that fast without changing the result:
 
-- Vertices are grouped by their *hub*, the neighbour with the most neighbours (of several, the smallest id). Whom the
-  hub reaches is marked once for the whole group and never walked again.
-- Where the hub reaches nearly everybody it is the others who are asked whether they share a neighbour with the vertex,
-  and they stop at the first. Attributes that nearly all records have make that the difference between hours and
-  moments: kddcup99_onehot has 7.8e12 two-step paths, and takes 2.1e7 steps.
+- Vertices are grouped by their *hub*, the neighbour with the most neighbours (ties go to the smallest id). The vertices
+  that the hub reaches are marked once for the whole group, and not walked again.
+- If the hub reaches nearly all vertices, the others check if they share a neighbour with the vertex, and stop at the
+  first. For attributes that nearly all records have, this is the difference between hours and moments:
+  kddcup99_onehot has 7.8e12 two-step paths, and takes 2.1e7 steps.
 
-Which way is taken for a group follows from an upper bound of each, so `two_hop_steps` knows the cost beforehand, and
-the cost is a property of the graph alone.
+The way for a group follows from an upper bound of each. So `two_hop_steps` knows the cost in advance, and the cost is a
+property of the graph alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
 
 
 def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
-    """For each left vertex, the number of other left vertices that it shares a neighbour with.
+    """Count, for each left vertex, the other left vertices with which it shares a neighbour.
 
     Parameters
     ----------
@@ -68,25 +68,22 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
 def begin_two_hop_degrees(
     graph: BipartiteCSR, pool: Executor, n_threads: int, most_steps: int
 ) -> Callable[[], np.ndarray | None]:
-    """Count two-hop degrees beside something else: what is returned waits for them, and gives them.
+    """Count two-hop degrees in the background; the returned function waits for them and returns them.
 
     Parameters
     ----------
-    graph : BipartiteCSR
     pool : Executor
-        Its threads do the work, in pieces of a fraction of a second or so: shutting it down with `cancel_futures` stops
-        them soon.
-    n_threads : int
-        Of the pool.
+        Its threads do the work, in pieces of a fraction of a second: shutting it down with `cancel_futures` stops them
+        soon.
     most_steps : int
-        Where it would take more (`two_hop_steps`) nothing is counted, and None is given.
+        If it would take more (`two_hop_steps`), nothing is counted, and the result is None.
     """
     plan = _plan_of(graph)
     return _begin(plan, graph, pool, n_threads) if plan[-1] <= most_steps else lambda: None
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(_plan, _count)
 
 
@@ -152,7 +149,6 @@ def _plan(offsets, members, other_offsets, other_members):
         Of each hub, whether those that it does not reach are asked.
     work : int64
         Running sum over `order` of the steps of each, one at least.
-    n_steps : int
     """
     n, n_other = offsets.size - 1, other_offsets.size - 1
     hubs, walks = np.empty(n, np.int32), np.empty(n, np.int64)
@@ -193,15 +189,15 @@ def _plan(offsets, members, other_offsets, other_members):
 def _count(order, order_hubs, asks, offsets, members, other_offsets, other_members, result):
     """Two-hop degrees of the vertices of `order`, into `result`.
 
-    `marks` holds the number of the last vertex that met each other one, and the largest number for whom the hub
-    reaches: nobody meets those.
+    `marks` holds, for each vertex, the number of the last vertex that met it. Vertices that the hub reaches have the
+    largest number: they are never met.
 
     Parameters
     ----------
     order, order_hubs : int32
         Vertices in the order of their hubs, and the hub of each.
     asks : (n_other,) bool
-        Whether a hub's vertices ask those that it does not reach, and do not walk.
+        True if the vertices of a hub check those that it does not reach, and do not walk.
     offsets, members : (n + 1,) int64 and (n_edges,) int32
         Neighbours of the side that is counted.
     other_offsets, other_members : (n_other + 1,) int64 and (n_edges,) int32
@@ -244,7 +240,7 @@ def _not_reached(marks, reached, outside):
 
 @compiled()
 def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_members):
-    """How many are met through the other neighbours.
+    """Count those met through the other neighbours.
 
     Parameters
     ----------
@@ -264,7 +260,7 @@ def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_mem
             continue
         for k in range(other_offsets[neighbour], other_offsets[neighbour + 1]):
             other = other_members[k]
-            # No branch: whether somebody is met for the first time is anybody's guess.
+            # No branch, since it would be unpredictable.
             mark = marks[other]
             met += mark < number
             marks[other] = max(mark, number)
@@ -273,7 +269,7 @@ def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_mem
 
 @compiled()
 def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
-    """How many of those that the hub does not reach share a neighbour with the vertex.
+    """Count those that the hub does not reach and that share a neighbour with the vertex.
 
     Parameters
     ----------
@@ -283,7 +279,6 @@ def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
         Scratch: the number of the last vertex with this neighbour.
     outside : (n,) int32
         Its first `n_outside` entries are those that the hub does not reach.
-    n_outside : int
     offsets, members
         As in `_count`.
     """

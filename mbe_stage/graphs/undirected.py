@@ -1,4 +1,4 @@
-"""An undirected graph as one sorted adjacency array: what every engine for cliques receives."""
+"""An undirected graph as one sorted adjacency array: the input of every engine for cliques."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class UndirectedCSR:
 
     @property
     def is_on_host(self) -> bool:
-        """Whether the arrays are NumPy's; else they are CuPy's."""
+        """True if the arrays are NumPy's; else they are CuPy's."""
         return isinstance(self.offsets, np.ndarray)
 
     def on_host(self) -> UndirectedCSR:

@@ -1,4 +1,4 @@
-"""Groups: the short, ranked list that all maximal bicliques come down to; arrays in, arrays out.
+"""Groups: a short ranked list of significant groups, made from all maximal bicliques; arrays in, arrays out.
 
 `null_model` scores, `candidates` keeps what is best while bicliques stream past, `vertex_scores` says what that means
 for each vertex. `short_list` and `cover` select, and have functions of their own names; `growth` enlarges to groups of

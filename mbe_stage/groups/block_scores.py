@@ -1,7 +1,7 @@
-"""Compiled: the bicliques of a block scored, and taken into what is kept of each vertex.
+"""Compiled code that scores the bicliques of a block, and updates the records of each vertex.
 
-One pass looks at each member twice: its degree for the score, then, while the line is still in the cache, its record.
-What is asked of every member stands side by side in that record; what only an improvement changes stands apart.
+One pass reads each member twice: its degree for the score, then, while the line is in the cache, its record. A record
+holds the fields that every member needs; fields that only an improvement changes are stored apart.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = [
 ]
 
 FIELDS = 4
-"""Of a vertex's record."""
+"""Number of fields of a vertex's record."""
 
 LOG_DEGREE, BEST_SCORE, SHARE, N_BICLIQUES = (np.int64(i) for i in range(FIELDS))
-"""Where they stand: ``ln d`` in units, the highest surprise, the largest share numerator, how many bicliques."""
+"""The fields: ``ln d`` in units, the highest surprise, the largest share numerator, the number of bicliques."""
 
 IMPROVES, IS_HIGH = np.uint8(1), np.uint8(2)
 """Marks of a biclique: it became the best of some vertex; it may be among the highest of all."""
 
 FIRST_OF_BLOCK = np.int64(1 << 62)
-"""Biclique `i` of the block at hand is row ``FIRST_OF_BLOCK + i``, until it has a row of its own."""
+"""Biclique `i` of the current block is row ``FIRST_OF_BLOCK + i``, until it gets a row of its own."""
 
 
 class Side(NamedTuple):
-    """One side of a block, and what is kept of its vertices.
+    """One side of a block, and the records of its vertices.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Side(NamedTuple):
     best_keys : (n,) int64
         Key of the best biclique of each vertex.
     best_rows : (n,) int64
-        Its row; -1 for a vertex that is in none.
+        Its row; -1 for a vertex without a biclique.
     """
 
     sizes: Any
@@ -72,7 +72,7 @@ _SIDE = types.NamedTuple((INTS, INTS, LONGS, int64[:, ::1], LONGS, LONGS), Side)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(score_block, drop_overtaken, settle)
 
 
@@ -86,15 +86,12 @@ def _sum_of_logs(side, start, end):
 
 @compiled(nrt=False)
 def _take_in(side, start, end, score, key, row, share):
-    """Take a biclique into the records of its members of one side; whether it is the best so far of some.
+    """Update the records of a biclique's members on one side; True if it is the best so far of any.
 
     Parameters
     ----------
-    side : Side
     start, end : int64
-        Where its members stand.
-    score, key : int64
-    row : int64
+        Range of its members.
     share : int64
         Its share numerator on this side.
     """
@@ -115,7 +112,7 @@ def _take_in(side, start, end, score, key, row, share):
 
 @compiled(_SIDE, _SIDE, LONGS, int64, int64, int64, LONGS, BYTES, nrt=False, seconds=2.0)
 def score_block(left, right, keys, log_edges, threshold_score, threshold_key, scores, marks):
-    """Score the bicliques of a block, and take them into what is kept of each vertex.
+    """Score the bicliques of a block, and update the records of each vertex.
 
     Parameters
     ----------
@@ -160,11 +157,10 @@ def _is_best_of_some(side, start, end, row):
 
 @compiled(_SIDE, _SIDE, BYTES, nrt=False)
 def drop_overtaken(left, right, marks):
-    """Take the mark `IMPROVES` from bicliques of a block that later ones of it have overtaken at every vertex.
+    """Clear `IMPROVES` for bicliques that later ones of the block have overtaken at every vertex.
 
     Parameters
     ----------
-    left, right : Side
     marks : (n,) uint8
         Changed in place.
     """
@@ -181,7 +177,7 @@ def drop_overtaken(left, right, marks):
 
 @compiled(LONGS, INTS, LONGS, LONGS, int64, nrt=False)
 def settle(offsets, members, best_rows, rows, first_row):
-    """Give some bicliques of the block at hand their rows in the pool, wherever one is somebody's best.
+    """Record the rows in the pool of some of the block's bicliques, for the vertices whose best they are.
 
     Parameters
     ----------
@@ -190,7 +186,7 @@ def settle(offsets, members, best_rows, rows, first_row):
     best_rows : (n_vertices,) int64
         Changed in place.
     rows : (n,) int64
-        Which bicliques of the block they are.
+        Their indices in the block.
     first_row : int64
         The row of the first; the others follow.
     """

@@ -1,9 +1,9 @@
-"""Members for whom a group is little of what they do, taken out of it.
+"""Remove bystanders: members for whom a group is a small part of their activity.
 
-A vertex with hundreds of edges has some of them in any group that it comes near, more than its degree explains: who
-rates everybody has also rated the accounts of a ring. Growth lets it join, by evidence; in what the group does it has
-no part. Here a left vertex stays in a group where at least a share of its own edges leads into it, and a right vertex
-while anybody who stays has an edge to it; so nobody else's share changes.
+A vertex with hundreds of edges has some of them in any group near it, more than its degree explains: an account that
+rates everything has also rated the accounts of a ring. Growth lets it join, by evidence, but it has no part in the
+group's activity. Here a left vertex stays in a group if at least a share of its own edges leads into it, and a right
+vertex if a remaining left one has an edge to it. So the shares of the others do not change.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from mbe_stage.groups.quasi_bicliques import LEAST_WEIGHT
 __all__ = ["MIN_SHARE", "Engaged", "without_bystanders"]
 
 MIN_SHARE = 0.25
-"""A quarter of what a member does: three edges of camouflage for each one of the group's still pass."""
+"""Default share, a quarter: members with three edges of camouflage for each edge of the group still pass."""
 
 _MOST_DENOMINATOR = 1_000_000
-# Edges of members that are looked at together; some hundred bytes each.
+# Edges of members processed together; some hundred bytes each.
 _EDGES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Engaged:
-    """Groups without bystanders, each once; the highest score first, of equal ones the one that stood first.
+    """Groups without bystanders, each once; the highest score first, ties in their former order.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Engaged:
     n_edges : (n,) int64
         Present edges of each.
     scores : (n,) int64
-        As of `Grown`, of what has stayed; all are positive.
+        Scores of the remaining groups, as in `Grown`; all are positive.
     rows : (n,) int64
-        Which grown group each is made of, of several the first.
+        The grown group that each comes from; of several, the first.
     first_seeds : (n,) int64
-        The first of the seeds that have grown to any of these.
+        The first of the seeds that have grown to any of them.
     n_seeds : (n,) int64
-        How many have.
+        Number of these seeds.
     """
 
     members: GroupMembers
@@ -68,7 +68,7 @@ def without_bystanders(
     min_left: int = 1,
     min_right: int = 1,
 ) -> Engaged:
-    """Grown groups without the left members that have less than a share of their own edges in them.
+    """Remove from grown groups the left members with less than a share of their own edges in them.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ def without_bystanders(
     min_share : float
         0 to 1, taken as the nearest fraction whose denominator is at most a million.
     min_left, min_right : int
-        Least members of a side.
+        Fewest members of a side.
 
     Returns
     -------
     Engaged
-        Groups that are large enough, and whose score is positive, still.
+        Groups that are still large enough, with a positive score.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def without_bystanders(
 
     Examples
     --------
-    Five by five, and somebody with 5 of 105 edges in it:
+    Five by five, and a vertex with 5 of its 105 edges in it:
 
     >>> from mbe_stage.groups.growth import grow
     >>> edges = [(u, v) for u in range(6) for v in range(5)] + [(5, v) for v in range(5, 105)]
@@ -146,7 +146,7 @@ def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.nd
 def _stripped(
     graph: BipartiteCSR, groups: GroupMembers, model: NullModel, share: Fraction
 ) -> tuple[GroupMembers, np.ndarray, np.ndarray]:
-    """Some groups without bystanders, their edges and scores; a group of which nobody stays has the score 0."""
+    """Some groups without bystanders, their edges and scores; a group without remaining members has score 0."""
     n = len(groups)
     of_left, of_right = (np.repeat(np.arange(n), sizes) for sizes in (groups.left_sizes, groups.right_sizes))
     # Every edge of every member, by the member's place; then those into the group.

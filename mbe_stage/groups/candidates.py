@@ -1,8 +1,8 @@
-"""The bicliques that groups are made of: the best of each vertex, and the best of all.
+"""Candidates for groups: the best biclique of each vertex, and the best of all.
 
-A sink in the stream of blocks. Each biclique is scored once, in passing; memory is that of the vertices and of the
-bicliques kept, whatever their number. What is kept depends neither on the order of blocks nor on that within them:
-scores are integers, and ties go to the lower key.
+A sink in the stream of blocks. Each biclique is scored once, in passing. Memory depends on the vertices and the
+bicliques kept, not on the number of bicliques. The result does not depend on the order of bicliques: scores are
+integers, and ties go to the lower key.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ __all__ = [
 ]
 
 TOP = 20_000
-"""How many of the best of all are kept, by default."""
+"""Default number of the best of all that are kept."""
 
 LOWEST = int(np.iinfo(np.int64).min)
-"""The best score of a vertex of which no biclique has been seen."""
+"""The best score of a vertex without a biclique so far."""
 
 SPARE_MEMBERS_PER_ROW = 64
 """The pool is compacted when it has doubled, and holds this many members a row of the top more."""
 
-# What a sink keeps of the vertices of a side.
+# Arrays that a sink keeps of the vertices of a side.
 _OF_VERTICES = ("records", "best_keys", "best_rows")
 _HIGHEST = int(np.iinfo(np.int64).max)
 
@@ -58,7 +58,7 @@ class Candidates:
     Attributes
     ----------
     keys : (n,) int64
-        As `mbe_stage.bicliques.keys` makes them.
+        Keys of `mbe_stage.bicliques.keys`.
     surprise : (n,) int64
         In units of ``1 / UNIT`` nat.
     members : GroupMembers
@@ -77,7 +77,7 @@ class Candidates:
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
-        """Those of several, one behind the other: in order only when they are."""
+        """Concatenate several; the result is in order only if they are."""
         none = np.empty(0, np.int64)
         return cls(
             np.concatenate([none, *(part.keys for part in parts)]),
@@ -87,10 +87,10 @@ class Candidates:
 
 
 class BestBicliques:
-    """What candidates' sinks of the host and of a device have in common, whatever arrays they keep.
+    """The common part of the candidates' sinks for the host and for a device.
 
-    Parameters and attributes are those of `CandidateSink`. What is kept of the vertices of a side has `records`, and
-    the methods `field` and `merge`.
+    Parameters and attributes are those of `CandidateSink`. The records of a side's vertices have the methods `field`
+    and `merge`.
     """
 
     _left: Any
@@ -102,7 +102,7 @@ class BestBicliques:
         # Rows of the pool: the first part is what the last compaction kept.
         self._parts: list[Any] = []
         self._n_rows = self._n_members = 0
-        # Of the lowest of those that are known to be the `top` best so far; whatever is worse is in none.
+        # The lowest of the `top` best so far: anything worse is not among them.
         self._threshold = LOWEST, _HIGHEST
         self._allow_growth()
 
@@ -123,30 +123,30 @@ class BestBicliques:
         return self._right.field(at.N_BICLIQUES)
 
     def merge(self, other: BestBicliques) -> None:
-        """Take in what another sink has kept of other bicliques of the same graph, as if this one had seen them all.
+        """Merge another sink over other bicliques of the same graph, as if this one had seen them all.
 
-        Parts of the work that several devices or machines have done come together so.
+        So several devices or machines can each do a part of the work.
 
         Parameters
         ----------
         other : CandidateSink
-            Of the same graph and `top`; it is left as it is. A biclique that both have taken in counts twice.
+            A sink of the same graph and `top`, not changed. A biclique that both have taken in counts twice.
 
         Raises
         ------
         InvalidArgument
-            It is this sink, or of another graph or `top`.
+            It is this sink, or has another graph or `top`.
         """
         check_merge(other is self, (self._top, other._top), (self._model, other._model))
         for mine, theirs in ((self._left, other._left), (self._right, other._right)):
             mine.merge(theirs, self._n_rows)
         self._parts += other._parts
-        # Whatever is worse than either's lowest is in neither's best, and in none of both.
+        # Anything worse than either's lowest is in neither's best, nor in the best of both.
         self._threshold = better(self._threshold, other._threshold)
         self._compact()
 
     def _worth_keeping(self, scores: Any, keys: Any, marks: Any, xp: Any = np) -> Any:
-        """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
+        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
         high = xp.flatnonzero(marks & at.IS_HIGH)
         if high.size > self._top:
             chosen, self._threshold = highest(scores[high], keys[high], self._top, xp)
@@ -163,30 +163,30 @@ class BestBicliques:
 
 
 class CandidateSink(BestBicliques):
-    """Keeps the best biclique of each vertex and the best of all, and sums up what each vertex is in.
+    """Keeps the best biclique of each vertex and the best of all, with sums for each vertex.
 
-    The best is that of the highest surprise, and of several the one with the lowest key.
+    The best has the highest surprise; ties go to the lowest key.
 
     Parameters
     ----------
     model : NullModel
-        Of the graph that the bicliques are maximal in.
+        Model of the graph in which the bicliques are maximal.
     n_left, n_right : int
         Its vertices.
     top : int
-        How many of the best of all to keep.
+        Number of the best of all to keep.
 
     Attributes
     ----------
     left_best, right_best : (n,) int64
         Row of each vertex's best among the candidates, -1 for a vertex that is in no biclique; from `finish` on.
     left_share : (n_left,) int64
-        ``b b a`` of the biclique of `a` left and `b` right vertices where that is largest, over those that hold the
-        vertex; 0 where none does. (`vertex_scores.share_size` makes a score of it.)
+        Largest ``b b a`` over the bicliques of `a` left and `b` right vertices that hold the vertex; 0 if there are
+        none. (`vertex_scores.share_size` turns it into a score.)
     right_share : (n_right,) int64
         The same of ``a a b``.
     n_bicliques_of_left, n_bicliques_of_right : (n,) int64
-        How many bicliques hold each vertex.
+        Number of bicliques that hold each vertex.
 
     Raises
     ------
@@ -205,7 +205,7 @@ class CandidateSink(BestBicliques):
     >>> sink.finish().keys.tolist(), sink.left_best.tolist(), sink.left_share.tolist()
     ([3, 7], [1, 1, 0], [8, 8, 1])
 
-    Sinks of other bicliques of the same graph come together:
+    Merge sinks over other bicliques of the same graph:
 
     >>> one, other = (CandidateSink(NullModel.of(graph), 3, 3) for _ in range(2))
     >>> pair, ids = np.array([2], np.int32), np.array([0, 1], np.int32)
@@ -233,7 +233,7 @@ class CandidateSink(BestBicliques):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now: what is kept of the vertices, and the pool."""
+        """Bytes held now, for the vertices and the pool."""
         pool = sum(part.keys.nbytes + part.surprise.nbytes + part.members.nbytes for part in self._parts)
         return self._left.nbytes + self._right.nbytes + pool
 
@@ -267,7 +267,7 @@ class CandidateSink(BestBicliques):
             self._keep(rows, Candidates(keys[rows], scores[rows], _members(left, right).take(rows)))
 
     def sums(self) -> dict[str, np.ndarray]:
-        """All that it keeps, as arrays, for `restore`."""
+        """Its whole state as arrays, for `restore`."""
         self._compact()
         (kept,) = self._parts
         names = [each.name for each in fields(GroupMembers)]
@@ -284,7 +284,7 @@ class CandidateSink(BestBicliques):
         }
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Take back what `sums` gave of a sink of the same graph and `top`, as if this one had seen what that has."""
+        """Merge the arrays that `sums` of a sink of the same graph and `top` gave."""
         other = CandidateSink(self._model, self._left.best_rows.size, self._right.best_rows.size, self._top)
         names = [each.name for each in fields(GroupMembers)]
         members = GroupMembers(*(sums[name] for name in names))
@@ -320,7 +320,7 @@ class CandidateSink(BestBicliques):
             self._compact()
 
     def _compact(self) -> None:
-        """Drop from the pool what is neither somebody's best nor among the `top` best of all."""
+        """Drop bicliques that are neither some vertex's best nor among the `top` best of all."""
         keys, surprise = (
             np.concatenate([getattr(part, name) for part in self._parts]) for name in ("keys", "surprise")
         )
@@ -331,7 +331,7 @@ class CandidateSink(BestBicliques):
             is_kept[chosen] = True
             for vertices in (self._left, self._right):
                 is_kept[vertices.best_rows[vertices.best_rows >= 0]] = True
-        # Part by part, so that what goes is copied no more.
+        # Part by part, so that dropped rows are not copied again.
         ends = np.cumsum([len(part) for part in self._parts])
         self._parts = [
             Candidates.joined(
@@ -350,7 +350,7 @@ class CandidateSink(BestBicliques):
 
 
 def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
-    """Refuse what a sink cannot be made of; parameters and errors are those of `CandidateSink`."""
+    """Check the parameters of a sink; parameters and errors are those of `CandidateSink`."""
     if top < 1:
         raise InvalidArgument(f"top is {top}: expected 1 or more")
     if (n_left, n_right) != (model.left_log_degrees.size, model.right_log_degrees.size):
@@ -367,7 +367,7 @@ def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
 
 
 def check_merge(is_itself: bool, tops: tuple[int, int], models: tuple[NullModel, NullModel]) -> None:
-    """Refuse two sinks that cannot come together: one twice, or such as differ in `top` or in the model.
+    """Refuse to merge a sink with itself, or with one of another `top` or model.
 
     Raises
     ------
@@ -382,7 +382,7 @@ def check_merge(is_itself: bool, tops: tuple[int, int], models: tuple[NullModel,
 
 
 def better(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """Of two pairs of a score and a key the one that ranks before the other."""
+    """The one of two (score, key) pairs that ranks first."""
     return max(one, other, key=lambda pair: (pair[0], -pair[1]))
 
 
@@ -401,10 +401,9 @@ def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[in
     Parameters
     ----------
     scores, keys : (more than n,) int64
-        Of NumPy, or of CuPy.
-    n : int
+        NumPy or CuPy arrays.
     xp : module
-        The one whose arrays they are.
+        The module of these arrays.
     """
     lowest = xp.partition(scores, scores.size - n)[scores.size - n]
     above, tied = xp.flatnonzero(scores > lowest), xp.flatnonzero(scores == lowest)
@@ -414,12 +413,12 @@ def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[in
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What the sink needs."""
+    """Compile what the sink needs."""
     return *at.compile_steps(), *group_members.compile_steps()
 
 
 class _Vertices:
-    """What is kept of the vertices of one side; see `block_scores.Side`."""
+    """Records of the vertices of one side; see `block_scores.Side`."""
 
     def __init__(self, log_degrees: np.ndarray) -> None:
         n = log_degrees.size
@@ -438,18 +437,18 @@ class _Vertices:
         return self.records.nbytes + self.best_keys.nbytes + self.best_rows.nbytes
 
     def with_block(self, sizes: np.ndarray | None, members: np.ndarray | None, costs: np.ndarray) -> Side:
-        """This side of a block, as compiled code takes it."""
+        """This side of a block, for compiled code."""
         if sizes is None or members is None:
             raise TypeError("this block has no members: ask the engine for Detail.MEMBERS")
         check_size(int(sizes.max()), costs.size - 1)
         return Side(sizes, members, costs, self.records, self.best_keys, self.best_rows)
 
     def settle(self, offsets: np.ndarray, members: np.ndarray, rows: np.ndarray, first_row: int) -> None:
-        """Give bicliques `rows` of the block at hand the rows from `first_row` on, wherever one is somebody's best."""
+        """Record the rows from `first_row` on for those of the block's bicliques `rows` that are some vertex's best."""
         at.settle(offsets, members, self.best_rows, rows, np.int64(first_row))
 
     def merge(self, other: _Vertices, first_row: int) -> None:
-        """Take in what is kept of the same vertices by a sink whose rows follow from `first_row` on."""
+        """Merge the records of the same vertices of a sink whose rows follow from `first_row` on."""
         mine, theirs = self.records, other.records
         for field, best_of in ((at.SHARE, np.maximum), (at.N_BICLIQUES, np.add)):
             best_of(mine[:, field], theirs[:, field], out=mine[:, field])
@@ -460,11 +459,11 @@ class _Vertices:
         self.best_rows[is_better] = other.best_rows[is_better] + first_row
 
     def move(self, new_rows: np.ndarray) -> None:
-        """Rows have new numbers."""
+        """Renumber the rows."""
         has_one = self.best_rows >= 0
         self.best_rows[has_one] = new_rows[self.best_rows[has_one]]
 
 
 def _members(left: Side, right: Side) -> GroupMembers:
-    """Those of a block."""
+    """The members of a block."""
     return GroupMembers(offsets_of(left.sizes), left.members, offsets_of(right.sizes), right.members)

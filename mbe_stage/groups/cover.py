@@ -1,13 +1,13 @@
-"""The cover: groups chosen one after the other, each for the edges that no earlier one explains.
+"""The cover: choose groups one after another, each for the edges that no earlier one explains.
 
-An edge that a chosen group has is explained: in later groups it counts neither for nor against. What a group would add,
-its gain, is the sum over its other present edges of what each is worth, less what its missing edges and its description
-cost (`quasi_bicliques`; a group of which every edge is present misses none, and its sizes need no naming). Chosen is
-what gains most, until nothing gains, as in KRIMP and in tiling (Geerts, Goethals and Mielikäinen, DS 2004).
+The edges of chosen groups are explained: in later groups they count neither for nor against. The gain of a group is the
+sum of the worth of its other present edges, minus the cost of its missing edges and of its description
+(`quasi_bicliques`; a complete group has no missing edges, and its sizes need no naming). The group with the largest
+gain is chosen, until none gains, as in KRIMP and in tiling (Geerts, Goethals and Mielikäinen, DS 2004).
 
-It is lazy (Minoux 1978): a bound of each group's gain stands in a heap, and is made anew only when it is the largest.
-The gain of a complete group only falls, and is its own bound. In a group with missing edges an edge between hubs may
-count against it, so that the gain rises when another group explains it: there the bound leaves such edges out.
+The search is lazy (Minoux 1978): a heap holds a bound of each group's gain, which is recomputed only when it is the
+largest. The gain of a complete group only falls, and is its own bound. In a group with missing edges, an edge between
+hubs may count against it, and its gain rises when another group explains that edge. So its bound leaves such edges out.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ __all__ = ["Cover", "compile_steps", "cover"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
-    """Groups in the order in which they were chosen.
+    """Groups in order of choice.
 
     Attributes
     ----------
     rows : (m,) int64
         Which groups.
     gains : (m,) int64
-        What each added when it was chosen, in units of ``1 / UNIT`` nat; positive and, of complete groups, falling.
+        Gain of each when it was chosen, in units of ``1 / UNIT`` nat; positive and, for complete groups, falling.
     n_new_edges : (m,) int64
-        Its present edges that no group before it has.
+        Its present edges that no earlier group has.
     """
 
     rows: np.ndarray
@@ -49,7 +49,7 @@ class Cover:
 
 
 def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit: int | None = None) -> Cover:
-    """Choose groups greedily, by what they explain that no chosen one does, until nothing gains.
+    """Choose groups greedily, by what they explain beyond the chosen ones, until none gains.
 
     Parameters
     ----------
@@ -57,10 +57,6 @@ def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit:
         On the host.
     groups : GroupMembers
         Bicliques or quasi-bicliques of the graph, in any order; each with at least one member a side.
-    model : NullModel
-        Of the graph.
-    limit : int, optional
-        At most so many.
 
     Returns
     -------
@@ -122,7 +118,7 @@ _Parts = tuple[np.ndarray, ...]
 
 
 def _parts(graph: BipartiteCSR, groups: GroupMembers, model: NullModel) -> tuple[_Parts, _Parts, _Parts]:
-    """What the compiled functions read of each: rows of the left side; members; logarithms, and costs of all sizes."""
+    """Arrays for the compiled functions: rows of the left side; members; logarithms, and costs of all sizes."""
     return (
         (graph.left_offsets, graph.left_members),
         (groups.left_offsets, groups.left_members, groups.right_offsets, groups.right_members),
@@ -143,19 +139,12 @@ _MODEL = types.UniTuple(LONGS, 5)
 
 @compiled()
 def _positions(first, end, members, right, found):
-    """Where the ascending ids `right` stand in the ascending ``members[first:end]``.
+    """Positions of the ascending ids `right` in the ascending ``members[first:end]``.
 
     Parameters
     ----------
-    first, end : int
-    members, right : int32
     found : int64
         Receives the positions of those that are there.
-
-    Returns
-    -------
-    int
-        How many are.
     """
     n = 0
     for vertex in right:
@@ -177,11 +166,10 @@ def _positions(first, end, members, right, found):
 
 @compiled(int64, _GRAPH, _GROUPS, _MODEL, FLAGS, seconds=1.5)
 def _figures(row, graph, groups, model, explained):
-    """What a group would add now, and at most ever.
+    """Gain of a group now, and its upper bound.
 
     Parameters
     ----------
-    row : int
     graph, groups, model
         See `_parts`.
     explained : (n_edges,) bool

@@ -1,13 +1,13 @@
-"""Growing seeds: bicliques enlarged to the quasi-bicliques that they are the dense middle of.
+"""Grow seeds: enlarge bicliques to the quasi-bicliques of which they are the dense middle.
 
-Half a step decides anew who is in one side, given the other one and a density `q`: a vertex is in it where
+Half a step chooses one side, given the other side and a density `q`. A vertex is in it if
 
 ``sum over its edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q) > ln(N / a)``
 
-for a side of `N` vertices of which `a` are in the group now. This is coordinate ascent on the score of
-`quasi_bicliques`; the sides take turns, a whole step ends with the density that was found, and ends early where nothing
-changes. A seed is grown from several first densities, a low one reaching further, and what scores best of all that it
-passes through is kept, itself included. All sums are of integers, so that nothing depends on the order of summation.
+for a side of `N` vertices with `a` in the group now. This is coordinate ascent on the score of `quasi_bicliques`. The
+sides take turns; a whole step ends with the new density, and the ascent ends early if nothing changes. A seed is grown
+from several first densities; a low one reaches further. The best of all groups on the way is kept, the seed included.
+All sums are of integers, so nothing depends on the order of summation.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from mbe_stage.runtime.jit import steps_of
 __all__ = ["MOST_STEPS", "Grown", "GrowthSchedule", "Joining", "compile_steps", "grow"]
 
 MOST_STEPS = 2_000_000_000
-"""Of `grow`, by default: some ten seconds of one core."""
+"""Default of `grow`: some ten seconds of one core."""
 
-# Seeds that are grown before anybody looks whether there are steps left.
+# Seeds grown between two checks of the steps left.
 _SEEDS_AT_ONCE = 256
 
 Joining = Literal["threshold", "prefix"]
@@ -42,25 +42,25 @@ Joining = Literal["threshold", "prefix"]
 
 @dataclass(frozen=True, slots=True)
 class GrowthSchedule:
-    """How a seed is grown.
+    """Schedule by which a seed is grown.
 
     Attributes
     ----------
     first_densities : tuple of float
         One ascent from each; above 0 and below 1.
     least_density, most_density : float
-        Between which the density stays that the next step is taken with. Near 1 one missing edge would outweigh all
-        evidence, near 0 everybody would join.
+        Bounds of the density of the next step. Near 1 one missing edge would outweigh all evidence; near 0 all
+        vertices would join.
     n_rounds : int
-        At most so many whole steps from each first density.
+        Most whole steps from each first density.
     min_density : float
-        What is kept has at least this share of its possible edges, or is the seed; 0 to 1. Sparse groups, of which
-        the score sees some with hundreds of members, are communities of interest rather than anybody's plan.
+        A group has at least this share of its possible edges, or is the seed; 0 to 1. Sparse groups with hundreds of
+        members may score well, but are communities of interest rather than a plan.
     joining : str
-        ``threshold`` as above. ``prefix`` takes the side that scores best given the other one and the density: the
+        ``threshold`` as above. ``prefix`` takes the side that scores best given the other side and the density: the
         vertices of positive evidence, most first, as many as pay for naming them. Each half step is then the exact
-        maximum over one side, so that the score falls only where the bounds of the density hold, and scores come out
-        higher; it takes up to twice the time.
+        maximum over one side. So the score falls only at the bounds of the density, and scores are higher. It takes up
+        to twice the time.
     """
 
     first_densities: tuple[float, ...] = (0.9, 0.6, 0.3)
@@ -89,7 +89,7 @@ class GrowthSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """What seeds have grown to, each group once; the highest score first, of equal ones that of the first seed.
+    """Groups that seeds have grown to, each once; the highest score first, ties by the first seed.
 
     Attributes
     ----------
@@ -98,17 +98,17 @@ class Grown:
     n_edges : (n,) int64
         Present edges of each.
     scores : (n,) int64
-        The score of `quasi_bicliques`, in units of ``1 / UNIT`` nat. It may be negative, where the seed's is.
+        The score of `quasi_bicliques`, in units of ``1 / UNIT`` nat. It is negative only if the seed's is.
     n_seeds : (n,) int64
-        How many seeds have grown to it.
+        Number of seeds that have grown to it.
     first_seeds : (n,) int64
         The first of them.
     groups_of_seeds : (n_grown,) int64
-        To which group each seed has grown, of those that there were steps for: the first ones.
+        The group that each seed has grown to, for the first seeds: those with steps left.
     n_left_out : int
-        Seeds behind them.
+        Number of the other seeds.
     n_steps : int
-        What growing took.
+        Steps taken.
     """
 
     members: GroupMembers
@@ -144,13 +144,13 @@ def grow(
         Of the graph.
     schedule : GrowthSchedule, optional
     min_left, min_right : int
-        Least members of a side, of seeds and of what they grow to.
+        Fewest members of a side, of seeds and of groups.
     threads : int
         0 is every core. Each takes 41 bytes a vertex.
     most_steps : int
-        Seeds are taken in their order: the first whose steps do not fit any more is left out, with all behind it. A
-        step is an edge that is added to or taken from what its ends know, or a vertex that is asked whether it joins:
-        how many there are depends on the graph and the seeds alone, not on the machine.
+        Seeds are taken in order. The first whose steps no longer fit is left out, with all behind it. A step is an edge
+        added to or removed from the sums of its ends, or the check of a vertex. Their number depends only on the graph
+        and the seeds, not on the machine.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def grow(
     Raises
     ------
     InvalidArgument
-        A seed has fewer members than it must have.
+        A seed has too few members.
 
     Examples
     --------
@@ -197,11 +197,11 @@ def grow(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(growth_steps.ascend)
 
 
-# The seed, its group's members of each side, its edges, its score and its steps.
+# The seed, the members of its group's sides, its edges, score and steps.
 _Result = tuple[int, np.ndarray, np.ndarray, int, int, int]
 
 
@@ -251,7 +251,7 @@ def _scratch(graph: BipartiteCSR, model: NullModel, costs: tuple[np.ndarray, np.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Growing:
-    """Seeds, how they are grown, what each thread does it with, and whether to stop."""
+    """The seeds, their schedule, the memory of each thread, and a flag to stop."""
 
     seeds: GroupMembers
     schedule: growth_steps.Schedule
@@ -261,7 +261,7 @@ class _Growing:
     def some(self, pool: ThreadPoolExecutor, first: int, end: int) -> list[_Result]:
         """Those of some seeds, in their order."""
         n = len(self.scratch)
-        # So that neighbours in the ranking, which cost alike, are shared out.
+        # Neighbours in the ranking cost alike, so they are shared out.
         if n == 1:
             return list(self._ascents(range(first, end), self.scratch[0]))
         parts = [

@@ -1,8 +1,8 @@
-"""The compiled half of `growth`: one seed's ascents, over accumulators that only what changes is added to.
+"""The compiled half of `growth`: one seed's ascents, over accumulators with incremental updates.
 
-Each vertex has the sum of `w` over its edges into the other side of the group, and their number. Whoever joins a side
-is added to the accumulators of its neighbours, whoever leaves is taken from them; sums of integers come back exactly to
-what they were. So a step that changes little costs little, and none depends on the size of the graph.
+Each vertex has the sum of `w` over its edges into the other side of the group, and their number. A vertex that joins a
+side is added to the accumulators of its neighbours, and one that leaves is subtracted; sums of integers are exact. So
+a step with few changes is cheap, and its cost does not depend on the size of the graph.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
 __all__ = ["N_BEST", "N_COUNTS", "Schedule", "Scratch", "Side", "ascend"]
 
-# Columns of `Side.vertices`: one line of the cache a vertex.
+# Columns of `Side.vertices`: one cache line a vertex.
 _LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
-# Entries of `Side.counts`: how much of each array is in use, and what the seed at hand has cost so far.
+# Entries of `Side.counts`: used entries of each array, and the steps of the current seed so far.
 _N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, N_COUNTS = range(6)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
@@ -38,18 +38,18 @@ class Side(NamedTuple):
     offsets : (n + 1,) int64
     neighbours : (n_edges,) int32
     vertices : (n, 3) int64
-        ``ln d``; over the edges into the other side of the group the sum of `w`; and the number of them.
+        ``ln d``; the sum of `w` over the edges into the other side of the group; and their number.
     costs : (n + 1,) int64
         ``ln C(n, k)``.
     marks : (n,) uint8
-        Who is in the group; between two half steps.
+        Membership of the group; valid between two half steps.
     members, wanted, best : (n,) int32
-        Who is in the group, who shall be, and who was in the best one so far; each as far as `counts` says.
+        Members of the group, of the next one, and of the best one so far; `counts` has their numbers.
     touched : (n,) int32
-        Who has an edge into the other side of the group.
+        Vertices with an edge into the other side of the group.
     counts : (5,) int64
-        How many members, touched, wanted, best ones there are; and the steps of the seed at hand: edges added or taken,
-        and touched vertices looked at.
+        Numbers of members, touched, wanted and best ones; and the steps of the current seed: edges added or removed,
+        and touched vertices checked.
     """
 
     offsets: np.ndarray
@@ -65,7 +65,7 @@ class Side(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What one thread grows seeds with; between two seeds no vertex is in a group."""
+    """Working memory of one thread that grows seeds; between two seeds no vertex is in a group."""
 
     left: Side
     right: Side
@@ -79,7 +79,7 @@ class Schedule(NamedTuple):
     ----------
     first_densities : (n,) float64
     bounds : (3,) float64
-        Least and largest density of a step, and the least of what is kept.
+        Least and largest density of a step, and the least of a kept group.
     numbers : (4,) int64
         Rounds; least left and right members; 1 for ``joining="prefix"``.
     """
@@ -95,22 +95,21 @@ _SCHEDULE = types.NamedTuple((float64[::1], float64[::1], LONGS), Schedule)
 
 @compiled(INTS, INTS, _SIDE, _SIDE, int64, _SCHEDULE, seconds=5.0)
 def ascend(seed_left, seed_right, left, right, log_edges, schedule):
-    """The best of all groups that a seed's ascents pass through; its members are `best` of either side.
+    """Find the best group of a seed's ascents; its members are `best` of either side.
 
     Parameters
     ----------
     seed_left, seed_right : int32
         Members of the seed.
     left, right : Side
-        Without members; as they were afterwards, but for `best`.
+        Without members; unchanged afterwards, except `best`.
     log_edges : int
         ``ln E`` in units.
-    schedule : Schedule
 
     Returns
     -------
     n_edges, score, n_steps : int
-        Of the best group, the earliest of several; and what it took, whatever the machine.
+        Of the best group, the earliest of several; and the steps taken, equal on all machines.
     """
     left.counts[_N_STEPS] = right.counts[_N_STEPS] = 0
     n_edges, weight = _begin(seed_left, seed_right, left, right, log_edges)
@@ -146,7 +145,7 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
 
 @compiled()
 def _begin(seed_left, seed_right, left, right, log_edges):
-    """Make the seed the group: its edges, and what they weigh."""
+    """Make the seed the group; returns its edges and their weight."""
     _want(left, seed_left)
     _settle(left, right, log_edges)
     _want(right, seed_right)
@@ -190,16 +189,12 @@ def _note_best(side):
 
 @compiled()
 def _choose(side, n_other, density, is_prefix):
-    """Who shall be in a side, into `wanted`.
+    """Choose the members of a side, into `wanted`.
 
     Parameters
     ----------
-    side : Side
     n_other : int
         Members of the other side.
-    density : float
-    is_prefix : int
-        Which way of choosing.
 
     Returns
     -------
@@ -209,7 +204,7 @@ def _choose(side, n_other, density, is_prefix):
     vertices = side.vertices
     log_share = np.int64(np.rint(math.log(density) * UNIT))
     log_missing = np.int64(np.rint(math.log(1.0 - density) * UNIT))
-    # Whoever has evidence above this joins; n_other * log_missing is what none of the edges would come to.
+    # Vertices with evidence above this join; n_other * log_missing is the evidence without edges.
     if is_prefix:
         above = _prefix_end(side, n_other, log_share, log_missing)
     else:
@@ -230,18 +225,17 @@ def _choose(side, n_other, density, is_prefix):
 
 @compiled()
 def _prefix_end(side, n_other, log_share, log_missing):
-    """Below the evidence of the last vertex that pays for itself, and for those before it, where they stand in order.
+    """The evidence threshold for the longest prefix of vertices, in order of evidence, that pays for itself.
 
     Parameters
     ----------
-    side : Side
     n_other, log_share, log_missing : int
         Members of the other side; ``ln q`` and ``ln(1 - q)``.
 
     Returns
     -------
     int
-        Whoever has more evidence is wanted. Of equal ones all are: naming one more costs less than the last one.
+        Vertices with more evidence are wanted. Ties are all wanted: naming one more costs less than the last.
     """
     values, n = np.empty(side.counts[_N_TOUCHED], np.int64), 0
     for i in range(values.size):
@@ -261,7 +255,7 @@ def _prefix_end(side, n_other, log_share, log_missing):
 
 @compiled()
 def _settle(side, other, log_edges):
-    """Let the wanted be the members; how many joined or left."""
+    """Make the wanted vertices the members; returns how many joined or left."""
     marks, counts = side.marks, side.counts
     n_joined, n_left = 0, 0
     for i in range(counts[_N_WANTED]):
@@ -314,7 +308,7 @@ def _take_edges(vertex, side, other, log_edges):
 
 @compiled()
 def _drop_untouched(side):
-    """Whoever is touched stands there once: those without an edge left go before the next are added."""
+    """Remove touched vertices without edges before others are added, so that each is listed once."""
     n = 0
     for i in range(side.counts[_N_TOUCHED]):
         vertex = side.touched[i]

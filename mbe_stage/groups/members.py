@@ -111,7 +111,7 @@ class GroupMembers:
 
 
 def offsets_of(sizes: np.ndarray) -> np.ndarray:
-    """Where each group begins, and where the last one ends; ``(n,) integers -> (n + 1,) int64``."""
+    """Offsets of each group, and the end of the last one; ``(n,) integers -> (n + 1,) int64``."""
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
@@ -123,7 +123,7 @@ def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What `GroupMembers.take` needs."""
+    """Compile what `GroupMembers.take` needs."""
     return steps_of(_gather)
 
 

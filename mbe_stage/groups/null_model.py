@@ -1,4 +1,4 @@
-"""What edges between some vertices would be by chance: the null model that groups are measured against.
+"""The null model that groups are measured against: edges between some vertices by chance.
 
 The null is the configuration model: an edge between `u` and `v` is expected ``d_u d_v / E`` times. A group of `a` left
 and `b` right vertices with every edge present has the log-likelihood ratio ``a b ln E - b sum ln d_u - a sum ln d_v``,
@@ -106,7 +106,7 @@ class NullModel:
         )
 
     def is_same(self, other: NullModel) -> bool:
-        """Whether it is that of a graph of the same degrees."""
+        """True if it is that of a graph of the same degrees."""
         return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
 

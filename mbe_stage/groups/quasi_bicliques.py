@@ -1,4 +1,4 @@
-"""What a group scores of which some edges are missing: a quasi-biclique.
+"""Score of a quasi-biclique: a group of which some edges are missing.
 
 Of the ``a b`` edges that a group could have `e` are present, a share of ``q = e / (a b)``. Its score is
 
@@ -31,7 +31,7 @@ _LOWEST = -4.0e18
 
 @compiled()
 def edge_weight(log_edges, left_log_degree, right_log_degree):
-    """What a present edge counts for; three int64 in units, as is the result."""
+    """Weight of a present edge; three int64 in units, as is the result."""
     return max(log_edges - left_log_degree - right_log_degree, np.int64(LEAST_WEIGHT))
 
 

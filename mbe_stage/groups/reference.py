@@ -96,7 +96,6 @@ class Null:
     ----------
     degrees : pair of (n,) int64
         Of the left and of the right vertices.
-    n_edges : int
     most : (int, int), optional
         Members of the largest groups, left and right; by default as many as a biclique can have.
     """
@@ -195,8 +194,6 @@ def edge_scores(candidates: Bicliques, null: Null, most_steps: int = MOST_STEPS)
     ----------
     candidates : Bicliques
         Best first.
-    null : Null
-    most_steps : int
     """
     evidence = null.evidence(candidates)
     positive = np.flatnonzero(evidence > 0)

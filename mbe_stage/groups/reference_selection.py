@@ -70,15 +70,15 @@ class NullOfEdges:
         return weight + density_term(len(present), n_cells) - self.cost_of_members(group) - self.cost_of_sizes()
 
     def cost_of_members(self, group: Group) -> int:
-        """What naming its members costs."""
+        """Cost of naming its members."""
         return self.costs[0][len(group[0])] + self.costs[1][len(group[1])]
 
     def cost_of_sizes(self) -> int:
-        """What naming how many they are costs."""
+        """Cost of naming their number."""
         return self.costs[0][1] + self.costs[1][1]
 
     def gain(self, group: Group, explained: Edges) -> int:
-        """What a group adds where some edges are explained."""
+        """Gain of a group if some edges are explained."""
         present = self.present(group)
         n_cells = len(group[0]) * len(group[1])
         is_complete = len(present) == n_cells

@@ -1,4 +1,4 @@
-"""What is made of the candidates: the groups that a run publishes, and that the benchmark measures.
+"""Select the groups that a run publishes, and that the benchmark measures, from the candidates.
 
 The short list is that of `short_list`. Grown groups are made in three steps: seeds, which are the best candidates and
 the best of each vertex, whatever its surprise, are grown (`growth`); from what is better than chance those are taken
@@ -111,7 +111,7 @@ def grown_above_chance(
     threads: int = 1,
     most_steps: int = growth.MOST_STEPS,
 ) -> GrownGroups:
-    """What seeds grow to, without bystanders, as far as it is better than chance; best first, near copies included.
+    """Grow seeds, without bystanders, to groups better than chance; best first, near copies included.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def covered(
 
 
 def cost_of_names(graph: BipartiteCSR, members: GroupMembers) -> np.ndarray:
-    """What naming the members of each grown group and both sizes costs, in units; ``(n,) int64``."""
+    """Cost of naming the members of each grown group and both sizes, in units; ``(n,) int64``."""
     total = np.zeros(len(members), np.int64)
     for n, sizes in ((graph.n_left, members.left_sizes), (graph.n_right, members.right_sizes)):
         if sizes.size:
@@ -186,5 +186,5 @@ def cost_of_names(graph: BipartiteCSR, members: GroupMembers) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What growing and covering need."""
+    """Compile what growing and covering need."""
     return *growth.compile_steps(), *covering.compile_steps()

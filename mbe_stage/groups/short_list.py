@@ -46,15 +46,12 @@ def short_list(
 
     Parameters
     ----------
-    candidates : Candidates
     rank_by : str
         ``surprise``, or ``surprise_per_vertex``: surprise divided by the number of members, compared exactly. Ties go
         to the lower key.
     max_overlap : float
         Left sides whose Jaccard similarity with one that is already on the list is this or more are left out; above 0
         and at most 1, taken as the nearest fraction whose denominator is at most a million.
-    limit : int, optional
-        At most so many.
     model : NullModel, optional
         Of the graph; ``evidence`` needs it.
 
@@ -107,8 +104,6 @@ def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limi
     ----------
     members : GroupMembers
         Best first; each with at least one left member.
-    max_overlap : float
-    limit : int, optional
 
     Returns
     -------
@@ -177,8 +172,6 @@ def _keep(offsets, members, n_vertices, threshold, limit):
         Ids are below.
     threshold : (int, int)
         The similarity that a near copy has, as a fraction.
-    limit : int
-        At most so many.
 
     Returns
     -------
@@ -226,15 +219,7 @@ def _keep(offsets, members, n_vertices, threshold, limit):
 
 @compiled()
 def _shares(members, i, i_end, k, k_end, needed):
-    """Whether two ascending pieces of `members` share so many.
-
-    Parameters
-    ----------
-    members : int32
-    i, i_end, k, k_end : int
-        The pieces.
-    needed : int
-    """
+    """True if two ascending pieces of `members` share so many."""
     while needed > 0:
         # What is left of the shorter piece would not do.
         if i_end - i < needed or k_end - k < needed:

@@ -1,4 +1,4 @@
-"""What is found in several graphs between the same left vertices, in one ranking: in two offsets of a time bucket.
+"""Rank groups of several graphs between the same left vertices together: of two offsets of a time bucket.
 
 Between such graphs, whose edges are the same events, near copies are found by their left members: an edge of the one is
 none of the other, so that no cover tells.
@@ -56,7 +56,6 @@ def grown_together(parts: Sequence[GrownGroups], limit: int | None = None) -> tu
     ----------
     parts : sequence of GrownGroups
         Best first.
-    limit : int, optional
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Scores of vertices: how much of a vertex belongs to groups, beside its degree."""
+"""Scores of vertices: how strongly a vertex belongs to groups, given its degree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_STEPS = 500_000_000
 
 
 class EdgeScores(NamedTuple):
-    """What `edge_sqrt` found.
+    """Result of `edge_sqrt`.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ def edge_sqrt(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What `edge_sqrt` needs."""
+    """Compile what `edge_sqrt` needs."""
     return steps_of(_cover_edges)
 
 
@@ -185,7 +185,6 @@ def _cover_edges(
     ratios : (n_candidates,) int64
     best : (3, n_edges) float64
         Changed in place: the largest ratio, ratio times right members, ratio times left members.
-    most_steps : int64
     """
     n_steps = np.int64(0)
     for i in range(ratios.size):
@@ -223,7 +222,7 @@ def _steps_of_one(degree, n_right):
 
 @compiled(nrt=False)
 def _first_not_below(ascending, start, end, value):
-    """Where the first entry from `start` on stands that is not below `value`: in doubling strides, then by halves."""
+    """Position of the first entry from `start` on not below `value`: in doubling strides, then by halves."""
     stride = np.int64(1)
     low = start
     high = start

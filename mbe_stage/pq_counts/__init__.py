@@ -1,1 +1,1 @@
-"""(p, q)-bicliques counted: p left vertices and q right ones with every edge between them, maximal or not."""
+"""Count (p, q)-bicliques: p left and q right vertices with every edge between them, maximal or not."""

@@ -1,4 +1,4 @@
-"""`count_pq_bicliques`: arrays in, exact counts out."""
+"""`count_pq_bicliques`: exact counts of (p, q)-bicliques."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def count_pq_bicliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> int:
-    """How many bicliques a bipartite graph has with p left and q right vertices, maximal or not.
+    """Count the bicliques of a bipartite graph with p left and q right vertices, maximal or not.
 
     Parameters
     ----------

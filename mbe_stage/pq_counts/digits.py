@@ -1,4 +1,4 @@
-"""Whole numbers of any size in arrays: digits of 32 bits, the lowest first, each in a uint64 with room to add up.
+"""Integers of any size in arrays: digits of 32 bits, the lowest first, each in a uint64 with room for sums.
 
 Arrays of counts for each vertex or edge outgrow 64 bits, and arrays of Python's integers take 60 bytes an entry and no
 compiled code. How many digits are enough is known beforehand, from an upper bound of the count (`n_digits`).

@@ -51,7 +51,7 @@ _BEFORE_THE_END = 0.999
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """What `run` needs, whatever the query; for counts alone where `detail` is `Detail.COUNTS`."""
+    """Compile what `run` needs, whatever the query; for counts alone if `detail` is `Detail.COUNTS`."""
     local = () if detail == Detail.COUNTS else cells.compile_steps()
     return (*tree.compile_steps(), *leaves.compile_steps(), *reduction.compile_steps(), *local)
 
@@ -71,9 +71,6 @@ def run(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : PqQuery
-    execution : Execution
     detail : Detail
         Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
     tasks : iterable of Task, optional
@@ -143,7 +140,7 @@ class _Counted:
     n_nodes: int = 0
 
     def blocks(self, ranges: Sequence[tuple[int, int]]) -> Iterator[PqBlock]:
-        """What is below some roots; each block says what share of them is done."""
+        """Yield the leaves below some roots; each block reports the share of them that is done."""
         search, execution, local = self.search, self.execution, self.local
         is_first = bool(ranges) and ranges[0][0] == 0
         # Each cell takes about as long as the counts of all.
@@ -172,5 +169,5 @@ def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
 
 
 def prepare(graph: BipartiteCSR, query: PqQuery) -> Search:
-    """What comes before any task."""
+    """Prepare any task."""
     return Search(graph, query)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbe_stage.device.available import unavailable_reason
+from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
@@ -28,7 +28,6 @@ from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 from mbe_stage.search.cpu.pool import Barrier
@@ -47,21 +46,13 @@ ENDS_ITSELF = TAKES_BARRIER = True
 _EVERYTHING = Techniques()
 
 
-def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
-    from numba import cuda
-
-    name = cuda.get_current_device().name
-    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
-
-
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
     """The kernels of any run, in little memory too, and the host's part; local counts, unless `detail` is counts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of, step_together
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
-    from mbe_stage.pq_counts.cuda.lean_kernels import number_members_warp_per_part, write_members_thread_per_code
+    from mbe_stage.pq_counts.cuda.lean_prepare import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
     from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
     from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
@@ -100,8 +91,6 @@ def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's; the work of cutting is the host's.
-    query : PqQuery
-    n : int
     """
     from mbe_stage.pq_counts import engine_cpu
 
@@ -126,7 +115,6 @@ def run(
     ----------
     graph : BipartiteCSR
         Its arrays may be CuPy's.
-    query : PqQuery
     execution : Execution
         Its memory budget is the device's.
     detail : Detail
@@ -181,14 +169,12 @@ def _local_search(
     detail: Detail,
     sizes: dict[str, Any],
 ) -> DeviceLocalSearch:
-    """What is searched once more, cell by cell; refused here where it does not fit.
+    """The second search, cell by cell. Refuses if it does not fit.
 
     Parameters
     ----------
     graph, query, execution, detail
         As `run` takes them; the graph is on the host.
-    search : Search
-    sizes : dict
     """
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
@@ -206,21 +192,18 @@ def _counted(
     tasks: tuple[Task, ...] | None,
     barrier: Barrier | None,
 ) -> Generator[PqBlock]:
-    """What is known at once, then what each quantum finds; device memory is held from the first to the last.
+    """Yield the counts known at once, then those of each quantum; device memory is held from first to last.
 
     Parameters
     ----------
     graph, query, execution, techniques, barrier
         As `run` has them.
-    sizes : dict
-    statistics : dict, optional
-    tasks : tuple of Task, or None
     """
-    from mbe_stage.device.held_roots import with_barriers
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.as_given import as_given
     from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
     from mbe_stage.pq_counts.cuda.searches import Job, core_within
+    from mbe_stage.search.cuda.barriers import with_barriers
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
@@ -252,7 +235,7 @@ def _counted(
         while search is not None:
             counting = Counting(search, left, budget)
             for found in with_barriers(counting, barrier):
-                leaves = Leaves.none() if found.counted is None else _leaves(found.counted, part, rows_are_left)
+                leaves = Leaves.none() if found.found is None else _leaves(found.found, part, rows_are_left)
                 yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
             job.tell_session(counting.session)
             # Its memory is the next one's.
@@ -263,7 +246,7 @@ def _counted(
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
-    """What vertices can be chosen from; and what is known from degrees.
+    """The part from which vertices can be chosen, and the counts known from degrees.
 
     What `query` wants every biclique to hold is left out on the host: few queries have any.
     """
@@ -301,13 +284,14 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None) -> Roots:
-    """What tasks know the roots by: the user's vertices that the rows are, behind what is known without a search."""
+    """The identity of the roots: the user's vertices behind the rows, after the counts known without a search."""
     vertices, are_left = np.empty(0, np.int64), False
     if core is not None:
         are_left, vertices = core.rows_are_left, core.vertices
         if part.left_ids.size + part.right_ids.size:
             vertices = (part.left_ids if are_left else part.right_ids)[vertices]
-    return roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)
+    vertices = np.concatenate([[-1], vertices])
+    return Roots.of("pq_counts", vertices, are_left, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:

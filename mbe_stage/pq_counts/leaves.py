@@ -1,4 +1,4 @@
-"""Leaves of the search tree: equal ones put together, and the bicliques they stand for, in integers of any size."""
+"""Leaves of the search tree: merge equal ones, and count their bicliques in integers of any size."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.nd
 
 
 def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
-    """How many bicliques leaves stand for, of each of `ps` left vertices with each of `qs` right ones.
+    """Count the bicliques that leaves stand for, for each of `ps` left vertices with each of `qs` right ones.
 
     They are summed up by their left sides first: many differ on the right side only.
 
@@ -101,7 +101,6 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
     ----------
     leaves : Leaves
         As `together` gives them.
-    ps, qs : range
     """
     if len(leaves) == 0:
         return [[0] * len(qs) for _ in ps]
@@ -125,12 +124,12 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
 
 
 def _firsts(kinds: np.ndarray) -> np.ndarray:
-    """Where the columns of a (n_rows, n) array begin that differ from those before."""
+    """Positions of the columns of a (n_rows, n) array that differ from those before."""
     is_first = np.ones(kinds.shape[1], np.bool_)
     is_first[1:] = (kinds[:, 1:] != kinds[:, :-1]).any(axis=0)
     return np.flatnonzero(is_first)
 
 
 def _ways(sides: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """How many sets of `size` hold what is held, and of what is optional as many as are left."""
+    """Count the sets of `size` that hold the held vertices and fill up with optional ones."""
     return [comb(optional, size - held) if size >= held else 0 for held, optional in sides]

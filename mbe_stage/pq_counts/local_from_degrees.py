@@ -44,7 +44,6 @@ def from_degrees(graph: BipartiteCSR, p: int, q: int) -> FromDegrees:
 
     Parameters
     ----------
-    graph : BipartiteCSR
     p, q : int
         At least 0.
     """

@@ -1,4 +1,4 @@
-"""What the vertices and edges of a part of the graph are in, as tables of the user's vertices and edges."""
+"""Tables of local counts of the user's vertices and edges, from those of a part of the graph."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ __all__ = ["Places", "table_bytes"]
 
 
 def table_bytes(graph: BipartiteCSR, n_digits: int, *, edges: bool) -> int:
-    """What the tables of one cell take, edges with their places."""
+    """Bytes of the tables of one cell, edges with their places."""
     return 8 * n_digits * (graph.n_left + graph.n_right) + (8 * n_digits + 8) * graph.n_edges * edges
 
 
 class Places:
-    """Where the vertices and edges of a part are in the user's graph.
+    """Positions of a part's vertices and edges in the user's graph.
 
     Parameters
     ----------
     graph : BipartiteCSR
         The user's.
-    query : PqQuery
     part : Reduced
         An induced subgraph, beside the vertices that all bicliques hold.
     edges : bool
-        Whether they are asked for.
+        True if they are asked for.
     """
 
     def __init__(self, graph: BipartiteCSR, query: PqQuery, part: Reduced, *, edges: bool) -> None:

@@ -1,4 +1,4 @@
-"""Which side the roots of the count are of, and in which order."""
+"""Choose the side of the roots of the count, and their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATHS_PER_PATH = 16
 
 
 def left_vertices_are_roots(left_paths: int, right_paths: int, max_p: int, max_q: int) -> bool:
-    """Whether left vertices are the roots: where the two-step paths between them are fewer.
+    """True if left vertices are the roots: if there are fewer two-step paths between them.
 
     Building the nodes below the roots walks these paths; a side with few of them has small nodes too. Of a side of
     which three vertices are to be chosen, and more of the other one, a root leaves pairs, which are listed at once.
@@ -40,7 +40,7 @@ def left_vertices_are_roots(left_paths: int, right_paths: int, max_p: int, max_q
 
 
 def roots_are_left(part: Reduced) -> bool:
-    """What `left_vertices_are_roots` says of a core."""
+    """Apply `left_vertices_are_roots` to a core."""
     graph = part.graph
     paths = int(np.sum(graph.right_degrees**2)), int(np.sum(graph.left_degrees**2))
     return left_vertices_are_roots(*paths, part.max_p, part.max_q)

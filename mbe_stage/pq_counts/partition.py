@@ -1,4 +1,4 @@
-"""A core in parts that are searched one by one, each within a budget: sets of roots, and all that is read for them.
+"""Partition a core into parts that are searched one by one, each within a budget: a set of roots with their data.
 
 A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques, and what is below a root are its
 columns and the later rows of these. A *part* has the columns of some roots, and of each column the rows from the first
@@ -38,11 +38,10 @@ __all__ = ["Core", "Fewest", "Part", "PartLists", "PartSizes", "Prices", "compil
 
 @dataclass(frozen=True, slots=True)
 class PartSizes:
-    """How large a part is.
+    """Sizes of a part.
 
     Attributes
     ----------
-    n_roots, n_rows, n_columns : int
     n_root_entries, n_column_entries : int
         Of the lists of its roots, and of those of its columns.
     max_row_degree, max_column_degree : int
@@ -69,7 +68,7 @@ class PartSizes:
 
     @property
     def list_bytes(self) -> int:
-        """Of its arrays."""
+        """Bytes of its arrays."""
         offsets = 8 * (self.n_rows + self.n_columns + 2)
         return offsets + 12 * self.n_root_entries + 4 * self.n_column_entries + 4 * self.n_roots
 
@@ -82,7 +81,6 @@ class Part:
     ----------
     roots : (n_roots,) int32
         Rows of the core, ascending.
-    sizes : PartSizes
     """
 
     roots: np.ndarray
@@ -96,7 +94,6 @@ def core_of(lists: RowLists, fewest: Fewest) -> Core:
     ----------
     lists : RowLists
         Of `ordering.row_lists`.
-    fewest : Fewest
     """
     row_offsets, _, column_offsets, rows = lists
     order = np.argsort(np.diff(column_offsets), kind="stable")
@@ -113,8 +110,6 @@ def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Pa
 
     Parameters
     ----------
-    core : Core
-    prices : Prices
     wanted : integers, optional
         The roots, by default all. Those without paths are in no part.
 

@@ -40,7 +40,6 @@ class Core(NamedTuple):
         Of each column, ascending.
     paths : (n_rows,) int64
         Two-step paths from each row to later ones, by columns that have enough of these; 0 where no biclique begins.
-    fewest : Fewest
     """
 
     row_offsets: np.ndarray
@@ -57,7 +56,6 @@ class Prices(NamedTuple):
 
     Attributes
     ----------
-    budget : int
     fixed : int
         Whatever the part.
     reserve : int
@@ -70,7 +68,6 @@ class Prices(NamedTuple):
     warp, warp_row, warp_matrix_row, warp_word : int
         For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a mask
         of columns.
-    least_warps, most_warps : int
     paths : int
         How many two-step paths one warp walks in the time that a part takes whatever is in it.
     """
@@ -90,7 +87,7 @@ class Prices(NamedTuple):
 
 
 class PartLists(NamedTuple):
-    """What is read for the roots of a part: rows and columns renumbered, in the order that they have in the core.
+    """The lists of a part, by new numbers of rows and columns in the order of the core.
 
     Attributes
     ----------
@@ -149,8 +146,6 @@ def _add_root(core, root, part, seen, owners, firsts, sizes):
 
     Parameters
     ----------
-    core : Core
-    root : int
     part : int
         Its number, above that of every part before.
     seen : (n_rows,) int64
@@ -208,7 +203,7 @@ def _whole_lines(n):
 
 @njit(nogil=True, inline="always")
 def _warps_and_bytes(sizes, prices):
-    """How many warps can search a part, and the bytes that the fewest take."""
+    """Number of warps that can search a part, and the bytes of the fewest."""
     lists = 8 * (sizes[ROWS] + sizes[COLUMNS] + 2) + 12 * sizes[ROOT_ENTRIES] + 4 * sizes[COLUMN_ENTRIES]
     shared = lists + 4 * sizes[ROOTS] + prices.fixed + prices.degree * min(sizes[ROW_DEGREE], sizes[MATRIX_ROWS])
     shared += prices.node_word * _whole_lines(sizes[NODE_WORDS])
@@ -231,9 +226,7 @@ def assign_parts(core, order, prices):
 
     Parameters
     ----------
-    core : Core
     order : (n_roots,) int32
-    prices : Prices
 
     Returns
     -------
@@ -279,7 +272,6 @@ def lists_of_part(core, roots):
 
     Parameters
     ----------
-    core : Core
     roots : (n_roots,) int32
         In the order that they are to be searched in.
     """

@@ -1,4 +1,4 @@
-"""Counting (p, q)-bicliques, as a problem among others.
+"""The problem of counting (p, q)-bicliques.
 
 It is imported to list the problems that there are: arrays come with the engines.
 """

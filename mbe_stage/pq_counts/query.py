@@ -1,4 +1,4 @@
-"""Which (p, q)-bicliques are counted."""
+"""Queries for counts of (p, q)-bicliques."""
 
 from __future__ import annotations
 
@@ -61,6 +61,12 @@ class PqQuery:
     def cells(self) -> list[tuple[int, int]]:
         """All ``(p, q)``, p by p."""
         return [(p, q) for p in range(self.min_p, self.max_p + 1) for q in range(self.min_q, self.max_q + 1)]
+
+    @property
+    def identity(self) -> tuple[list[int], list[list[int]]]:
+        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        sizes = [self.min_p, self.max_p, self.min_q, self.max_q]
+        return sizes, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
 
     def swapped(self) -> PqQuery:
         """The same query for the graph with its sides exchanged."""

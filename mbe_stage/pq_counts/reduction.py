@@ -1,4 +1,4 @@
-"""The graph made smaller without losing or adding a single biclique that is counted.
+"""Make the graph smaller without losing or adding a single biclique that is counted.
 
 - `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are
   other left vertices of N(B) and other right ones of N(A), p - |A| and q - |B| of them, on the induced subgraph;
@@ -25,11 +25,10 @@ __all__ = ["Reduced", "compile_steps", "is_possible", "reduced", "to_choose", "w
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:
-    """What is left to search.
+    """The part that is left to search.
 
     Attributes
     ----------
-    graph : BipartiteCSR
     left_ids, right_ids : (graph.n_left,) and (graph.n_right,) int64
         The user's vertices, ascending.
     held_left, held_right : int
@@ -68,7 +67,6 @@ def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
 
     Parameters
     ----------
-    graph : BipartiteCSR
     query : PqQuery
         Nothing can be chosen where it is not possible.
     """
@@ -94,7 +92,7 @@ def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
 
 
 def is_possible(graph: BipartiteCSR, query: PqQuery) -> bool:
-    """Whether all vertices that must be members are adjacent, and some cell has room for them."""
+    """True if all vertices that must be members are adjacent, and some cell has room for them."""
     left, right = sorted(set(query.containing_left)), set(query.containing_right)
     adjacent = all(right <= set(graph.neighbours_of_left(u).tolist()) for u in left)
     return adjacent and len(left) <= query.max_p and len(right) <= query.max_q
@@ -122,7 +120,7 @@ def reduced(part: Reduced) -> Reduced:
 
 
 def without_search(part: Reduced) -> list[Leaves]:
-    """What is known from degrees: all bicliques with at most one vertex to choose on a side.
+    """Counts known from degrees: all bicliques with at most one vertex to choose on a side.
 
     Parameters
     ----------
@@ -159,10 +157,7 @@ def _leaves(
 
     Parameters
     ----------
-    held_left, optional_left, held_right : int
     optional_right, times : (n,) integers
-    min_q : int
-        As in `Leaves`.
     """
     optional = np.asarray(optional_right, np.int64)
     return Leaves(

@@ -1,4 +1,4 @@
-"""The specification of counting (p, q)-bicliques: every p left vertices, and what they have in common."""
+"""The specification of counting (p, q)-bicliques: all sets of p left vertices, and their common neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mbe_stage.options import Execution
 from mbe_stage.pq_counts.digits import digits_of, n_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
 
 __all__ = ["compile_steps", "device", "left_sets", "run", "tasks_of", "unavailable_reason"]
@@ -41,7 +40,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """What the engine runs on, for the run's facts."""
+    """Name of the device that the engine runs on, for the run's facts."""
     return "cpu, plain Python"
 
 
@@ -82,21 +81,17 @@ def run(
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery) -> Roots:
-    return roots_of(graph, query, np.arange(graph.n_left), are_left=True)
+    return Roots.of("pq_counts", np.arange(graph.n_left), True, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _local(
     graph: BipartiteCSR, query: PqQuery, sets: list[tuple[tuple[int, ...], list[int]]], p: int, q: int, detail: Detail
 ) -> LocalCounts:
-    """What each vertex and edge is in, of the bicliques whose left side is one of these sets.
+    """Local counts of each vertex and edge, over the bicliques whose left side is one of these sets.
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : PqQuery
     sets : list of (left members, what they have in common)
-    p, q : int
-    detail : Detail
     """
     left, right, edges = [0] * graph.n_left, [0] * graph.n_right, [0] * graph.n_edges
     wanted = set(query.containing_right)

@@ -1,4 +1,4 @@
-"""What a search for (p, q)-bicliques finds, block by block, and the sinks that make counts of it.
+"""Blocks of a search for (p, q)-bicliques, and the sinks that turn them into counts.
 
 The search does not visit each biclique. A leaf of its tree stands for many at once: all of its held vertices, with any
 of its optional ones (node pivots: Ye et al., arXiv 2412.16485, section 3; for cliques Jain and Seshadhri, WSDM 2020).
@@ -30,7 +30,7 @@ _OF_LOCAL = ("left", "right", "edges")
 
 
 class Detail(enum.IntEnum):
-    """How much an engine has to say; the less, the faster."""
+    """Amount of detail that an engine reports; the less, the faster."""
 
     COUNTS = 0
     VERTICES = 1
@@ -43,7 +43,6 @@ class LocalCounts:
 
     Attributes
     ----------
-    p, q : int
     left : (n_left, n_digits) uint64
         Digits of 32 bits, the lowest first, for each left vertex of the user's graph (`mbe_stage.pq_counts.digits`).
     right : (n_right, n_digits) uint64
@@ -60,7 +59,7 @@ class LocalCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqBlock:
-    """What an engine hands over.
+    """A block of results, as an engine hands it over.
 
     Attributes
     ----------
@@ -91,7 +90,7 @@ class PqBlock:
         raise NotImplementedError("a block of counts cannot be cut")
 
     def totals(self) -> PqTotals:
-        """What adds up blocks like this one (`mbe_stage.stream.Block`); nothing yet."""
+        """An empty sum for blocks like this one (`mbe_stage.stream.Block`)."""
         return PqTotals()
 
 

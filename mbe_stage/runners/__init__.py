@@ -1,1 +1,1 @@
-"""Who does the tasks of a problem: this process, and others later."""
+"""Runners: execute a problem's tasks in this process, on several GPUs, or on a Dask cluster."""

@@ -1,4 +1,4 @@
-"""What Dask logs of a scheduler that is gone: tracebacks of its client, of what `ClusterLost` says in one line."""
+"""Silence Dask's tracebacks about a lost scheduler, which `ClusterLost` reports in one line."""
 
 from __future__ import annotations
 
@@ -31,15 +31,6 @@ def quiet_without_scheduler(client: Any) -> Iterator[Any]:
     """Log as details what Dask logs while the client has no scheduler, and of connections and answers that were lost.
 
     To be left when the client is closed: what it was waiting for is logged then.
-
-    Parameters
-    ----------
-    client : distributed.Client
-
-    Yields
-    ------
-    distributed.Client
-        The same.
     """
 
     def passes(record: logging.LogRecord) -> bool:

@@ -1,9 +1,9 @@
-"""A Dask cluster does the tasks: every worker is lent roots for a while, and brings back what it found below them.
+"""Run tasks on a Dask cluster: each worker gets a lease of roots for a while, and returns the results below them.
 
-Dask's own stealing moves tasks that have not begun, and is no help with few, long and uneven ones (distributed #6600):
-here each worker has one lease at a time, and a ledger of this process says whose turn it is (`leases`). Where nothing
-is left to be lent, whoever has been at it the longest hands over what it has not begun. So a worker may be lost at any
-moment, or come late: what it had is lent again, and what it brings back twice is taken once.
+Dask's work stealing only moves tasks that have not begun. That does not help with a few long, uneven tasks
+(distributed #6600). So each worker has one lease at a time, and a ledger in this process decides which (`leases`). If
+there is nothing left to lend, the workers at it longest hand over roots that they have not begun. A worker may be lost
+at any moment, or come late: its roots are lent again, and results that come twice are taken once.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ __all__ = ["DaskRunner"]
 
 log = logging.getLogger(__name__)
 
-# Work is cut into so many pieces a worker. Where an engine knows barriers, they need not be small.
+# Pieces of work per worker. With an engine that takes barriers they need not be small.
 _PIECES = 64
 _MOST_PIECES = 4096
 _LEASE_SECONDS = 15.0
-# Nobody is asked to hand over what it has just been lent: to begin takes time too.
+# A worker is not asked to hand over a lease that is younger: beginning takes time too.
 _LEAST_LEASE_SECONDS = 0.5
-# Of what is left of a time limit: roots that were begun by then are finished, and brought back, before it is reached.
+# Share of the remaining time limit for a lease: begun roots are finished and returned before the limit.
 _SHARE_OF_LIMIT = 0.9
-# A lease brings back at least so much, where there is as much, or as many blocks.
+# Blocks that a lease returns at least, if it finds that much.
 _BLOCKS_OF_LEASE = 8
-# How often is looked who is there, and how long for a first worker, or for another when the last is lost.
+# How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
-# After so many times what a lease should take, others get the same roots, when they have nothing else to do.
+# After so many times the length of a lease, idle workers get its roots as well.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
 _SOON_SECONDS = 0.01
-# A worker that does not answer for so long, the transfer of what it is sent left out, is asked again after a while.
+# A worker that does not answer for so long, transfers not counted, is asked again after a while.
 _GREETING_SECONDS = 10.0
-# What makes parts is imported by workers when they begin.
+# When workers begin, they import the code that makes parts.
 _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
 _LEAST_BYTES_A_SECOND = 10e6
@@ -67,10 +67,10 @@ _NOT_FETCHED = "what it had found could not be fetched; its roots were lent agai
 
 @dataclass(slots=True)
 class _Run:
-    """What all leases of a run have in common, and who is at which.
+    """State shared by all leases of a run, and the worker of each.
 
-    The limit is when its time is over, by `time.perf_counter`. Workers that make parts have a proof that was found, and
-    those that could not keep one send for the rest of the run.
+    `limit` is the end of its time, by `time.perf_counter`. Workers that make parts are in `proofs`. A worker that could
+    not keep a part is in `sending`: it sends results for the rest of the run.
     """
 
     job: str
@@ -89,34 +89,34 @@ class _Run:
 
 
 class DaskRunner:
-    """Has the workers of a cluster do the tasks of any problem: `mbe_stage.options.Runner`.
+    """Runs the tasks of any problem on the workers of a cluster: `mbe_stage.options.Runner`.
 
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster. Each worker is given as many threads as it has, unless `Execution.threads` says otherwise, and
-        one lease at a time.
+        Client of the cluster. Each worker uses all its threads, unless `Execution.threads` says otherwise, and has one
+        lease at a time.
     lease_seconds : float
-        For how long roots are lent.
+        Length of a lease.
     shares_machine : bool
-        Whether all workers are on this machine, and find what this process compiles in its cache.
+        True if all workers are on this machine, and share the compile cache of this process.
 
     Attributes
     ----------
     ranks : list of RankFacts
-        What each worker did in the last search, in the order in which they came.
+        Statistics of each worker in the last search, in order of their first results.
     seconds : float
-        How long that search took, from the first lease to the last.
+        Duration of that search, from the first lease to the last.
     warnings : list of str
-        What became of workers in it: of those that were lost, and of those that could not keep what they found.
+        Workers lost in that search, and workers that could not keep their results.
 
     Notes
     -----
-    What is found below roots that are finished together is in the memory of a worker, and then of this process, before
-    it is handed on: each is bounded by the budget, and what takes more is refused. One is fetched at a time; up to
-    three more where those on their way are slow, whose workers may hang.
+    The results of a lease are in the memory of a worker, and then of this process, before they are handed on. The
+    memory budget bounds each; larger results are refused. Results are fetched one at a time, with up to three more
+    fetches if the ones under way are slow, since their workers may hang.
 
-    Dask's settings hold: where the client speaks TLS, so does all of this.
+    Dask's settings apply: if the client uses TLS, so does all of this.
     """
 
     TAKES_BARRIER: ClassVar[bool] = True
@@ -138,7 +138,7 @@ class DaskRunner:
         return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
-        """What the last search ran on."""
+        """Name of what the last search ran on."""
         kinds = sorted({rank.device for rank in self.ranks if rank.device})
         n = len(self.ranks)
         return f"{n} Dask worker{'' if n == 1 else 's'}: {'; '.join(kinds)}"
@@ -146,7 +146,7 @@ class DaskRunner:
     def load(self, problem: str) -> None:
         """Load the machine code of a problem's engine `cpu`, in the workers and here, as far as the cache has it.
 
-        A first search need not wait for it then. What fails in a worker, or takes long, is left to the search.
+        Then the first search need not wait for it. If a worker fails or takes long, the search loads it instead.
 
         Raises
         ------
@@ -173,38 +173,38 @@ class DaskRunner:
         barrier: Barrier | None = None,
         parts: PartMaker | None = None,
     ) -> Iterator[Any]:
-        """The blocks of some tasks, or of all, in any order; those of a lease once all of it has come.
+        """Yield the blocks of some tasks, or of all, in any order; those of a lease once it is complete.
 
         Parameters
         ----------
         problem, engine : str
-            Their names: every worker has them.
+            Their names, which every worker knows.
         graph, query, execution, detail
-            As of an engine. Budgets are those of each worker.
+            As for an engine. Budgets apply to each worker.
         tasks : iterable of Task, optional
             What the engine's `tasks_of` gave for the same graph and query.
         barrier : Barrier, optional
-            Asked, it is followed by an empty block with the tasks that remain, those included that somebody is at.
+            A request is answered by an empty block with the remaining tasks, leased ones included.
         parts : PartMaker, optional
-            Of workers that can make parts a lease comes as one `Part` in the place of its blocks.
+            Workers that can make parts return a lease as one `Part` in place of its blocks.
 
         Raises
         ------
         ClusterLost
-            No worker is there, the scheduler is gone, or workers are lost whenever they get certain roots.
+            There is no worker, the scheduler is gone, or certain roots always lose their worker.
         EngineUnavailable
-            A worker has other versions of what finds the results, or the engine cannot run there.
+            A worker has other versions of the packages that matter, or the engine cannot run there.
         """
         self.ranks, self.seconds, self.warnings = [], 0.0, []
         alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
         terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
         limit = time.perf_counter() + (execution.time_limit_seconds or math.inf)
         search = Search(problem, engine, query, detail, parts)
-        # Workers are waited for, greeted and sent the graph before anything comes: progress is told from here on.
+        # Before the first results, workers are awaited, greeted and sent the graph: progress is reported meanwhile.
         yield Waiting()
         n_workers = len(self._awaited_workers())
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
-            # They load and prepare while the work is cut here.
+            # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
             pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
             ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
@@ -224,7 +224,7 @@ class DaskRunner:
             if (here := fetching.next(_LOOK_SECONDS)) is None:
                 marker = None if is_marked and now <= run.limit else self._at_barrier(ledger, barrier, last)
                 is_marked |= marker is not None
-                # One that marks a barrier has no results, and is false.
+                # A marker has no results, and is false.
                 yield Waiting(ledger.work_done) if marker is None else marker
                 continue
             number, fetched = here
@@ -243,7 +243,7 @@ class DaskRunner:
 
     @staticmethod
     def _at_barrier(ledger: Ledger, barrier: Barrier | None, last: Any) -> Any:
-        """What marks a barrier where one is asked for, made of a block; between two leases all is one."""
+        """Turn a block into a barrier's marker if one is asked for. Between two leases all is one."""
         if barrier is None or not barrier.is_asked or last is None or ledger.is_over:
             return None
         barrier.reached()
@@ -259,7 +259,7 @@ class DaskRunner:
         rank.busy_seconds += finished.seconds
 
     def _lend(self, run: _Run, ledger: Ledger, fetching: Fetching, now: float) -> None:
-        """Give every worker that has nothing to do a lease; where there is none, have others hand over or help them."""
+        """Give every idle worker a lease. If there is none, let it help others, or ask these to hand over."""
         idle = [worker for worker in run.threads if worker not in run.at_work]
         for n_before, worker in enumerate(idle):
             lease = ledger.lend(worker, len(run.threads), now, len(idle) - n_before)
@@ -306,7 +306,7 @@ class DaskRunner:
         future.add_done_callback(lambda done: fetching.ask(lease.number, done, most_seconds))
 
     def _taken(self, run: _Run, ledger: Ledger, number: int, fetched: Fetched) -> tuple[Lease | None, Finished | None]:
-        """What a lease has brought; nothing where it was lost with its worker, or what was found could not be kept."""
+        """Results of a lease; none if it was lost with its worker, or its part could not be kept."""
         future = run.futures.pop(number, None)
         lease = next((each for each in ledger.leases if each.number == number), None)
         run.at_work = {worker: at for worker, at in run.at_work.items() if at != number}
@@ -329,26 +329,26 @@ class DaskRunner:
             ledger.give_back(number)
             return None, None
         if finished is None:
-            # It has been started again, or has been given another job since: it is greeted once more.
+            # The worker was restarted, or got another job since: it is greeted again.
             ledger.give_back(number)
             run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
 
     @staticmethod
     def _most_seconds_to_fetch(run: _Run, worker: str) -> float:
-        """How long what a worker has found may be on its way: as long as the most that it and others may hold takes."""
+        """Most seconds that fetching results may take: the time for the most that all workers may hold."""
         n_bytes = 0 if worker in run.proofs else run.execution.memory_budget_bytes
         return _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
 
     def _warn(self, worker: str, what: str) -> None:
-        """Say it now, and to whoever publishes what was found."""
+        """Log a warning, and keep it for the publication."""
         told = f"worker {worker}: {what}"
         log.warning("%s", told)
         if told not in self.warnings:
             self.warnings.append(told)
 
     def _look(self, run: _Run, ledger: Ledger) -> None:
-        """Find out who is there; open again what the lost ones had, and greet those that have come."""
+        """List the workers. Lend the roots of lost ones again, and greet new ones."""
         there = self._threads()
         for worker in set(run.threads) - set(there):
             for lease in ledger.lose(worker):
@@ -360,7 +360,7 @@ class DaskRunner:
             self._awaited_workers()
 
     def _greet(self, run: _Run, there: Mapping[str, int]) -> None:
-        """Have those begin that have come; of those that do not answer, some time later."""
+        """Let new workers begin. Those that do not answer are asked again later."""
         now = time.perf_counter()
         new = sorted(set(there) - set(run.threads) - {each for each, until in run.silent.items() if now < until})
         if new:
@@ -371,7 +371,7 @@ class DaskRunner:
         run.threads = {worker: there[worker] for worker in (*known, *new)}
 
     def _begins(self, workers: list[str], run: _Run) -> list[str]:
-        """Those of some workers that answer, checked to have our versions of what finds the results; with the graph."""
+        """Begin the job on some workers; return those that answer, have our versions, and have the graph."""
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
         _check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
@@ -386,7 +386,7 @@ class DaskRunner:
 
     @staticmethod
     def _let_make_parts(run: _Run, proofs: Mapping[str, Any]) -> None:
-        """Have those that have begun make parts where what they keep is found, and say of the others why they send."""
+        """Let workers make parts if their files can be found here; log why the others send."""
         parts = run.search.parts
         if parts is None:
             return
@@ -403,11 +403,11 @@ class DaskRunner:
     def _asked(
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
     ) -> dict[str, Any]:
-        """What workers answer within some seconds, an import that fails included; the others hang, or are gone."""
+        """Answers of workers within some seconds, failed imports included. The others hang, or are gone."""
         answers: dict[str, Any] = {}
 
         def ask(worker: str) -> None:
-            # Whether it is lost is found out where workers are looked for.
+            # Listing the workers shows whether it is lost.
             with suppress(Exception):
                 answers.update(self._client.run(function, *given, workers=[worker], on_error="return"))
 
@@ -420,7 +420,7 @@ class DaskRunner:
         return dict(answers)
 
     def _threads(self) -> dict[str, int]:
-        """How many threads each worker has that is there."""
+        """Number of threads of each worker present."""
         self._check_scheduler()
         try:
             return dict(self._client.nthreads())
@@ -428,7 +428,7 @@ class DaskRunner:
             raise ClusterLost(f"the scheduler does not answer ({error}): start it again") from None
 
     def _check_scheduler(self) -> None:
-        """Refuse to go on without it: to the client all is lost then that any worker has."""
+        """Raise if the scheduler is gone: the client then loses all that the workers have."""
         if self._client.status != "running":
             raise ClusterLost(
                 f"the scheduler is gone (the client is {self._client.status}): expected it to be there until all is "
@@ -436,7 +436,7 @@ class DaskRunner:
             )
 
     def _awaited_workers(self) -> dict[str, int]:
-        """The workers, waited for where there are none."""
+        """The workers; waits for one if there are none."""
         waited = time.perf_counter()
         while not (there := self._threads()):
             if time.perf_counter() - waited > _GRACE_SECONDS:
@@ -448,7 +448,7 @@ class DaskRunner:
 
     @contextmanager
     def _begun(self, run: _Run) -> Iterator[_Run]:
-        """A search whose graph the workers have; at the end they give up what they are at, and let go of it."""
+        """A search whose graph the workers keep. At the end they drop their work, and the graph."""
         try:
             yield run
         finally:
@@ -469,7 +469,7 @@ class DaskRunner:
 
 
 def _check_software(answers: Mapping[str, Any]) -> None:
-    """Refuse workers with other versions than ours, or without what finds the results."""
+    """Refuse workers with other versions than ours, or without mbe_stage."""
     ours = lease_work.software()
     for worker, answer in answers.items():
         if isinstance(answer, ImportError):
@@ -486,7 +486,7 @@ def _check_software(answers: Mapping[str, Any]) -> None:
 
 
 def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """What workers have answered that did begin; the others have answered with what was raised there."""
+    """Answers of the workers that did begin; the others have answered with an error."""
     for worker, answer in answers.items():
         if isinstance(answer, BaseException):
             log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
@@ -494,7 +494,7 @@ def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
-    """What a lease has brought: its blocks, or the part that was made of them."""
+    """Results of a lease: its blocks, or the part made of them."""
     if finished.part is not None:
         yield Part(finished.n_found, finished.part, work_done)
     for text in finished.blocks:
@@ -502,13 +502,13 @@ def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
 
 
 def _is_of_the_cluster(error: BaseException | None) -> bool:
-    """Whether an error says something of the cluster, and nothing of the work."""
+    """True if an error is about the cluster, and not about the work."""
     names = {"KilledWorker", "FutureCancelledError", "CancelledError", "FutureLostError", "NoValidWorkerError"}
     return isinstance(error, OSError | TimeoutError) or type(error).__name__ in names
 
 
 def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
-    """Of pieces of all the work what some tasks have."""
+    """Restrict pieces of all the work to some tasks."""
     if wanted and pieces:
         ranges_of(wanted, pieces[0].roots)  # refuses those of other work
     return [part for piece in pieces for part in within(piece, wanted)]

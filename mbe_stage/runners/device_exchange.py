@@ -1,10 +1,10 @@
-"""What the threads of several devices share: who has nothing to do, work that is handed over, what was found.
+"""State shared by the threads of several devices: who is idle, work handed over, results.
 
-Roots are dealt to all devices, the heaviest first. A device that runs dry has the one with most left interrupted, which
-hands over a share of it. When all are dry, a *round* is over. An *epoch* ends where devices are told to begin no other
-root and a round is over then: all that was found below some roots is there, and nothing of others. Only then is it
-handed on. Where a device is lost, its epoch is forgotten on all devices, and its roots are dealt to the others: nothing
-is lost, and nothing comes twice. Nothing here knows a device or a problem.
+Roots are dealt to all devices, the heaviest first. An idle device interrupts the one with most work left, which then
+hands over a share. A *round* is over when all devices are idle. An *epoch* ends when devices begin no more roots and
+the round is over: then the results below some roots are complete, and there are none of other roots. Only complete
+epochs are handed on. If a device is lost, all devices drop the current epoch, and its roots are dealt to the others.
+So nothing is lost, and nothing comes twice. This module knows neither devices nor problems.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ __all__ = ["DeviceSearch", "Exchange", "Terms"]
 
 log = logging.getLogger(__name__)
 
-# How often whoever waits looks around.
+# Poll interval of waiting threads.
 _LOOK_SECONDS = 0.005
-# A device that was asked for work and has not answered is asked again; one that has answered is left alone for a while,
-# and one that had nothing to give longer.
+# A device that does not answer a request is asked again. One that answers rests for a while, and longer if it had
+# nothing to give.
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05
-# An epoch is so many times as long as what it takes to end one.
+# An epoch lasts so many times as long as ending one takes.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
 
 
 class DeviceSearch(Protocol):
-    """One device's part of a search; all of it is called by one thread, but `stop_soon` and what needs no device.
+    """One device's part of a search. One thread calls it, except `stop_soon` and the methods that need no device.
 
     Attributes
     ----------
     rows : (n,) integers
         All roots that are wanted, the heaviest first; the same on each device.
     is_done : bool
-        Whether nothing is left on this device.
+        True if nothing is left on this device.
     room : object
-        What it can take in then.
+        Its capacity for more work then.
     """
 
     rows: np.ndarray
@@ -56,40 +56,40 @@ class DeviceSearch(Protocol):
 
     @property
     def room(self) -> Any:
-        """What can be taken in once all is done."""
+        """Capacity for more work once all is done."""
 
     def begin(self, rows: np.ndarray) -> None:
-        """Forget what is in progress, and begin with these roots."""
+        """Drop the work in progress, and begin with these roots."""
 
     def work(self, block_bytes: int) -> Iterator[list[Any]]:
-        """Blocks of what is found in a while, in parts: all is found once there is the first."""
+        """Blocks found within a while, in parts. The search has paused once the first arrives."""
 
     def stop_soon(self) -> None:
-        """Have `work` end soon; from any thread."""
+        """Make `work` end soon; from any thread."""
 
     def hold(self) -> np.ndarray:
-        """The roots that have not been begun; they are not this device's any more."""
+        """Take away and return the roots that have not begun."""
 
     def split(self, rooms: Sequence[Any]) -> list[Any]:
-        """A share of what is left for each of some others; what has the attribute `n_items`."""
+        """A share of the remaining work for each of some others, each with the attribute `n_items`."""
 
     def take_in(self, parcel: Any) -> None:
-        """Begin with what another device has handed over; nothing is left here."""
+        """Begin with work from another device; this one has none left."""
 
     def standing(self) -> Any:
-        """How far it is; its attribute `ahead` says how much is left, and compares with that of another device."""
+        """Progress; its attribute `ahead` is the remaining work, and compares with that of another device."""
 
     def share(self, remaining: np.ndarray, standings: Sequence[Any]) -> float:
-        """Share of all work that is done, where these rows were left in the beginning. Needs no device."""
+        """Share of all work that is done, if these rows remained at the start. Needs no device."""
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
         """The heaviest first. Needs no device."""
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
-        """Which of them are to be finished before a barrier, (n,) bool. Needs no device."""
+        """Roots to finish before a barrier, (n,) bool. Needs no device."""
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
-        """A block that says how far all is, or marks a barrier with the roots that are left. Needs no device."""
+        """An empty block that reports progress, or marks a barrier with the remaining roots. Needs no device."""
 
     def brought_here(self, block: Any) -> Any:
         """A block of any of the devices, or an empty one, in the memory of the current device."""
@@ -97,18 +97,18 @@ class DeviceSearch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """When what was found is handed on.
+    """Conditions on which results are handed on.
 
     Attributes
     ----------
     most_bytes : int
-        Of what is held back, and as much again of what waits for the consumer.
+        Bytes of results held back; as many again may wait for the consumer.
     epoch_seconds : float
-        How long an epoch is at least.
+        Shortest epoch.
     holds : bool
-        Whether anything is held back; else a device that is lost ends the search.
+        True if results are held back. Otherwise a lost device ends the search.
     remedy : str
-        What to do where a device is lost and part of what it was at had been handed on.
+        Advice for the user if a device is lost after part of its work was handed on.
     """
 
     most_bytes: int
@@ -123,14 +123,12 @@ class _Member:
 
     Attributes
     ----------
-    search : DeviceSearch
-    name : str
     facts : DeviceFacts
-        What it did; counted here.
+        Its statistics, counted here.
     rows : array or None
-        What it is to begin with in this round, until it does.
+        Roots to begin with in this round, until it does.
     n_found, n_bytes : int
-        What it has found that is held back.
+        Its results that are held back.
     """
 
     search: DeviceSearch
@@ -150,18 +148,12 @@ class _Member:
 
 
 class Exchange:
-    """What the threads share.
-
-    Parameters
-    ----------
-    terms : Terms
-    barrier : Barrier, optional
-        Asked by the consumer.
+    """State that the threads share.
 
     Attributes
     ----------
     warnings : list of str
-        Which devices were lost.
+        One for each lost device.
     """
 
     def __init__(self, terms: Terms, barrier: Barrier | None) -> None:
@@ -183,7 +175,7 @@ class Exchange:
         self._error: BaseException | None = None
         self.warnings: list[str] = []
 
-    # What the consumer's thread does.
+    # Called by the consumer's thread.
 
     def start(self, searches: dict[int, tuple[DeviceSearch, str, Any]]) -> None:
         """Deal the roots to devices, all of which are ready; each with its name and facts."""
@@ -195,12 +187,12 @@ class Exchange:
             self._deal(self._remaining)
 
     def blocks(self) -> Iterator[Any]:
-        """What was found, as it is handed on.
+        """Yield results as they are handed on.
 
         Raises
         ------
         Exception
-            Whatever ended the search on a device.
+            The error that ended the search on a device.
         """
         while True:
             with self._changed:
@@ -215,11 +207,11 @@ class Exchange:
                 taken = [self._ready.popleft()]
                 self._ready_bytes -= _nbytes(taken[0])
                 self._changed.notify_all()
-            # Not held on to: it may be memory of a device.
+            # No reference is kept: it may be memory of a device.
             yield taken.pop()
 
     def interrupt(self, ks: Sequence[int]) -> None:
-        """Have what some devices are at end soon, and nothing be done about it."""
+        """Make some devices end their work soon, without further action."""
         with self._changed:
             self._interrupt([self._members[k] for k in ks if k in self._members])
 
@@ -230,7 +222,7 @@ class Exchange:
             self._interrupt(self._members.values())
             self._changed.notify_all()
 
-    # What the thread of a device does.
+    # Called by the thread of a device.
 
     def next_round(self, k: int) -> tuple[int, np.ndarray] | None:
         """The roots that a device is to begin with, and the generation that they are of; None at the end."""
@@ -245,36 +237,36 @@ class Exchange:
         return None
 
     def goes_on(self, generation: int) -> bool:
-        """Whether what was begun in a generation is still wanted."""
+        """True if the work begun in a generation is still wanted."""
         return generation == self._generation and not self._is_stopped and self._error is None
 
     def wants_roots_back(self, k: int, generation: int) -> bool:
-        """Whether a device is to begin no other root."""
+        """True if a device is to begin no other root."""
         with self._changed:
             return generation == self._generation and self._is_closing and not self._members[k].has_held
 
     def give_back(self, k: int, generation: int, rows: np.ndarray) -> None:
-        """Roots that a device has not begun."""
+        """Return roots that a device has not begun."""
         with self._changed:
             if generation == self._generation:
                 self._back.append(rows)
                 self._members[k].has_held = True
 
     def stands(self, k: int, generation: int, standing: Any) -> None:
-        """How far a device is."""
+        """Note a device's progress."""
         with self._changed:
             if generation == self._generation:
                 self._members[k].standing = standing
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """What a device has found in so many seconds, taken out of the list; waits while the consumer has enough."""
+        """Report a device's results of so many seconds, taken out of the list; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return
             member = self._members[k]
             member.facts.busy_seconds += seconds
-            # What holds nothing is handed on to nobody, who would let go of its bytes.
+            # Empty blocks are not handed on: no consumer would release their bytes.
             found = [block for block in blocks if len(block)]
             blocks.clear()
             n_bytes = sum(map(_nbytes, found))
@@ -282,14 +274,14 @@ class Exchange:
             member.n_bytes += n_bytes
             self._held += found
             self._held_bytes += n_bytes
-            # Whoever takes them lets go of them, maybe while this one waits.
+            # The consumer may release them while this thread waits.
             del found
             now = time.perf_counter()
             is_long = now - self._began > self._epoch_seconds or self._held_bytes > self._terms.most_bytes // 2
             if self._barrier.is_asked or (self._terms.holds and is_long and len(self._members) > 1):
                 self._close()
             if not self._terms.holds or len(self._members) == 1 or self._held_bytes > self._terms.most_bytes:
-                # From here on what this epoch found cannot be taken back.
+                # From here on the results of this epoch cannot be taken back.
                 self._has_handed_on = self._has_handed_on or bool(self._held)
                 self._hand_on()
             self._changed.notify_all()
@@ -297,7 +289,7 @@ class Exchange:
                 self._changed.wait(timeout=_LOOK_SECONDS * 10)
 
     def requests(self, k: int, generation: int) -> list[tuple[int, Any]]:
-        """The devices that wait for work, with their room; whoever asks this hands some over, or nothing."""
+        """The devices that wait for work, with their capacity. The caller then hands some over, or nothing."""
         with self._changed:
             member = self._members.get(k)
             if member is None or generation != self._generation:
@@ -315,7 +307,7 @@ class Exchange:
             return [(j, other.room) for j, other in waiting.items()]
 
     def hand_over(self, k: int, generation: int, parcels: Sequence[tuple[int, Any]]) -> None:
-        """Work for those that waited."""
+        """Give work to devices that waited."""
         with self._changed:
             if generation != self._generation:
                 return
@@ -333,7 +325,7 @@ class Exchange:
             self._changed.notify_all()
 
     def wait(self, k: int, generation: int) -> Any:
-        """Work from another device, for one that has none; None where the round is over."""
+        """Wait for work from another device; None if the round is over."""
         with self._changed:
             if generation != self._generation:
                 return None
@@ -353,7 +345,7 @@ class Exchange:
         return None
 
     def lose(self, k: int, error: BaseException, *, is_of_device: bool) -> None:
-        """A device has failed."""
+        """Handle the failure of a device."""
         with self._changed:
             if self._is_stopped or self._error is not None:
                 return
@@ -381,10 +373,10 @@ class Exchange:
                 self._deal(self._remaining)
             self._changed.notify_all()
 
-    # With the lock held.
+    # Called with the lock held.
 
     def _deal(self, rows: np.ndarray) -> None:
-        """Have each device begin with a share of the roots."""
+        """Give each device a share of the roots."""
         assert self._lead is not None
         ordered, n = self._lead.in_order(rows), len(self._members)
         for k, member in enumerate(self._members.values()):
@@ -395,13 +387,13 @@ class Exchange:
         self._changed.notify_all()
 
     def _close(self) -> None:
-        """Have all devices begin no other root."""
+        """Make all devices begin no more roots."""
         if not self._is_closing and self._members:
             self._is_closing, self._closed = True, time.perf_counter()
             self._interrupt(each for each in self._members.values() if not each.is_dry)
 
     def _end_round(self) -> None:
-        """Nothing is left of what was begun."""
+        """End a round: all begun work is done."""
         assert self._lead is not None
         rows = np.concatenate([self._remaining[:0], *self._back])
         self._back = []
@@ -439,7 +431,7 @@ class Exchange:
             member.n_found = member.n_bytes = 0
 
     def _tell(self, now: float) -> None:
-        """Where nothing is handed on for long, how far it is."""
+        """Report progress if nothing is handed on for long."""
         if not self._ready and now - self._told > _PROGRESS_SECONDS:
             assert self._lead is not None
             self._told = now
@@ -449,19 +441,19 @@ class Exchange:
         return self._share_with([each.standing for each in self._members.values() if each.standing is not None])
 
     def _share_with(self, standings: Sequence[Any]) -> float:
-        """It never goes back, whatever has to be done again."""
+        """Progress share. It never falls, even if work is repeated."""
         assert self._lead is not None
         self._shown = max(self._shown, self._lead.share(self._remaining, standings))
         return self._shown
 
     def _ask_for_work(self, now: float) -> None:
-        """Have the device with most left interrupted, unless one is on its way to hand something over."""
+        """Interrupt the device with most work left, unless one is about to hand work over."""
         busy = [each for each in self._members.values() if not each.is_dry and each.rows is None]
         if any(each.asked is not None and now - each.asked < _AGAIN_SECONDS for each in busy):
             return
         able = [each for each in busy if now >= each.rests_until]
         if able:
-            # One that has said nothing yet has just begun.
+            # A device without a report has just begun.
             donor = max(
                 able, key=lambda each: (each.standing is None, () if each.standing is None else each.standing.ahead)
             )
@@ -474,12 +466,12 @@ class Exchange:
             try:
                 member.search.stop_soon()
             except Exception:
-                # Where a device has failed, whoever works there finds out, and says so.
+                # If the device has failed, its own thread finds out and reports it.
                 log.debug("%s could not be interrupted", member.name, exc_info=True)
 
 
 def _nbytes(block: Any) -> int:
-    """What the arrays of a block take."""
+    """Bytes of the arrays of a block."""
     return sum(getattr(getattr(block, each.name), "nbytes", 0) for each in fields(block))
 
 

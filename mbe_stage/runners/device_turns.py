@@ -1,7 +1,7 @@
-"""Who has the device that results are brought to: the searches on it, or whoever takes the results in.
+"""Turns on the device that collects results: its searches, or the consumer.
 
-Both work on the default stream of that device, where a quantum of a search takes half a second. Whatever the consumer
-waits for there would wait for one quantum each time; so it comes first, and alone, as where one device does all.
+Both work on the default stream of that device, where a quantum of a search takes half a second. Each wait of the
+consumer would take a quantum. So the consumer comes first, and alone, as with one device.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 __all__ = ["Turns"]
 
-# How long a search waits for its turn before it looks whether others want work from it.
+# Time that a search waits for its turn before it checks for requests of others.
 _WAIT_SECONDS = 0.01
 
 
@@ -22,7 +22,7 @@ class Turns:
     Parameters
     ----------
     interrupt : callable
-        Has the quanta of these searches end soon; from any thread.
+        Makes the quanta of these searches end soon; from any thread.
     """
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class Turns:
 
     @contextmanager
     def of_search(self) -> Iterator[bool]:
-        """Yields whether it is a search's turn, waiting for it a moment; several searches may have theirs at once."""
+        """Wait a moment for a search's turn; yields if it has come. Several searches may have theirs at once."""
         with self._changed:
             if self._is_wanted:
                 self._changed.wait(timeout=_WAIT_SECONDS)
@@ -42,7 +42,7 @@ class Turns:
         try:
             yield is_its_turn
         finally:
-            # Who had no turn has changed nothing: to wake others for that would have them wake each other.
+            # Without a turn nothing changed: waking others would make them wake each other.
             if is_its_turn:
                 with self._changed:
                     self._n_searches -= 1
@@ -50,12 +50,12 @@ class Turns:
 
     @contextmanager
     def of_consumer(self) -> Iterator[None]:
-        """Begins when no search is at work, which are told to end soon."""
+        """Interrupt the searches, and begin when none is at work."""
         with self._changed:
             self._is_wanted = True
         try:
             while self._are_searches_at_work():
-                # Again and again: a quantum that begins just then does not hear it.
+                # Repeated, since a quantum that just begins misses it.
                 self._interrupt()
                 with self._changed:
                     self._changed.wait_for(lambda: not self._n_searches, timeout=_WAIT_SECONDS)

@@ -1,9 +1,9 @@
-"""Several GPUs of this machine do a search: one thread each, the graph on each, and work handed on where one runs dry.
+"""Search on several GPUs of this machine: a thread and a copy of the graph for each, with work sharing.
 
-How they share work, and what becomes of a device that is lost, is in `device_exchange`. What is found comes through the
-memory of the host; to a sink in device memory it comes from device to device, to that which was current when the search
-began. Until then it is held back where it was found. So every device has a part of its budget for blocks, and the one
-that they come to is left to the sink while that is at work (`device_turns`).
+`device_exchange` shares the work, and handles lost devices. Results come through host memory. For a sink in device
+memory they are copied from device to device, to the device that was current when the search began; until then they are
+held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
+device to the sink while it is at work (`device_turns`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
-# Of the budget of a device, in twelfths, what is for blocks in device memory: those that are held back, as many that
-# wait for the consumer, and one that it takes in. The search has the others.
+# Twelfths of a device's budget for blocks in device memory: those held back, as many that wait for the consumer, and
+# the one that it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
 _REMEDY_ON_DEVICE = "begin again, or go on from the last checkpoint (--resume); more device memory holds more back"
@@ -43,14 +43,14 @@ _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """What a device did for a search: what is said of all ranks, and what it handed over.
+    """Facts of a device's share of a search: those of all ranks, and what it handed over.
 
-    A lease is what it was dealt, or took in at once.
+    A lease is work that it was dealt, or took in, at once.
 
     Attributes
     ----------
     n_given, n_received : int
-        Roots, nodes and tasks that it handed over, or got from others.
+        Roots, nodes and tasks handed over to others, or received.
     """
 
     n_given: int = 0
@@ -59,7 +59,7 @@ class DeviceFacts(RankFacts):
 
 @dataclass(slots=True)
 class _Beginning:
-    """What becomes of the devices until all are ready, or have said why not."""
+    """Start of the devices, until all are ready or have said why not."""
 
     ready: dict[int, DeviceSearch] = field(default_factory=dict)
     refused: dict[int, BaseException] = field(default_factory=dict)
@@ -81,16 +81,16 @@ class _Beginning:
 
 @dataclass(frozen=True, slots=True)
 class _Budgets:
-    """What each of some devices may take of its memory.
+    """Memory budgets of some devices.
 
     Attributes
     ----------
     of_device : mapping of int to int
         Bytes, by the device's number.
     n_sharing : mapping of int to int
-        How many threads share a device.
+        Threads that share a device.
     keeps_blocks : bool
-        Whether what is found is held back there.
+        True if results are held back on the device.
     """
 
     of_device: Mapping[int, int]
@@ -99,7 +99,7 @@ class _Budgets:
 
     @classmethod
     def of(cls, execution: Execution, numbers: Sequence[int], free: Mapping[int, int], here: int | None) -> _Budgets:
-        """As `execution` says; blocks come to the device `here`, of which alone its budget was planned."""
+        """Budgets by `execution`. Blocks come to the device `here`, the only one its budget was planned for."""
         of_device = {}
         for number in free:
             most = int(_MEMORY_SHARE * free[number])
@@ -112,39 +112,39 @@ class _Budgets:
         return _TWELFTHS - _OF_BLOCKS * self.keeps_blocks
 
     def of_search(self, number: int) -> int:
-        """What the search of one thread on a device may take."""
+        """Budget of the search of one thread on a device."""
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
-        """The budget of which a thread's search has so much."""
+        """The budget that gives a thread's search so many bytes."""
         return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
 
     @property
     def most_of_blocks(self) -> int:
-        """What of all devices together may be held back: it may all be on one of them."""
+        """Most bytes that all devices together may hold back; all of it may be on one of them."""
         return min(self.of_device.values()) // _TWELFTHS
 
 
 class DeviceRunner:
-    """Has several GPUs of this machine do a search: `mbe_stage.options.Runner`.
+    """Runs a search on several GPUs of this machine: `mbe_stage.options.Runner`.
 
     Parameters
     ----------
     devices : "all" or sequence of int
-        Which ones; one that is named twice gets two threads, and half of its memory for each.
+        The GPUs. One that is named twice gets two threads, each with half of its memory.
     epoch_seconds : float
-        How long what is found is held back at least, where it may have to be found again (`device_exchange`).
+        Shortest epoch: results are held back so long, if they may have to be found again (`device_exchange`).
     options : mapping, optional
-        What the engine's `device_search` takes beside the rest. For tests.
+        Further arguments of the engine's `device_search`. For tests.
 
     Attributes
     ----------
     ranks : list of DeviceFacts
-        What each device did in the last search.
+        Statistics of each device in the last search.
     seconds : float
-        How long that search took, from when all devices were ready.
+        Duration of that search, from when all devices were ready.
     warnings : list of str
-        Which devices were lost, or left out.
+        Devices that were lost, or left out.
     """
 
     TAKES_BARRIER: ClassVar[bool] = True
@@ -171,7 +171,7 @@ class DeviceRunner:
         return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
-        """What the last search ran on."""
+        """Name of what the last search ran on."""
         kinds = Counter(rank.device for rank in self.ranks)
         return f"{ENGINE}, {', '.join(f'{n} x {kind}' if n > 1 else kind for kind, n in sorted(kinds.items()))}"
 
@@ -188,30 +188,28 @@ class DeviceRunner:
         *,
         on_device: bool = False,
     ) -> Iterator[Any]:
-        """The blocks of some tasks, or of all, in any order; those of an epoch once all of it is found.
+        """Yield the blocks of some tasks, or of all, in any order; those of an epoch once it is complete.
 
         Parameters
         ----------
-        problem, engine : str
-            Their names.
         graph, query, execution, detail
-            As of an engine. The budget of device memory is that of each device.
+            As for an engine. The budget of device memory applies to each device.
         tasks : iterable of Task, optional
             What the engine's `tasks_of` gave for the same graph and query.
         barrier : Barrier, optional
-            Asked, it is followed by an empty block with the tasks that remain.
+            A request is answered by an empty block with the remaining tasks.
         on_device : bool
-            Whether blocks come in the memory of the device that is current. While one is worked on, nothing is searched
-            there: until the next one is asked for.
+            True if blocks come in the memory of the current device. While the caller works on one, nothing is searched
+            there, until it asks for the next.
 
         Raises
         ------
         InvalidArgument
-            Another engine, a problem whose engine does not share its work, or a device that is not there.
+            Another engine, a problem whose engine does not share its work, or a device that does not exist.
         MemoryBudgetExceeded
-            A device has too little memory for the graph, of all devices each; or runs out of it as the last one.
+            Every device has too little memory for the graph, or the last one runs out of memory.
         DeviceLost
-            A device failed when part of what it was at had been handed on.
+            A device failed after part of its work was handed on.
         """
         worker: Any = get_engine(problem, engine)
         if not hasattr(worker, "device_search"):
@@ -262,7 +260,7 @@ class DeviceRunner:
                 thread.join()
 
     def _terms(self, execution: Execution, budgets: _Budgets) -> Terms:
-        """When what was found is handed on."""
+        """Conditions on which results are handed on."""
         is_limited = execution.time_limit_seconds is not None or execution.max_bicliques is not None
         most_bytes = budgets.most_of_blocks if budgets.keeps_blocks else execution.memory_budget_bytes // 2
         remedy = _REMEDY_ON_DEVICE if budgets.keeps_blocks else _REMEDY
@@ -271,7 +269,7 @@ class DeviceRunner:
     def _found(
         self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch, turns: Turns | None
     ) -> Iterator[Any]:
-        """What all devices find, and an empty block at the end; where there are turns, in the memory of this device."""
+        """Yield the results of all devices, and an empty block at the end; with turns, in the memory of this device."""
         begun = time.perf_counter()
         with closing(self._begun(exchange, beginning, lead)) as blocks:  # type: ignore[type-var]
             for block in blocks:
@@ -280,14 +278,14 @@ class DeviceRunner:
                     if turns is not None:
                         block = _brought(lead, block)
                     yield block
-                    # Before another turn begins, and memory is asked for.
+                    # Released before another turn begins and allocates memory.
                     del block
         self.seconds = time.perf_counter() - begun
         last = lead.empty(1.0)
         yield last if turns is None else lead.brought_here(last)
 
     def _begun(self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch) -> Iterator[Any]:
-        """What all devices find that are ready."""
+        """Yield the results of all devices that are ready."""
         if lead.rows.size:
             exchange.warnings = self.warnings
             facts = dict(zip(sorted(beginning.ready), self.ranks, strict=True))
@@ -296,7 +294,7 @@ class DeviceRunner:
             yield from exchange.blocks()
 
     def _checked(self, beginning: _Beginning, numbers: Sequence[int], budgets: _Budgets) -> DeviceSearch:
-        """One of those that are ready; refuses where some are not that were named."""
+        """One of the devices that are ready. Refuses if a device that was named is not."""
         for k, error in sorted(beginning.refused.items()):
             rank = self.ranks[k]
             may_be_left_out = self._devices == "all" and beginning.ready and isinstance(error, MemoryBudgetExceeded)
@@ -317,16 +315,14 @@ class DeviceRunner:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the threads of all devices have in common.
+    """State shared by the threads of all devices.
 
     Attributes
     ----------
     search_on : callable
-        Makes the search of a thread, by its number, on the device that is selected.
-    exchange : Exchange
-    beginning : _Beginning
+        Makes the search of a thread, by its number, on the selected device.
     block_bytes : int
-        Of a block that is handed on.
+        Size of a block that is handed on.
     """
 
     search_on: Callable[[int], DeviceSearch]
@@ -336,17 +332,12 @@ class _Work:
 
 
 def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
-    """What the thread of a device does.
+    """Work of a device's thread.
 
     Parameters
     ----------
-    k : int
-        Which of the threads it is.
-    number : int
-        Of the device.
-    work : _Work
     turns : Turns or None
-        Of a device that is not the search's alone.
+        For a device that the search shares.
     """
     from mbe_stage.device.selection import selected
 
@@ -368,20 +359,20 @@ def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
 
 
 def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: Turns | None) -> bool:
-    """Work for a while, or wait for work or for the turn; False where the round is over."""
+    """Work for a while, or wait for work or for the turn; False if the round is over."""
     exchange = work.exchange
     if search.is_done:
         parcel = exchange.wait(k, generation)
         if parcel is None:
             return False
         search.take_in(parcel)
-        # Who gave it gets its memory back now, not behind the next quantum.
+        # The giver gets its memory back now, not after the next quantum.
         del parcel
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
     with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:
         start = time.perf_counter()
-        # The first part is there once the quantum is over.
+        # The first part arrives once the quantum is over.
         parts = search.work(work.block_bytes) if is_its_turn else iter(())
         blocks = next(parts, None)
     if blocks is not None:
@@ -398,14 +389,14 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
 
 
 def _wait_for_the_graph() -> None:
-    """Other devices copy it without a look at what is enqueued on this one."""
+    """Synchronize: other devices copy it without waiting for the queue of this one."""
     from mbe_stage.device.arrays import wait_for_work
 
     wait_for_work()
 
 
 def _turn_for(block: Any, turns: Turns | None) -> AbstractContextManager[None]:
-    """The consumer's turn, where it has something to do with the block on its device."""
+    """The consumer's turn, if it works on the block on its device."""
     has_work = len(block) > 0 or getattr(block, "remaining", None) is not None
     return turns.of_consumer() if turns is not None and has_work else nullcontext()
 
@@ -430,6 +421,6 @@ def _brought(lead: DeviceSearch, block: Any) -> Any:
 
 
 def _is_of_a_device(error: BaseException) -> bool:
-    """Whether it is a device that has failed, or its memory, and not this program."""
+    """True if a device or its memory has failed, and not this program."""
     kinds = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return isinstance(error, MemoryBudgetExceeded | MemoryError) or not kinds.isdisjoint(_LIBRARIES)

@@ -1,4 +1,4 @@
-"""What workers have found is fetched beside everything else, so that nobody waits for one that hangs meanwhile."""
+"""Fetch workers' results in the background, so that one that hangs delays no other."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 __all__ = ["MOST_AT_ONCE", "Fetched", "Fetching"]
 
-# A result may be as large as a worker's memory: another is fetched only where one takes longer than this, for its
-# worker may hang.
+# A result may be as large as a worker's memory. Another is fetched only if one takes longer than this: its worker may
+# hang.
 _SLOW_SECONDS = 2.0
 MOST_AT_ONCE = 4
-"""Results that are on their way: Dask fetches five at once, and has the others wait."""
+"""Most results on their way. Dask fetches five at once; more would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +28,27 @@ class Fetched:
 
 
 class Fetching:
-    """Fetches what futures have, each in a thread of its own, and each once the one before has been dealt with."""
+    """Fetches the results of futures, each in its own thread, and each once the one before is processed."""
 
     def __init__(self) -> None:
         self._here: queue.SimpleQueue[tuple[int, Fetched]] = queue.SimpleQueue()
         self._ordering = threading.Lock()
         self._waiting: deque[tuple[int, Any, float]] = deque()
-        # Since when; those that are here are not slow.
+        # Start times. Those that have arrived are not slow.
         self._begun: dict[int, float] = {}
         self._handed: int | None = None
         self._is_over = False
 
     def ask(self, number: int, future: Any, seconds: float) -> None:
-        """Have a future's result fetched that is done; a result has so many seconds to come."""
+        """Queue the result of a finished future for fetching, with its time limit in seconds."""
         with self._ordering:
             self._waiting.append((number, future, seconds))
         self._go_on()
 
     def next(self, seconds: float) -> tuple[int, Fetched] | None:
-        """One that is here, or will not come: its number, and what came of it; None after so many seconds.
+        """The next result or failure, with its number; None after so many seconds.
 
-        The one before has been dealt with.
+        The one before is processed by now.
         """
         with self._ordering:
             if self._handed is not None:
@@ -63,12 +63,12 @@ class Fetching:
         return here
 
     def close(self) -> None:
-        """Begin with nothing any more: nobody is left to take it."""
+        """Begin no more fetches."""
         with self._ordering:
             self._is_over = True
 
     def _go_on(self) -> None:
-        """Begin with the next where nothing is on its way, or what is there is slow."""
+        """Begin the next fetch if none is under way, or those are slow."""
         with self._ordering:
             slow = time.perf_counter() - _SLOW_SECONDS
             is_busy = len(self._begun) >= MOST_AT_ONCE or any(since > slow for since in self._begun.values())
@@ -80,7 +80,7 @@ class Fetching:
         try:
             thread.start()
         except RuntimeError as error:
-            # There can be no more threads: whoever takes it has to know.
+            # No thread could be started: report it like a failed fetch.
             self._bring(number, Fetched(error=error))
 
     def _fetch(self, number: int, future: Any, seconds: float) -> None:

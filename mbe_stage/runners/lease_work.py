@@ -1,6 +1,6 @@
-"""What a worker of a cluster does: the roots that it was lent, for a while, and then brings back what it found.
+"""Work of a cluster's worker: search the roots it was lent for a while, then return the results.
 
-Everything here runs in a worker's process, and is called by its name from another.
+All functions here run in a worker's process, and are called by name from another.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What all leases of a job have in common.
+    """Facts shared by all leases of a job.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Search:
     query, detail
         As the problem has them.
     parts : PartMaker or None
-        What is made of blocks where they are found; None where they are brought back.
+        Makes parts of blocks in the worker; None if blocks are returned.
     """
 
     problem: str
@@ -71,15 +71,14 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms roots are lent.
+    """Terms of a lease.
 
     Attributes
     ----------
     seconds : float
-        For so long; then the roots that were begun are finished, and the rest is brought back. Engines that know no
-        barrier finish all of them.
+        Length. Then the begun roots are finished, and the rest is returned. Engines without barriers finish all roots.
     most_bytes : int
-        Likewise when so much is to be sent; what makes parts has a bound of its own (`PartSink.is_full`).
+        Bytes to send after which it ends likewise; makers of parts have their own bound (`PartSink.is_full`).
     """
 
     seconds: float
@@ -88,25 +87,24 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a worker brings back.
+    """Results that a worker returns.
 
     Attributes
     ----------
     blocks : list of bytes
-        Pickled, all that was found below the roots that were finished, added up where it can be; none where a part was
-        made of it.
+        Pickled results below the finished roots, summed if possible; empty if they were made into a part.
     part : optional
-        What `PartSink.part` gave.
+        Result of `PartSink.part`.
     n_found : int
         Results in them.
     n_bytes : int
-        Of the blocks as they are sent, or of what the part has kept elsewhere.
+        Bytes of the pickled blocks, or of the data that the part keeps elsewhere.
     remaining : tuple of Task
-        The roots that were not.
+        The unfinished roots.
     seconds : float
-        How long it was at it, compiling and preparing left out.
+        Working time, without compiling and preparing.
     device : str
-        What the engine ran on.
+        Name of the device that the engine ran on.
     """
 
     blocks: list[bytes]
@@ -120,21 +118,21 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """What a worker brings back that could not keep a part: nothing of its lease is done.
+    """Answer of a worker that could not keep a part: nothing of its lease is done.
 
     Attributes
     ----------
     reason : str
-        For people.
+        Text for people.
     """
 
     reason: str
 
 
 class _Job:
-    """What a worker keeps of a job between leases, and what it was told meanwhile.
+    """State of a job that a worker keeps between leases, and messages received meanwhile.
 
-    A thread loads the machine code while the graph is on its way, and does what comes before any task once it is there.
+    A thread loads the machine code while the graph is sent, and prepares the search once it is there.
     """
 
     def __init__(self, search: Search) -> None:
@@ -150,16 +148,16 @@ class _Job:
             self._graph.set_result(graph)
 
     def let_go(self) -> None:
-        """Wait for no graph; a lease at work goes on to its end."""
+        """Stop waiting for a graph; a lease at work continues to its end."""
         self._graph.cancel()
 
     def end(self) -> None:
-        """Give up what is at work, and wait for no graph."""
+        """Drop the lease at work, and stop waiting for a graph."""
         self.is_stopped.set()
         self.let_go()
 
     def ready(self) -> tuple[Any, Any, dict[str, Any]]:
-        """The engine, the graph, and what `run` is to be given beside them; waits for it."""
+        """Wait for the engine, the graph and the further arguments of `run`."""
         return self._ready.result()
 
     def _prepare(self) -> None:
@@ -167,7 +165,7 @@ class _Job:
         try:
             engine = get_engine(search.problem, search.engine)
             compile_ahead(engine.compile_steps(search.query, search.detail))
-            # What Dask unpickles itself may share read-only memory with a message.
+            # Arrays that Dask unpickles itself may share read-only memory with a message.
             graph = pickle.loads(self._graph.result())
             prepare = getattr(engine, "prepare", None)
             beside = {} if prepare is None else {"prepared": prepare(graph, search.query)}
@@ -177,7 +175,7 @@ class _Job:
 
 
 class _Pickled:
-    """Blocks as they are sent; they are in memory until they are. Those that can be added up are, and sent as sums."""
+    """Collects pickled blocks until they are sent. Blocks that can be summed are sent as sums."""
 
     def __init__(self, execution: Execution) -> None:
         self.blocks: list[bytes] = []
@@ -194,12 +192,12 @@ class _Pickled:
         self._totals.accept(block)
 
     def end(self) -> None:
-        """Send the sums, once all blocks have come."""
+        """Add the sums, once all blocks have come."""
         for block in () if self._totals is None else self._totals.blocks():
             self._send(block)
 
     def _send(self, block: Any) -> None:
-        # One without results may hold sums.
+        # A block without results may hold sums.
         self.blocks.append(pickle.dumps(block, protocol=5))
         self.n_found += len(block)
         self.n_held += len(self.blocks[-1])
@@ -207,15 +205,15 @@ class _Pickled:
 
 
 class _Stopped(Exception):
-    """Nobody waits for the lease any more."""
+    """The lease was given up."""
 
 
-# Those that were asked for last stand last.
+# In order of last use.
 _JOBS: dict[str, _Job] = {}
 _ORDERING = threading.Lock()
 _MOST_JOBS = 2
-"""That a worker keeps a graph of: two runs of one cluster do not prepare theirs again and again."""
-# A lease of one of these came late. No more than those of the last searches can.
+"""Jobs whose graph a worker keeps, so that two runs on one cluster do not prepare theirs again and again."""
+# Jobs that have ended: leases of them come late. Only those of the last searches can.
 _ENDED: deque[str] = deque(maxlen=1000)
 
 
@@ -228,27 +226,23 @@ def do_lease(
     *,
     proof: Any,
 ) -> Finished | NotKept | None:
-    """The work below some roots; None where the job was stopped meanwhile, or this worker does not have its graph.
+    """Search below some roots; None if the job was stopped meanwhile, or this worker does not have its graph.
 
     Parameters
     ----------
     job : str
-        By which leases of the same graph and query know each other.
-    number : int
-        Of the lease.
-    tasks : sequence of Task
+        Shared by all leases of one graph and query.
     execution : Execution
-        Budgets are the worker's.
-    terms : Terms
+        Budgets apply to the worker.
     proof
-        What `begin_job` has answered, where `Search.parts` is to make a part of what is found; else None.
+        The answer of `begin_job` if `Search.parts` is to make a part of the results; else None.
 
     Raises
     ------
     EngineUnavailable
         The engine cannot run on this worker.
     MemoryBudgetExceeded
-        It needs more memory than its budget, or what was found below roots that have to be finished together does.
+        The engine needs more memory than its budget, or the results below one lease do.
     """
     known = _known(job)
     if known is None:
@@ -264,7 +258,7 @@ def do_lease(
         beside = beside | {"barrier": barrier}
 
     def taken(take: Callable[[Any], None], is_full: Callable[[], bool]) -> tuple[int, tuple[Task, ...]]:
-        """How many results went there, and the tasks that are left."""
+        """Number of results delivered, and the remaining tasks."""
         n_found = 0
         with closing(engine.run(graph, search.query, execution, search.detail, tasks, **beside)) as blocks:
             for block in blocks:
@@ -298,7 +292,7 @@ def do_lease(
 
 
 def _known(job: str) -> _Job | None:
-    """What is kept of a job, which is not the next to go now."""
+    """The state kept of a job; moves it to the end of the queue for removal."""
     with _ORDERING:
         known = _JOBS.pop(job, None)
         if known is not None:
@@ -317,9 +311,9 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
 
 
 async def begin_job(job: str, search: Search) -> Any:
-    """Have a worker load what a job needs, and wait for its graph; what its parts are proven with is the answer.
+    """Make a worker load what a job needs, and wait for its graph; returns the proof for its parts.
 
-    A disk or a store may let it wait for that: in a thread, for the worker's loop has others to answer meanwhile.
+    A disk or a store may be slow, so this runs in a thread: the worker's loop answers others meanwhile.
     """
     if job in _ENDED:
         return None
@@ -327,8 +321,8 @@ async def begin_job(job: str, search: Search) -> Any:
     if known is None or known.is_stopped.is_set():
         with _ORDERING:
             _JOBS.pop(job, None)
-            # Of others nobody may be left to say the end. One that goes on begins again, and what it is at ends whole:
-            # were it given up, runs of one cluster would stop each other for ever.
+            # The processes behind other jobs may be gone. A job that is still alive begins again, and its lease at work
+            # ends whole: if it were dropped, runs on one cluster would stop each other forever.
             while len(_JOBS) >= _MOST_JOBS:
                 _JOBS.pop(next(iter(_JOBS))).let_go()
             _JOBS[job] = _Job(search)
@@ -336,26 +330,26 @@ async def begin_job(job: str, search: Search) -> Any:
 
 
 def keep_graph(job: str, graph: bytes) -> bool:
-    """Have a worker keep the graph of a job, pickled, until it ends or others take its place; True is its answer."""
+    """Make a worker keep the pickled graph of a job, until the job ends or others replace it; returns True."""
     if (known := _JOBS.get(job)) is not None:
         known.keep(graph)
     return True
 
 
 def hand_over(job: str) -> None:
-    """Have a worker bring back what it has not begun, for somebody who has nothing to do."""
+    """Make a worker return roots that it has not begun, for an idle worker."""
     if (known := _JOBS.get(job)) is not None:
         known.hands_over.set()
 
 
 def stop_job(job: str) -> None:
-    """Have a worker give up what it is at."""
+    """Make a worker drop its lease."""
     if (known := _JOBS.get(job)) is not None:
         known.is_stopped.set()
 
 
 def end_job(job: str) -> None:
-    """Have a worker give up what it is at, and let go of what it keeps of the job."""
+    """Make a worker drop its lease, and the state of the job."""
     _ENDED.append(job)
     with _ORDERING:
         known = _JOBS.pop(job, None)
@@ -364,17 +358,17 @@ def end_job(job: str) -> None:
 
 
 def load(problem: str) -> None:
-    """Load what the engine `cpu` needs for any query, as far as the cache of machine code has it."""
+    """Load from the code cache what the engine `cpu` needs for any query."""
     load_kept(get_engine(problem, "cpu").compile_steps())
 
 
 async def load_beside(problem: str) -> None:
-    """The same in a worker: in a thread, for its loop has others to answer meanwhile."""
+    """The same in a worker: in a thread, since its loop answers others meanwhile."""
     await asyncio.to_thread(load, problem)
 
 
 def software() -> dict[str, str]:
-    """The versions that have to be the same wherever results are put together."""
+    """Versions that have to be equal on all participants of a search."""
     found = {"python": ".".join(platform.python_version_tuple()[:2])}
     for package in _PACKAGES:
         try:
@@ -385,6 +379,6 @@ def software() -> dict[str, str]:
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C to whoever started this process: it ends the workers in order."""
+    """Ignore Ctrl-C: the process that started this one ends the workers in order."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,9 +1,8 @@
-"""Who has which roots: a ledger of leases, by which every root is finished once, whatever happens to whom.
+"""A ledger of leases of roots: every root is finished once, whatever happens to a worker.
 
-A worker is lent a range of roots for a while. What it brings back is what it found below those that it finished, and
-the ranges that are left. A worker that is lost brings nothing: its roots are lent again. One that is late is not waited
-for once nothing else is left: its roots are lent to another as well, and what comes first is taken. Nothing here knows
-what a worker is, or what time it is.
+A worker gets a range of roots for a while. It returns the results below the roots it finished, and the remaining
+ranges. A lost worker returns nothing: its roots are lent again. If a worker is late and nothing else is left, its roots
+are lent to another as well, and the first results count. This module knows neither workers nor the clock.
 """
 
 from __future__ import annotations
@@ -17,28 +16,25 @@ from mbe_stage.tasks import Task
 
 __all__ = ["Lease", "Ledger", "within"]
 
-# A worker is lent this share of what is open, divided by the workers: large ranges first, small ones at the end.
+# A lease is this share of the open work, divided by the workers: large ranges first, small ones at the end.
 _SHARE = 0.5
-# But at least this share of all work, divided by the workers: to begin takes time, and so does to end, when a worker's
-# threads wait for the one whose root is the largest.
+# But at least this share of all work, divided by the workers. Beginning takes time, and so does ending: a worker's
+# threads wait for the one with the largest root.
 _LEAST_SHARE = 1 / 16
-# So many workers may be lost with a range before it is taken to be the reason.
+# Workers lost with the same range before it is taken to be the reason.
 _MOST_LOST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Roots that a worker was lent.
+    """A lease of roots.
 
     Attributes
     ----------
-    number : int
     work : int
         Leases of the same work are attempts at the same roots.
-    worker : str
-    tasks : tuple of Task
     since : float
-        When, in seconds of any clock.
+        Start, in seconds of any clock.
     """
 
     number: int
@@ -49,13 +45,13 @@ class Lease:
 
 
 class Ledger:
-    """Which roots are open, which are lent to whom, and how much is finished.
+    """Roots that are open, roots that are lent and to whom, and the share that is finished.
 
     Parameters
     ----------
     tasks : sequence of Task
-        All that is to be done, disjoint, of the same roots. What is lent is made of them, or of parts of them: the more
-        there are, the better the work can be shared out.
+        The whole work, disjoint, of the same roots. Leases are made of tasks or parts of them: the more tasks, the
+        better they can be shared out.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -69,7 +65,7 @@ class Ledger:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to be lent or waited for."""
+        """True if nothing is left to lend or to wait for."""
         return not self._open and not self._leases
 
     @property
@@ -79,25 +75,25 @@ class Ledger:
 
     @property
     def has_open(self) -> bool:
-        """Whether there are roots that nobody has."""
+        """True if there are roots that no worker has."""
         return bool(self._open)
 
     @property
     def leases(self) -> tuple[Lease, ...]:
-        """Those that are out."""
+        """Leases not yet returned."""
         return tuple(self._leases.values())
 
     def lend(self, worker: str, n_workers: int, now: float, n_idle: int = 1) -> Lease | None:
-        """Roots for a worker that has none, of so many workers, so many of them idle; None where there are none for it.
+        """Lend roots to an idle worker, given the number of workers and of idle ones; None if there are none for it.
 
-        The last roots come first: those are the ones with the largest subtrees. What somebody was lost with comes
-        alone: if it is the reason, that shows.
+        The last roots come first: they have the largest subtrees. Roots that were lost with a worker come alone, which
+        shows if they are the reason.
         """
         if not self._open:
             return None
         left = sum(task.cost for task in self._open)
         goal = max(_SHARE * left, _LEAST_SHARE * self._total) / max(1, n_workers)
-        # Of the last roots all get some that have nothing else to do.
+        # All idle workers get some of the last roots.
         goal = min(goal, left / max(1, n_idle))
         taken = [self._open.pop()]
         cost = taken[0].cost
@@ -108,7 +104,7 @@ class Ledger:
         return self._lent(worker, self._n_works, tuple(reversed(taken)), now)
 
     def lend_again(self, worker: str, before: float, now: float) -> Lease | None:
-        """The roots of a lease that has been out the longest, since before some time, and that only one worker has."""
+        """Lend the roots of the longest lease again: one from before some time, that only one worker has."""
         attempts = Counter(lease.work for lease in self._leases.values())
         late = [
             lease
@@ -121,19 +117,17 @@ class Ledger:
         return self._lent(worker, lease.work, lease.tasks, now)
 
     def accept(self, number: int, remaining: Sequence[Task]) -> bool:
-        """Book what a worker brings back; False where its roots are somebody else's by now, and nothing of it counts.
+        """Book a returned lease. False if another worker has its roots by now: then nothing of it counts.
 
         Parameters
         ----------
-        number : int
-            Of the lease.
         remaining : sequence of Task
-            What of it is left: ranges within its tasks.
+            Remaining ranges within its tasks.
         """
         lease = self._leases.pop(number, None)
         if lease is None:
             return False
-        # Whoever else is at the same roots is too late from now on.
+        # Other leases of the same roots are too late from now on.
         self._leases = {each: other for each, other in self._leases.items() if other.work != lease.work}
         left = [part for task in lease.tasks for part in within(task, remaining)]
         self._finished += sum(task.cost for task in lease.tasks) - sum(task.cost for task in left)
@@ -141,12 +135,12 @@ class Ledger:
         return True
 
     def lose(self, worker: str) -> list[Lease]:
-        """Open again what a worker has that is lost, or what it found, and nobody else has; returns its leases.
+        """Reopen the roots of a lost worker that no other has; returns its leases.
 
         Raises
         ------
         ClusterLost
-            So many workers were lost with the same roots that these are the reason.
+            Too many workers were lost with the same roots: these are the reason.
         """
         lost = [lease for lease in self._leases.values() if lease.worker == worker]
         for lease in lost:
@@ -162,13 +156,13 @@ class Ledger:
         return lost
 
     def give_back(self, number: int) -> None:
-        """Open the roots of a lease again, unless it is over or somebody else has them too."""
+        """Reopen the roots of a lease, unless it is over or another worker has them too."""
         lease = self._leases.pop(number, None)
         if lease is not None and all(other.work != lease.work for other in self._leases.values()):
             self._reopen(lease.tasks)
 
     def remaining(self) -> tuple[Task, ...]:
-        """All that is not finished, ascending, ranges that adjoin as one."""
+        """Unfinished roots, ascending, adjoining ranges merged."""
         lent = {lease.work: lease.tasks for lease in self._leases.values()}
         left = sorted([*self._open, *(task for tasks in lent.values() for task in tasks)], key=lambda task: task.first)
         joined: list[Task] = []
@@ -193,7 +187,7 @@ class Ledger:
 
 
 def within(task: Task, ranges: Iterable[Task]) -> list[Task]:
-    """The parts of a task that some ranges have, each with its share of the cost.
+    """Intersect a task with some ranges; each part has its share of the cost.
 
     Examples
     --------

@@ -27,15 +27,10 @@ def run(
 
     Parameters
     ----------
-    engine : Engine
-        See `mbe_stage.engines`.
-    graph, query, detail
-        As the problem has them.
-    execution : Execution
     tasks : iterable of Task, optional
         What the engine's `tasks_of` gave for the same graph and query.
     on_device : bool
-        Whether the blocks stay in device memory.
+        True if the blocks stay in device memory.
     barrier : Barrier, optional
         For an engine that takes one.
     """

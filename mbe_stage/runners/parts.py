@@ -1,10 +1,10 @@
-"""What workers make of results where they find them, so that what is made of them travels, and not they themselves.
+"""Parts that workers make of their results, so that only a summary travels.
 
-A lease is the unit: what was found below its roots becomes one part, whole, or none at all. What a part is, whoever
-asks for the search knows, and nobody here.
+A lease is the unit: the results below its roots become one whole part, or none. Only the caller of the search knows
+what a part is.
 
-A worker that cannot keep one (`PartFailed`) is no end of the search: its lease is given back, and from then on it sends
-what it finds. Whoever makes parts decides what is a failure of one worker alone; what else is raised ends the search.
+If a worker cannot keep one (`PartFailed`), the search continues: the lease is given back, and from then on the worker
+sends its results. The maker of parts decides which failures concern one worker alone. Other errors end the search.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Part", "PartFailed", "PartMaker", "PartSink"]
 
 
 class PartFailed(Exception):
-    """A worker cannot keep a part, and others may; what it says is for people, and one line."""
+    """A worker cannot keep a part, but others may. The message is one line, for people."""
 
 
 class PartSink(Protocol):
@@ -29,31 +29,31 @@ class PartSink(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is kept that the lease should end: the roots that were begun are finished, and no others."""
+        """True if it keeps so much that the lease should end: begun roots are finished, and no others."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
 
     def part(self) -> tuple[Any, int]:
-        """What is brought back of them, small, and how many bytes are kept elsewhere; once the context was left."""
+        """A small summary of the results, and the bytes kept elsewhere; available once the context is left."""
 
 
 class PartMaker(Protocol):
-    """How parts are made; every worker is sent one, pickled, before its first lease."""
+    """Makes parts. Every worker gets one, pickled, before its first lease."""
 
     def prove(self) -> Any:
-        """In a worker: something by which `proven` knows that what this worker keeps will be found."""
+        """In a worker: a proof by which `proven` knows that the files of this worker will be found."""
 
     def proven(self, proofs: Mapping[str, Any]) -> Set[str]:
-        """In the process that asks for the search: the workers that may make parts, by what each has answered."""
+        """In the calling process: the workers that may make parts, by their answers."""
 
     def what_is_sent(self, proof: Any) -> str:
-        """Why a worker may not, and what is done in place of it, a sentence for people."""
+        """Reason why a worker may not, and what happens instead: a sentence for people."""
 
     def open(self, name: str, execution: Execution, proof: Any) -> AbstractContextManager[PartSink]:
-        """In a worker: the sink of a lease, whose name no other has; it keeps things where `proof` was found.
+        """In a worker: the sink of a lease, whose name is unique. It keeps its files where `proof` was found.
 
-        Left with an error, what it has kept is of no use to anybody.
+        If it is left with an error, its files are of no use.
 
         Raises
         ------
@@ -64,18 +64,18 @@ class PartMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What stands for the blocks of a lease (`mbe_stage.stream.Block`).
+    """Stands for the blocks of a lease (`mbe_stage.stream.Block`).
 
     Attributes
     ----------
     n : int
         Results in it.
     made : optional
-        What `PartSink.part` gave; None where this only marks a barrier.
+        Result of `PartSink.part`; None if this only marks a barrier.
     work_done : float
         Share of the whole work that is finished with it.
     remaining : tuple of Task or None
-        As of a block that marks a barrier.
+        As in a block that marks a barrier.
     """
 
     n: int
@@ -87,6 +87,6 @@ class Part:
         return self.n
 
     def first(self, n: int) -> Part:
-        """Nothing of it, or all: no part can be cut. Nothing has not `made` either, which is taken over once."""
+        """All of it, or nothing: a part cannot be cut. Nothing has no `made`, which is taken over once."""
         assert n in (0, self.n)
         return self if n else replace(self, n=0, made=None)

@@ -1,4 +1,4 @@
-"""What a runner hands on while nothing comes: nobody takes it in, but limits are looked at, and progress is told."""
+"""Empty blocks that a runner yields while it waits, so that limits are checked and progress is reported."""
 
 from __future__ import annotations
 

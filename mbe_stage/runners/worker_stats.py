@@ -1,4 +1,4 @@
-"""What each of those did that share a search: workers of a cluster, or devices of this machine."""
+"""Facts of each participant of a shared search: workers of a cluster, or devices of this machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ __all__ = ["RankFacts", "busy_shares"]
 
 @dataclass(slots=True)
 class RankFacts:
-    """What a worker did for a job.
+    """Facts of a worker's share of a job.
 
     Attributes
     ----------
-    address : str
     device : str
         What the engine ran on there.
     n_found : int
@@ -22,8 +21,7 @@ class RankFacts:
     n_bytes : int
         Of messages with them, or of the parts that were made of them there.
     makes_parts : bool
-        Whether it has made parts, and sent no results.
-    n_leases : int
+        True if it has made parts, and sent no results.
     busy_seconds : float
         At work on what was taken; work that came too late or was lost is not in it.
     """

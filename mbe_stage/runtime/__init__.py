@@ -1,1 +1,1 @@
-"""Compiled code: how functions are compiled, cached, and compiled ahead of a run."""
+"""Compiled code: compile functions, cache their machine code, and compile ahead of a run."""

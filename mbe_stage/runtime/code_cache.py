@@ -1,4 +1,4 @@
-"""Where machine code is kept for later processes: a directory for each state of the sources.
+"""Directories of machine code for later processes, one for each state of the sources.
 
 Directories are looked at in this order, and written to at the first that may be written:
 
@@ -40,7 +40,7 @@ _CHECK_BYTES = hashlib.sha256().digest_size
 
 
 def cache_directories(sources: Path | None = None) -> tuple[Path, ...]:
-    """Where machine code is looked for, in this order, whether or not the directories exist.
+    """Directories searched for machine code, in this order; they need not exist.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def sources_of(function: Callable[..., Any]) -> Path | None:
 
 
 def can_keep(sources: Path | None = None) -> bool:
-    """Whether some cache directory may be written; only writing tells, whatever the file system."""
+    """True if some cache directory may be written; only writing tells, whatever the file system."""
     try:
         keep("probe", b"", sources)
     except OSError:
@@ -68,7 +68,7 @@ def can_keep(sources: Path | None = None) -> bool:
 
 
 def is_kept(name: str, sources: Path | None = None) -> bool:
-    """Whether there is code of that name; what it is worth, `kept` says."""
+    """True if there is code of that name; what it is worth, `kept` says."""
     return any((directory / name).is_file() for directory in cache_directories(sources))
 
 
@@ -135,7 +135,7 @@ def _roots() -> tuple[Path, ...]:
 
 @functools.cache
 def _digest(sources: Path | None) -> str:
-    """Of the sources, once a process."""
+    """Checksum of the sources, computed once a process."""
     digest = hashlib.sha256()
     for variable in _VARIABLES:
         digest.update(f"{variable}={os.environ.get(variable, '')}\n".encode())

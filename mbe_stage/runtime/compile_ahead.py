@@ -1,4 +1,4 @@
-"""Compiling what a run needs before it begins: in view, and several functions side by side.
+"""Compile what a run needs before it begins: with progress reports, and several functions in parallel.
 
 Numba holds one lock while it compiles, so threads gain nothing: other processes compile, and leave the machine code in
 the cache (`code_cache`), where this one finds it. What they cannot do, this one does.
@@ -40,9 +40,9 @@ class CompileStep:
     what : str
         Its name; one name, one step.
     is_loaded : callable
-        Whether this process has the machine code.
+        True if this process has the machine code.
     is_kept : callable
-        Whether the cache holds it for this machine, so that `compile` only loads it.
+        True if the cache holds it for this machine, so that `compile` only loads it.
     compile : callable
         Loads the machine code, or compiles it and puts it into the cache. It is pickled, and may be called in another
         process with the same environment: a function of a module, or `functools.partial` of one.
@@ -59,7 +59,7 @@ class CompileStep:
 
 @dataclass(frozen=True, slots=True)
 class CompileProgress:
-    """Where compiling stands: how many steps of how many are done, and the seconds since it began."""
+    """Progress of compiling: steps done, steps in all, and the seconds since it began."""
 
     done: int
     total: int
@@ -67,7 +67,7 @@ class CompileProgress:
 
     @property
     def is_over(self) -> bool:
-        """Whether this is the last report."""
+        """True if this is the last report."""
         return self.done == self.total
 
     def __str__(self) -> str:
@@ -85,7 +85,6 @@ def compile_ahead(
 
     Parameters
     ----------
-    steps : sequence of CompileStep
     on_progress : callable, optional
         Called while something is compiled, once a second, from a thread of its own; by default there are log lines.
     processes : int, optional
@@ -149,7 +148,7 @@ def _compile(
 
 
 class _Count:
-    """How many steps are done; several threads count."""
+    """Count of the steps done, by several threads."""
 
     def __init__(self, total: int) -> None:
         self.total = total

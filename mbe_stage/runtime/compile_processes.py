@@ -1,4 +1,4 @@
-"""Processes that compile side by side and leave the machine code in the cache; they end with the call."""
+"""Processes that compile in parallel and leave the machine code in the cache; they end with the call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def compile_in_processes(
     ----------
     tasks : sequence of callables
         Pickled: functions of modules, or `functools.partial` of such.
-    processes : int
     on_done : callable
         Called after every task, from any thread.
     beside : callable, optional
@@ -114,7 +113,7 @@ class _Child:
         )
 
     def does(self, task: Task) -> bool:
-        """Whether the process came to the end of a task."""
+        """True if the process came to the end of a task."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -151,7 +150,7 @@ class _Child:
 
 
 def serve() -> None:
-    """What such a process does: a task for each line, until there are no more."""
+    """Serve as such a process: one task for each line, until there are no more."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     # Whatever else is printed is no answer.
     os.dup2(2, 1)

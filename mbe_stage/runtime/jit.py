@@ -57,7 +57,7 @@ def compiled(
     variants : mapping, optional
         Several signatures, each with a name.
     nrt : bool
-        Whether it may allocate arrays.
+        True if it may allocate arrays.
     seconds : float
         Roughly, what compiling one variant takes.
     """
@@ -87,12 +87,10 @@ def readonly_view(array: np.ndarray) -> np.ndarray:
 
 
 def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, ...]:
-    """What compiles functions ahead, as far as their signatures are known.
+    """Compile functions ahead, as far as their signatures are known.
 
     Parameters
     ----------
-    *functions
-        Made by `compiled`.
     variant : str, optional
         Only the signature of that name.
     """
@@ -146,7 +144,7 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
         code_cache.drop(f"{self._name}-", self._sources)
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
-        """Whether there is code for these types and this processor."""
+        """True if there is code for these types and this processor."""
         # Another thread may compile, or look as well.
         with global_compiler_lock:
             self._prepare(target_context)

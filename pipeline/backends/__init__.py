@@ -1,1 +1,1 @@
-"""Frame backends: where a run's tables live. The steps, the cleaning and the outputs are written once over them."""
+"""Frame backends: where a run's tables live. Steps, cleaning and outputs are written once for all of them."""

@@ -1,21 +1,25 @@
-"""From rows as they stand to clean edges: nulls, filters, dense ids, duplicates, fingerprint."""
+"""Clean rows into edges: nulls, filters, dense ids, duplicates, fingerprint."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import Any
 
+import numpy as np
+
 from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from mbe_stage.pipeline.clean.doubts import with_doubts
-from mbe_stage.pipeline.clean.events import events_of
+from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.clean.kept import KeptRows, with_lone
 from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
 from mbe_stage.pipeline.clean.numbered import distinct_pairs
 from mbe_stage.pipeline.clean.time_buckets import number_buckets
+from mbe_stage.pipeline.clean.time_units import unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import in_window
 from mbe_stage.pipeline.config.model import InputConfig
@@ -26,28 +30,32 @@ __all__ = ["clean"]
 
 log = logging.getLogger(__name__)
 
+_SECOND = 1_000_000
+# Years 1000 to 8999. Calendars end at 1 and 9999, which some use for "never", and parts of a time line reach beyond its
+# ends.
+_MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
+
 
 def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
-    """Bring rows as they stand into the form that everything after works on.
+    """Clean rows into the form that all later steps use.
 
-    Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
-    time filter apply to each row, then duplicate edges are merged. A weight or a time that no filter reads may be
+    Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
+    time filter apply to each row, and duplicate edges are merged. Weights and times that no filter reads may be
     missing.
 
     Parameters
     ----------
-    rows : Rows
     config : InputConfig
         As given to the reader.
     backend : Backend
-        Whose rows they are.
+        The backend of the rows.
 
     Raises
     ------
     InputError
         The input cannot be used, or no edge is left; the message says where and why.
     HostNeeded
-        The rows are to be judged by the host.
+        The host must process the rows.
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
     kept = KeptRows(rows, backend)
@@ -70,9 +78,9 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     left_of_rows, left_keys = numbered["left"]
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
-    events, unread = events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
+    events, unread = _events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
     left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
-    # Once: they name the edges here, and later the results.
+    # Computed once for the edges here and the results later.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
     facts = InputFacts(
@@ -113,7 +121,7 @@ def _number_right(
     *,
     half_later: bool = False,
 ) -> tuple[Any, Any]:
-    """The right vertex of each row still in, and the right keys; with buckets half a bucket later, where asked."""
+    """Return the right vertex of each remaining row, and the right keys, with buckets shifted by half on request."""
     roles = key_roles("right", len(config.right_columns))
     parts = [numbered[role] for role in roles]
     if config.bucket_seconds is not None:
@@ -125,15 +133,13 @@ def _number_right(
 
 
 def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
-    """The edges of the same rows with other right vertices; the left ones have an edge as before, and their ids.
+    """Return the edges of the same rows with other right vertices; left ids stay the same.
 
     Parameters
     ----------
-    edges : Edges
     left_of_rows : (n,) int32
     right : pair
         The right vertex of each row, and the right keys.
-    backend : Backend
     """
     right_of_rows, right_keys = right
     left_ids, right_ids = distinct_pairs(left_of_rows, right_of_rows, len(right_keys), backend)
@@ -161,7 +167,7 @@ def _has_window(config: InputConfig) -> bool:
 
 
 def _present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any) -> Any:
-    """Which rows have no null, or None where all of them have none; refuses nulls unless they are to be dropped."""
+    """Return a mask of rows without nulls, or None for all rows; refuse nulls unless `config.nulls` drops them."""
     judged = {
         "weight": config.min_weight is not None,
         "timestamp": _has_window(config) or config.time_bucket is not None,
@@ -183,7 +189,7 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     first = {role: int(mask.argmin()) for role, mask in masks.items() if not bool(mask.all())}
     role = min(first, key=lambda role: first[role])
     n_nulls = rows.n_rows - int(masks[role].sum())
-    every = f"all {n_nulls} values are null or empty: nothing is on this side"
+    every = f"all {n_nulls} values are null or empty: this side has no vertex"
     some = f"no value ({n_nulls} of {rows.n_rows} are null or empty)"
     refused = rows.refusal(
         first[role],
@@ -206,7 +212,73 @@ def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | H
     }
     causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in kept.dropped.items() if count)
     return rows.none_left(
-        found=f"none of {rows.n_rows} rows is left: dropped {causes}",
+        found=f"all {rows.n_rows} rows were dropped: {causes}",
         expected="at least one edge",
         remedy="relax that filter, or check the columns it reads",
     )
+
+
+def _events_of(
+    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
+) -> tuple[Events | None, tuple[str, ...]]:
+    """Return weights and times of the remaining rows, and a warning for each unusable column.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        By role, over all rows.
+    kept : KeptRows
+    ids : pair of (n,) int32
+        The ends of the remaining rows.
+    backend : Backend
+    are_seconds : bool
+        Numbers in the time column are known to be seconds since 1970.
+
+    Returns
+    -------
+    events : Events or None
+        None if the input names neither weights nor times.
+    warnings : tuple of str
+    """
+    if not columns.keys() & {"weight", "timestamp"}:
+        return None, ()
+    weights = times = None
+    warnings = []
+    if "weight" in columns:
+        values, is_there = _still_in(columns["weight"], kept, backend)
+        weights = values.astype(np.float64)
+        # One bit pattern for all missing values, and one for zero.
+        weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
+    if "timestamp" in columns:
+        values, is_there = _still_in(columns["timestamp"], kept, backend)
+        largest = float(np.abs(values[is_there]).max(initial=0))
+        unit = unit_of(values[is_there], largest)
+        if columns["timestamp"].moments:
+            times = _moments(values, is_there)
+        elif are_seconds or unit == "seconds":
+            # Wide enough for the checks: many columns of seconds have 32 bits.
+            is_float = values.dtype.kind == "f"
+            seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
+            times = _moments(np.rint(seconds) if is_float else seconds, is_there)
+        elif is_there.any():
+            looks = f", which look like {unit_words(unit)}" if unit else ""
+            warnings.append(
+                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}{looks}; expected "
+                "seconds since 1970 (from 1973), or moments; convert the column"
+            )
+    left, right = (backend.on_host(side) for side in ids)
+    return Events(left, right, weights, times), tuple(warnings)
+
+
+def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
+    """Return values of the remaining rows, 0 if missing; and a mask of those present."""
+    values = backend.on_host(kept.of(column.values))
+    if column.present is None:
+        return values, np.ones(values.size, np.bool_)
+    is_there = backend.on_host(kept.of(column.present))
+    return np.where(is_there, values, values.dtype.type(0)), is_there
+
+
+def _moments(microseconds: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+    is_there = is_there & (microseconds >= _MOMENTS[0]) & (microseconds < _MOMENTS[1])
+    return np.where(is_there, microseconds, 0).astype(np.int64) + np.where(is_there, 0, NO_TIME)

@@ -1,4 +1,4 @@
-"""What about an input looks as if other columns were meant: at most one sentence, for `InputFacts.warnings`."""
+"""Signs that other columns of the input were meant: at most one sentence, for `InputFacts.warnings`."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["with_doubts"]
 
 log = logging.getLogger(__name__)
 
-# Of other formats the place says what a column is.
+# In other formats the position defines a column.
 _WITH_COLUMNS = ("csv", "json", "parquet", "memory", "snap")
 _FLAGS = ({"0", "1"}, {"0.0", "1.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"x"})
 _DATE = re.compile(r"((?:19|20)\d\d)-?([01]\d)-?([0-3]\d)([T ]\d.{0,30})?")
-# Keys that are looked at, evenly spread among the ordered ones.
+# Number of keys to check, evenly spread among the ordered ones.
 _SAMPLE = 50
-# Fewer rows tell flags from ids only if each vertex of the other side, of so many, has one of them.
+# With fewer rows, flags look like ids unless each of at least this many vertices on the other side has one.
 _FEW_ROWS, _FEW_OTHERS = 10, 3
 _MOST_TYPES, _ROWS_PER_TYPE = 5, 200
 
 
 def with_doubts(edges: Any, config: InputConfig, vertices: Mapping[str, Sequence[int]]) -> Any:
-    """The same edges, with a warning if other columns may be meant; it is logged, too.
+    """Return the same edges, with a warning if other columns may be meant; the warning is also logged.
 
-    `vertices` has the ascending ids of the vertices that stand in the column of ``left`` and of ``right``.
+    `vertices` has the ascending ids of the vertices in the columns of ``left`` and of ``right``.
     """
     facts = edges.facts
     has_columns = facts.format in _WITH_COLUMNS and facts.n_columns is not None
     reasons = list(_reasons(edges, config, vertices, has_columns))
     if not reasons:
         return edges
-    meant = f"name the ones that are meant: {setting('input.left')} and {setting('input.right')}"
+    meant = f"name the right ones: {setting('input.left')} and {setting('input.right')}"
     remedy = meant if has_columns else f"check the input and {setting('input.format')}"
     warning = f"{facts.source}: {'; '.join(reasons)}; taken: {facts.taken}; {remedy}"
     log.warning("%s", warning)
@@ -64,7 +64,7 @@ def _reasons(
 
 
 def _kinds(keys: Sequence[str], n: int, n_others: int, facts: InputFacts) -> Iterator[str]:
-    """What a column holds in the place of names of vertices, by some of its distinct keys."""
+    """Describe the content of a column that does not look like vertex names, from some of its distinct keys."""
     has_rows = facts.rows_read >= _FEW_ROWS or facts.n_edges == n_others >= _FEW_OTHERS
     if has_rows and any({key.strip().lower() for key in keys} <= flags for flags in _FLAGS):
         yield f"flags ({', '.join(keys)})"

@@ -1,49 +1,40 @@
-"""Weights and times of the rows that became edges, for outputs that say something of them.
+"""Weights and times of the rows that became edges, for outputs that use them.
 
-They are kept in host memory whatever the backend, 24 bytes a row, and only where an output asks for them
+They are in host memory for every backend, take 24 bytes per row, and are kept only if an output needs them
 (`pipeline.problems.base.DerivedPublication.events`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
-from mbe_stage.pipeline.backends.backend import Backend, Column
-from mbe_stage.pipeline.clean.kept import KeptRows
-from mbe_stage.pipeline.clean.time_units import unit_of, unit_words
 from mbe_stage.splitmix import finalised
 
-__all__ = ["NO_TIME", "Events", "events_of"]
+__all__ = ["NO_TIME", "Events"]
 
 NO_TIME = -(2**63)
-"""In the place of a time that a row has not."""
+"""Stands for a missing time."""
 
-_SECOND = 1_000_000
-# Years 1000 to 8999: calendars end at 1 and 9999, where some write a moment that never comes, and parts of a time line
-# reach beyond its ends.
-_MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """The rows behind the edges, several of one edge among them, in the order of the input.
+    """The rows behind the edges in input order; an edge may have several.
 
     Attributes
     ----------
     left, right : (n,) int32
         The ends of each row's edge.
     weights : (n,) float64 or None
-        NaN where a row has no finite one; None where the input names no column of them.
+        NaN if a row has no finite weight; None if the input names no weight column.
     times : (n,) int64 or None
-        Microseconds since 1970, UTC; `NO_TIME` where a row has none; None where the input names no column of them, or
-        its numbers are no seconds since 1970.
+        Microseconds since 1970, UTC; `NO_TIME` if a row has no time; None if the input names no time column, or its
+        numbers are not seconds since 1970.
     """
 
     left: np.ndarray
@@ -52,7 +43,7 @@ class Events:
     times: np.ndarray | None
 
     def fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
-        """Names the rows by their ends' own keys, weights and times, whatever their order."""
+        """Return a fingerprint of the rows' keys, weights and times that does not depend on their order."""
         found = Fingerprint()
         for start in range(0, self.left.size, _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -65,69 +56,3 @@ class Events:
                     words = finalised(words + column[part].view(np.uint64))
             found.add(words.view(np.int64))
         return str(found)
-
-
-def events_of(
-    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
-) -> tuple[Events | None, tuple[str, ...]]:
-    """What the rows still in say of their edges, and a sentence for each column that says nothing.
-
-    Parameters
-    ----------
-    columns : mapping of str to Column
-        By role, over all rows.
-    kept : KeptRows
-    ids : pair of (n,) int32
-        The ends of the rows still in.
-    backend : Backend
-    are_seconds : bool
-        Numbers in the column of times are known to be seconds since 1970.
-
-    Returns
-    -------
-    events : Events or None
-        None where the input names neither weights nor times.
-    warnings : tuple of str
-    """
-    if not columns.keys() & {"weight", "timestamp"}:
-        return None, ()
-    weights = times = None
-    warnings = []
-    if "weight" in columns:
-        values, is_there = _still_in(columns["weight"], kept, backend)
-        weights = values.astype(np.float64)
-        # One bit pattern for all that are missing, and one for zero.
-        weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
-    if "timestamp" in columns:
-        values, is_there = _still_in(columns["timestamp"], kept, backend)
-        largest = float(np.abs(values[is_there]).max(initial=0))
-        unit = unit_of(values[is_there], largest)
-        if columns["timestamp"].moments:
-            times = _moments(values, is_there)
-        elif are_seconds or unit == "seconds":
-            # Wide enough before: many columns of seconds have 32 bits.
-            is_float = values.dtype.kind == "f"
-            seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
-            times = _moments(np.rint(seconds) if is_float else seconds, is_there)
-        elif is_there.any():
-            looks = f", which look like {unit_words(unit)}" if unit else ""
-            warnings.append(
-                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}{looks}; expected "
-                "seconds since 1970 (from 1973), or moments; convert the column"
-            )
-    left, right = (backend.on_host(side) for side in ids)
-    return Events(left, right, weights, times), tuple(warnings)
-
-
-def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the rows still in, 0 where they are missing; and which are there."""
-    values = backend.on_host(kept.of(column.values))
-    if column.present is None:
-        return values, np.ones(values.size, np.bool_)
-    is_there = backend.on_host(kept.of(column.present))
-    return np.where(is_there, values, values.dtype.type(0)), is_there
-
-
-def _moments(microseconds: np.ndarray, is_there: np.ndarray) -> np.ndarray:
-    is_there = is_there & (microseconds >= _MOMENTS[0]) & (microseconds < _MOMENTS[1])
-    return np.where(is_there, microseconds, 0).astype(np.int64) + np.where(is_there, 0, NO_TIME)

@@ -1,4 +1,4 @@
-"""What was read and what became of it; and how an integer is written."""
+"""Facts about the input: what was read, merged and dropped; and the canonical form of an integer."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pydantic import TypeAdapter
 
 __all__ = ["InputColumn", "InputFacts", "UndirectedFacts", "column_text", "facts_of", "written_integer"]
 
-# Characters of the name of a column in a line.
+# Longest column name that a line shows, in characters.
 _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
 class InputColumn:
-    """The column of the input that a setting meant, by number or by name.
+    """The column of the input that a setting selects by number or name.
 
     Attributes
     ----------
     setting : {"left", "right", "weight", "timestamp"}
-        The key of the section `input`; `right` as often as several columns make the key, in their order.
+        The key of the section `input`; `right` repeats in order if several columns make the key.
     position : int
         From 0.
     name : str or None
-        As the input has it; None where the input names no columns.
+        As in the input; None if the input names no columns.
     """
 
     setting: str
@@ -35,15 +35,15 @@ class InputColumn:
 
 @dataclass(frozen=True, slots=True)
 class UndirectedFacts:
-    """What became of rows whose two ends are of one set of vertices.
+    """Facts about rows whose ends are vertices of one set.
 
     Attributes
     ----------
     loops : int
-        Rows with one vertex at both ends, which are no edges; a vertex that an object in memory has without any edge is
-        read as one.
+        Rows with one vertex at both ends, which are not edges; an isolated vertex of an object in memory is read as
+        one.
     reversed_edges : int
-        Edges that the input has in both directions: one of the two was merged into the other.
+        Edges that the input has in both directions and that were merged.
     lone_vertices : int
         Vertices without an edge.
     """
@@ -55,7 +55,7 @@ class UndirectedFacts:
 
 @dataclass(frozen=True, slots=True)
 class InputFacts:
-    """What was read and what became of it; published in the manifest.
+    """Facts about the input, published in the manifest.
 
     Attributes
     ----------
@@ -64,24 +64,24 @@ class InputFacts:
     format : str
         The format that was read.
     rows_read, rows_dropped_null, rows_dropped_weight, rows_dropped_time, duplicate_edges : int
-        ``n_edges = rows_read - rows_dropped_* - duplicate_edges``, and of an undirected graph ``- loops -
+        ``n_edges = rows_read - rows_dropped_* - duplicate_edges``; for an undirected graph also ``- loops -
         reversed_edges``.
     n_left, n_right, n_edges : int
-        Of an undirected graph both are the number of its vertices.
+        For an undirected graph both sides are the number of its vertices.
     fingerprint : str
-        Names the set of edges by their own keys, whatever their order or file format.
+        Identifies the set of edges by their own keys, whatever their order or file format.
     events_fingerprint : str or None
-        Names the rows with their weights and times, where an output asks for these and the input names them.
+        Identifies the rows with weights and times, if an output needs these and the input names them.
     warnings : tuple of str
-        What reading had to do otherwise than asked, could not check, or finds doubtful; a sentence each.
+        Deviations from the configuration, unchecked facts and doubts; a sentence each.
     columns : tuple of InputColumn
-        Those that the settings meant, read or not; empty in manifests that do not say.
+        The selected columns, read or not; empty in manifests that do not say.
     undirected : UndirectedFacts or None
-        None where left and right are two sets of vertices.
+        None if left and right are two sets of vertices.
     dialect : str
-        How text was understood, such as ``comma, header``; empty for other formats, and in manifests that do not say.
+        The layout of a text, such as ``comma, header``; empty for other formats, and in manifests that do not say.
     n_columns : int or None
-        How many columns the input has; None for formats without columns to choose, and in manifests that do not say.
+        Number of columns in the input; None for formats without columns to choose, and in manifests that do not say.
     """
 
     source: str
@@ -104,7 +104,7 @@ class InputFacts:
 
     @property
     def taken(self) -> str:
-        """How the input was read, in one line.
+        """The format, dialect and columns of the input, in one line.
 
         Examples
         --------
@@ -125,26 +125,26 @@ class InputFacts:
 
     @property
     def vertices_text(self) -> str:
-        """How many vertices there are, in words."""
+        """The number of vertices as text."""
         if self.undirected is not None:
             return f"{self.n_left:,} {'vertex' if self.n_left == 1 else 'vertices'}"
         return f"{self.n_left:,} left x {self.n_right:,} right"
 
 
 def column_text(column: InputColumn) -> str:
-    """What a setting meant: ``right = 1 'day'``."""
+    """Describe a selected column: ``right = 1 'day'``."""
     name = column.name or ""
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
     return f"{column.setting} = {column.position}" + ("" if column.name is None else f" {shown!r}")
 
 
 def facts_of(values: Mapping[str, Any]) -> InputFacts:
-    """The facts that `dataclasses.asdict` made these values of, through JSON or not."""
+    """Restore the facts from the values of `dataclasses.asdict`, which may have passed through JSON."""
     return TypeAdapter(InputFacts).validate_python(values)
 
 
 def written_integer(text: str) -> int | None:
-    """The integer within int64 that is written exactly so; None for every other text."""
+    """Return the int64 integer that this text is the canonical form of; None for any other text."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and str(int(text)) == text):
         return None

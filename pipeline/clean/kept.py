@@ -1,4 +1,4 @@
-"""Which rows are still in while one rule after the other takes some out."""
+"""The rows that remain while one rule after the other removes some."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["KeptRows", "with_lone"]
 
-# Rules that read a column which only edges have.
+# Rules about columns that only edges have.
 _OF_EDGES = ("weight", "time")
 
 
 def with_lone(passing: Any, n_lone: int, xp: Any) -> Any:
-    """A mask over rows, and the last `n_lone` of them in it: ``(n,) bool``."""
+    """Extend a mask over rows by the last `n_lone` of them: ``(n,) bool``."""
     return passing | (xp.arange(len(passing)) >= len(passing) - n_lone) if n_lone else passing
 
 
 class KeptRows:
-    """The rows that are still in.
+    """The remaining rows.
 
     Attributes
     ----------
     n : int
     dropped : dict of str to int
-        How many each rule took out: ``null``, ``weight``, ``time``.
+        Number of rows that each rule removed: ``null``, ``weight``, ``time``.
     """
 
     def __init__(self, rows: Rows, backend: Backend) -> None:
@@ -35,9 +35,9 @@ class KeptRows:
         self._positions: Any = None
 
     def keep(self, rule: str, passing: Any) -> None:
-        """Take out the rows that do not pass; `passing` is over the rows still in, None where all of them do.
+        """Remove rows that do not pass; `passing` covers the remaining rows, and None passes all.
 
-        Rows that stand for vertices without an edge have no weight and no time: they pass.
+        Rows for isolated vertices have no weight and no time: they pass.
         """
         xp = self._backend.xp
         if passing is not None and rule in _OF_EDGES:
@@ -49,11 +49,11 @@ class KeptRows:
             self.n = n_passing
 
     def of(self, values: Any) -> Any:
-        """The values of a column or of an array in the rows still in."""
+        """Return the values of a column or an array in the remaining rows."""
         return values if self._positions is None else self._backend.taken(values, self._positions)
 
     def refusal(self, role: str) -> Refusal:
-        """Errors about a column after rows were taken out, by the row's place in the input."""
+        """Return a function that makes errors about a column, with the row's place in the input."""
 
         def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
             if row is not None and self._positions is not None:

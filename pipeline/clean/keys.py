@@ -1,4 +1,4 @@
-"""The user's own keys, and the dense ids that stand for them: an id is the rank of its key on its side."""
+"""The user's keys and their dense ids: an id is the rank of its key on its side."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def number_keys(
     values
         A column of int64 or text, without nulls.
     key_type, origin
-        Whether text may, or must, be integers: what the configuration says, and, for ``auto``, the format.
-    refuse : Refusal
-    backend : Backend
+        Whether text may, or must, be integers: from the configuration and, for ``auto``, the format.
 
     Returns
     -------
@@ -36,7 +34,7 @@ def number_keys(
     Raises
     ------
     InputError, HostNeeded
-        Text that should be an integer is none or is beyond int64, is not UTF-8, or there are too many keys.
+        Text is not an integer as required, is beyond int64 or not UTF-8, or there are too many keys.
     """
     codes, distinct = backend.factorised(values)
     _refuse_too_many(len(distinct), refuse)
@@ -62,9 +60,7 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     Parameters
     ----------
     parts : sequence of pair
-        What `number_keys` gave of each column, all of the same rows.
-    refuse : Refusal
-    backend : Backend
+        The result of `number_keys` for each column, all of the same rows.
 
     Returns
     -------
@@ -81,7 +77,7 @@ def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Ba
     xp = backend.xp
     codes = parts[0][0]
     for ids, keys in parts[1:]:
-        # Dense again after each part, so that numbers of many parts stay within int64.
+        # Renumber after each part, so that numbers of many parts stay within int64.
         codes = xp.unique(codes.astype(xp.int64) * len(keys) + ids, return_inverse=True)[1]
     first = xp.unique(codes, return_index=True)[1]
     _refuse_too_many(len(first), refuse)

@@ -10,7 +10,7 @@ __all__ = ["distinct_pairs"]
 
 
 def distinct_pairs(first: Any, second: Any, n_second: int, backend: Backend) -> tuple[Any, Any]:
-    """Each pair once, ordered by the first id and then the second: (n,) int32 each, as they are given."""
+    """Return each pair once, sorted by the first id and then the second: (n,) int32 each."""
     xp = backend.xp
     codes = first.astype(xp.int64) * n_second + second
     if bool((codes[:-1] < codes[1:]).all()):

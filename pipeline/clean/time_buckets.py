@@ -1,7 +1,7 @@
-"""Times as a part of the right key: the bucket that each lies in, named by the moment at which it begins.
+"""Times as a part of the right key: each time's bucket, named by the moment at which it begins.
 
-Buckets are of one length and begin at the offset from 1970-01-01 00:00 UTC, and before and after it. A bucket holds its
-beginning and not its end.
+All buckets have one length. One begins at the offset from 1970-01-01 00:00 UTC, and the others follow before and after.
+A bucket includes its beginning but not its end.
 """
 
 from __future__ import annotations
@@ -34,23 +34,20 @@ def number_buckets(
     Parameters
     ----------
     times : (n,) int64 or float64
-        Microseconds since 1970 where they are `moments`, else seconds; none of them missing.
-    moments : bool
+        Microseconds since 1970 if they are `moments`, else seconds; none is missing.
     width, offset : int
         Of the buckets, in microseconds.
-    refuse : Refusal
-    backend : Backend
 
     Returns
     -------
     ids, keys
-        As of `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds where width or
-        offset is no whole number of seconds.
+        As of `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds unless width and
+        offset are whole seconds.
 
     Raises
     ------
     InputError, HostNeeded
-        Numbers that are no seconds since 1970, or moments outside the years 1 to 9999.
+        Numbers are not seconds since 1970, or moments lie outside the years 1 to 9999.
     """
     xp = backend.xp
     microseconds = times if moments else _from_seconds(times, refuse, backend)
@@ -59,7 +56,7 @@ def number_buckets(
         raise refuse(
             None,
             found=f"times outside the years 1 to 9999, for {setting('input.time_bucket')}",
-            expected="moments that a bucket can be named by",
+            expected="times within these years",
             remedy=f"correct them, or leave {setting('input.time_bucket')} out",
         )
     distinct, ids = xp.unique(begins, return_inverse=True)
@@ -79,7 +76,7 @@ def _from_seconds(times: Any, refuse: Refusal, backend: Backend) -> Any:
         by_digits = unit is not None and unit.startswith("%")
         error = refuse(
             None,
-            found=f"numbers up to {most}, which are no seconds since 1970, for {setting('input.time_bucket')}{looks}",
+            found=f"numbers up to {most}, which are not seconds since 1970, for {setting('input.time_bucket')}{looks}",
             expected="timestamps, dates, ISO-8601 text or seconds",
             remedy=f"set {setting('input.date_format')} to {unit}"
             if by_digits

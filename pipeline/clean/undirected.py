@@ -1,7 +1,7 @@
-"""Edges without direction: both columns name vertices of one set, and what joins a vertex to itself is no edge.
+"""Undirected edges: both columns name vertices of one set, and loops are not edges.
 
-The clean edges are those of `pipeline.clean.cleaning` with the same keys on both sides: each edge once, the smaller id
-on the left; and for each vertex without an edge the pair of it with itself, so that every vertex is in one.
+The clean edges are those of `pipeline.clean.cleaning` with the same keys on both sides. Each edge occurs once, with the
+smaller id on the left. Each isolated vertex occurs as a pair with itself, so every vertex is in some pair.
 """
 
 from __future__ import annotations
@@ -27,17 +27,14 @@ log = logging.getLogger(__name__)
 def clean_undirected(
     rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
 ) -> Edges:
-    """The clean edges of an undirected graph.
+    """Clean the edges of an undirected graph.
 
     Parameters
     ----------
-    rows : Rows
     columns : mapping of str to Column
         By role, over all rows.
     kept : KeptRows
-        The rows that no filter took out.
-    config : InputConfig
-    backend : Backend
+        The rows that passed the filters.
 
     Raises
     ------
@@ -63,7 +60,7 @@ def clean_undirected(
     facts = InputFacts(
         source=rows.source,
         format=rows.format,
-        # Vertices without an edge come as rows, and are none.
+        # Isolated vertices come as rows, but are not rows of the input.
         rows_read=rows.n_rows - rows.n_lone,
         rows_dropped_null=kept.dropped["null"],
         rows_dropped_weight=kept.dropped["weight"],
@@ -91,7 +88,7 @@ def clean_undirected(
 def _numbered(
     rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
 ) -> tuple[Any, Any, Any]:
-    """Both ends of each row still in, and the keys that they are numbers of."""
+    """Return both ends of each remaining row, and the keys they index."""
     both = backend.joined(*(kept.of(columns[side].values) for side in ("left", "right")))
     of_sides = kept.refusal("left"), kept.refusal("right")
 
@@ -105,14 +102,14 @@ def _numbered(
 
 
 def _distinct(ids: Any, n_vertices: int, backend: Backend) -> Any:
-    """Each id once, ascending."""
+    """Return each id once, ascending."""
     is_there = backend.xp.zeros(n_vertices, bool)
     is_there[ids] = True
     return backend.xp.flatnonzero(is_there)
 
 
 def _fingerprint(ends: tuple[Any, Any], hashes: tuple[Any, Any], backend: Backend) -> str:
-    """Names the edges and the vertices without any; of each edge the end of the smaller left hash is its left one."""
+    """Return a fingerprint of the edges and isolated vertices; the end with the smaller left hash is the left end."""
     first, second = ends
     is_turned = hashes[0][first] > hashes[0][second]
     left, right = backend.xp.where(is_turned, second, first), backend.xp.where(is_turned, first, second)

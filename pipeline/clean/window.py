@@ -1,8 +1,8 @@
-"""Which rows lie in the window of time that a run takes.
+"""The rows in the time window of a run.
 
-The window is half open: from <= timestamp < until. Times are numbers, compared as they stand, or moments (timestamps,
-dates, ISO-8601 text); a moment without a zone is UTC. A bound in ISO-8601 against numbers needs seconds since 1970, and
-a number as a bound one of the column's own unit (`pipeline.clean.time_units`).
+The window is half open: from <= timestamp < until. Times are plain numbers, or moments (timestamps, dates, ISO-8601
+text). A moment without a zone is UTC. An ISO-8601 bound needs moments or seconds since 1970. A numeric bound needs a
+column of its own unit (`pipeline.clean.time_units`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MOMENTS = "moments"
 
 
 def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> Any:
-    """Which of the times, none of them missing, lie in the window of the configuration, ``(n,) bool``.
+    """Return a mask of the times within the configured window, ``(n,) bool``; no time may be missing.
 
     Raises
     ------
     InputError, HostNeeded
-        A bound is no ISO-8601 moment, or of another unit than the column.
+        A bound is not an ISO-8601 moment, or has another unit than the column.
     """
     given = {name: getattr(config, name) for name in ("time_from", "time_until")}
     bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
@@ -62,7 +62,7 @@ def _read(given: int | float | str, name: str, refuse: Refusal) -> int | float |
 
 
 def _is_comparable(times: Any, most: float, unit: str | None, bound: int | float | datetime, backend: Backend) -> bool:
-    """Whether a bound is on the scale of the column: a number is compared with numbers whose unit nothing tells."""
+    """Return whether a bound and the column share a scale; any number fits numbers of unknown unit."""
     if isinstance(bound, datetime):
         is_early = unit is None and max(most, abs(_scaled(bound, False))) < range_of("seconds")[0]
         return unit in (_MOMENTS, "seconds") or is_early
@@ -70,14 +70,14 @@ def _is_comparable(times: Any, most: float, unit: str | None, bound: int | float
     if unit == _MOMENTS or unit is None or of_bound in (None, unit):
         return unit != _MOMENTS
     least, end = range_of(of_bound)
-    # One number of a larger unit, such as a time that never comes, does not make all others of it.
+    # One number of a larger unit, such as a time that means "never", does not give all others that unit.
     return unit not in AS_DATES.values() and bool((backend.at_least(times, least) & backend.below(times, end)).any())
 
 
 def _refused(
     refuse: Refusal, column: str, name: str, bounds: dict[str, Any], unit: str | None
 ) -> InputError | HostNeeded:
-    """The refusal; its settings have every bound on the scale of the column, if that is known."""
+    """Return the refusal; its settings have every bound on the scale of the column, if that is known."""
     settings: dict[str, object] = {}
     for each, bound in bounds.items():
         of_bound = None if isinstance(bound, datetime) else unit_of_one(bound)
@@ -86,8 +86,8 @@ def _refused(
             settings[f"input.{each}"] = moment.isoformat() if unit == _MOMENTS else in_unit(moment, unit)
     bound, expected = bounds[name], "a bound in the column's own unit"
     if isinstance(bound, datetime):
-        found = f"{column} and no seconds since 1970, while {setting(f'input.{name}')} is {bound.isoformat()}"
-        expected = "seconds where a bound is ISO-8601"
+        found = f"{column}, not seconds since 1970, while {setting(f'input.{name}')} is {bound.isoformat()}"
+        expected = "seconds for an ISO-8601 bound"
     else:
         looks = _looks_like(unit_of_one(bound))
         found = f"{column}, while {setting(f'input.{name}')} is the number {bound}{looks}"
@@ -104,7 +104,7 @@ def _looks_like(unit: str | None) -> str:
 
 
 def _scaled(bound: int | float | datetime, moments: bool) -> int | float:
-    """The bound in microseconds against moments, in seconds against numbers; a number stays as it is."""
+    """Return the bound in microseconds for moments, in seconds for numbers; a number is unchanged."""
     if not isinstance(bound, datetime):
         return bound
     delta = bound - datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""`mbe`: the command line. Every command is thin; what it does lies in the modules that it imports when it is called.
+"""`mbe`: the command line. Commands are thin and import their code when called.
 
-Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
+Nothing heavy is imported at the top, so `mbe --help` answers at once.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _OUT_OF_MEMORY = 4
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 verification failed, or runs differ (diff --exit-code); "
-    "2 input, configuration or option cannot be used; 3 output cannot be written, or is no run; "
+    "2 input, configuration or option cannot be used; 3 output cannot be written, or is not a run; "
     "4 engine unavailable or not enough memory; 5 unchanged, nothing done (--if-changed); "
     "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
 )
 
 
-# Characters of what a command says of itself in the list: all of it.
+# Characters of a command's description in the list: enough for all of it.
 _ABOUT = 200
-# What writing to standard output ends with, which has no name.
+# Errors of writing to standard output, which have no file name.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Group(TyperGroup):
-    """Turns errors into one line and an exit code, for the real command and for tests alike."""
+    """A command group that turns errors into one line and an exit code, for the real command and for tests."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """The list of commands, which asks other packages, is printed while options are read."""
+        """Parse the arguments; printing the list of commands may ask other packages."""
         if args != ["--version"]:
             _log_safely()
         return super().parse_args(ctx, args)
@@ -60,34 +60,34 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         from mbe_stage.pipeline.config.setting_names import settings_called
 
-        # Which command it is comes out while it is invoked.
+        # The command is only known when it is invoked.
         with settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
             return self._invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Those of other packages' problems stand behind ours."""
+        """List our commands, then those of other packages' problems."""
         names = super().list_commands(ctx)
         place = names.index("enumerate") + 1
         return [*names[:place], *commands_of_problems(self.commands), *names[place:]]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Every command with all that it says of itself in its first sentence."""
+        """Write every command with the first sentence of its help."""
         write_options(self, ctx, formatter)
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(_ABOUT)) for name, command in commands])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """An example, and the exit codes."""
+        """Write an example, and the exit codes."""
         write_example("mbe", formatter)
         super().format_epilog(ctx, formatter)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Other packages are asked only for what is not ours."""
+        """Return a command; other packages are only asked for names that are not ours."""
         return super().get_command(ctx, cmd_name) or command_named(cmd_name, self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """A name that is nowhere is refused with the nearest one, of other packages' problems too."""
+        """Refuse an unknown name with the nearest command, including those of other packages' problems."""
         if self.get_command(ctx, args[0]) is None:
             near = get_close_matches(args[0], commands_of_problems(self.commands), n=1)
             if near and not get_close_matches(args[0], self.commands):
@@ -123,7 +123,7 @@ class _Group(TyperGroup):
             code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
             settings = getattr(error, "settings", ())
             if settings and wants_json:
-                from mbe_stage.pipeline.cli.console import print_json
+                from mbe_stage.pipeline.cli.terminal import print_json
 
                 print_json({"error": str(error), "settings": settings})
             raise typer.Exit(code) from None
@@ -134,7 +134,7 @@ _command = partial(app.command, cls=Command)
 
 
 def main() -> None:
-    """What the `mbe` command does (`pipeline.cli.entry`)."""
+    """Run the `mbe` command (`pipeline.cli.entry`)."""
     leave_at_signals()
     try:
         app(prog_name="mbe")
@@ -142,15 +142,15 @@ def main() -> None:
         code = end.code if isinstance(end.code, int) else 0
         nothing_more_to_say(code)
         if code == _OUT_OF_MEMORY:
-            # What libraries do when Python ends may need memory too: Arrow, short of it, aborts the process at times.
+            # Shutdown of libraries may need memory too: Arrow sometimes aborts the process without it.
             os._exit(code)
         raise
 
 
 def _log_safely() -> None:
-    """Have what is logged before a command sets logging up dated and without control characters, as behind it.
+    """Format early log lines like later ones, with dates and without control characters.
 
-    It may quote what other packages say of themselves; Python would write it to stderr as it stands.
+    They may quote text of other packages, which Python would write to stderr unchanged.
     """
     from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter
 
@@ -162,7 +162,7 @@ def _log_safely() -> None:
 
 
 def _end(interrupt: KeyboardInterrupt, publishes: bool) -> int:
-    """Say that a signal ended the command; returns the exit code."""
+    """Print that a signal ended the command; return the exit code."""
     from mbe_stage.pipeline.errors import interruption
     from mbe_stage.pipeline.execution.signals import signal_of
 
@@ -171,20 +171,20 @@ def _end(interrupt: KeyboardInterrupt, publishes: bool) -> int:
 
 
 def _output_is_full(error: OSError) -> int:
-    # What is still in its buffer would be tried again when Python ends, and fail again.
+    # Python would try to write the rest of its buffer at exit, and fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     reason = os.strerror(error.errno or 0)
-    _say(f"error: standard output: cannot be written ({reason}); free some space, or send it elsewhere")
+    _say(f"error: standard output: cannot be written ({reason}); free some space, or redirect it")
     return 3
 
 
 def _report(error: Exception) -> int:
-    """Say what went wrong; returns the exit code. Typer's own errors and exits pass through."""
+    """Print what went wrong; return the exit code. Typer's own errors and exits pass through."""
     from mbe_stage.pipeline.cli.terminal import visible, visible_lines
 
     if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
         if hasattr(error, "message"):
-            # Typer has pydantic's words before its own.
+            # Typer puts pydantic's prefix before the message.
             error.message = visible(error.message.removeprefix("Value error, "))
         raise error
     from mbe_stage.errors import StageError
@@ -203,7 +203,7 @@ def _report(error: Exception) -> int:
 
 
 def _out_of_memory() -> int:
-    """Say so; returns the exit code."""
+    """Report lack of memory; return the exit code."""
     import resource
 
     from mbe_stage.pipeline.config.setting_names import setting
@@ -220,7 +220,7 @@ def _out_of_memory() -> int:
 def _say(message: str) -> None:
     from mbe_stage.pipeline.cli.terminal import say
 
-    # Where the terminal has gone nobody can be told; the exit code still says it.
+    # If the terminal is gone, the exit code still tells.
     with suppress(OSError):
         say(message, sys.stderr)
 
@@ -236,7 +236,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Every maximal biclique of a bipartite graph, as published tables and a report."""
@@ -266,14 +266,14 @@ _ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *o
 @app.command(name="enumerate", cls=ProblemCommand)
 @opt.taking(_ENUMERATING)
 def enumerate_(**options: Any) -> None:
-    """Enumerate the maximal bicliques of one input, all in options."""
+    """Enumerate the maximal bicliques of one input, by options."""
     publish(opt.configuration(_ENUMERATING, options), options)
 
 
 @_command()
 @opt.taking(opt.GROUPING)
 def groups(**options: Any) -> None:
-    """The groups that are no chance, ranked, with a reason for each: of an input, or of a published run."""
+    """Rank the significant groups of an input or of a published run, with a reason for each."""
     from mbe_stage.pipeline.cli.groups import make_groups
 
     make_groups(options)
@@ -282,11 +282,11 @@ def groups(**options: Any) -> None:
 @_command()
 @opt.taking(opt.INSPECTING)
 def inspect(**options: Any) -> None:
-    """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
+    """Inspect a graph: sizes, degrees, and the expected number of bicliques, seconds and bytes."""
     from mbe_stage.pipeline.cli.inspect import look
 
     if not isfinite(options["trial"]):
-        raise typer.BadParameter("is not a number of seconds; 0 is no trial", param_hint="--trial")
+        raise typer.BadParameter("is not a number of seconds; 0 skips the trial", param_hint="--trial")
     look(_inspected(options), options)
 
 
@@ -294,42 +294,45 @@ def inspect(**options: Any) -> None:
 def top(
     run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     by: opt.ByOption = "edges",
-    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only those with this vertex.")] = None,
+    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only results with this vertex.")] = None,
     side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
     min_left: opt.Query.MinLeft = None,
     min_right: opt.Query.MinRight = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Number of results.")] = 10,
     copies: Annotated[
         bool | None,
         typer.Option(
             "--copies/--no-copies",
-            help="Near copies of larger ones too; by default with --csv and --json alone.",
+            help="Include near copies of larger ones; by default only with --csv and --json.",
             show_default=False,
         ),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row per member.")] = False,
     as_json: opt.Output.Json = False,
 ) -> None:
-    """The largest results of a run, of those that hold a vertex; bicliques without near copies."""
-    from mbe_stage.pipeline.cli import show
-    from mbe_stage.pipeline.cli.problem_views import refuse_of_bicliques, shown_by_problem
+    """Show the largest results of a run, or of those with a vertex; bicliques without near copies."""
+    from mbe_stage.pipeline.cli.tables import largest
+    from mbe_stage.pipeline.config.plugin_sections import OURS
+    from mbe_stage.pipeline.publish.reading import problem_of
     from mbe_stage.pipeline.stores.open_store import opened_run
     from mbe_stage.pipeline.views.near_copies import Distinct, largest_distinct
     from mbe_stage.pipeline.views.top import Conditions, find_vertex, largest_bicliques
 
     if side is not None and vertex is None:
-        raise typer.BadParameter("says on which side --vertex is; name the vertex too", param_hint="--side")
+        raise typer.BadParameter("gives the side of --vertex; name the vertex too", param_hint="--side")
     if csv and as_json:
-        raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
+        raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
     with opened_run(run_path) as run_dir:
-        if (of_problem := shown_by_problem(run_dir)) is not None:
+        if problem_of(run_dir) != OURS:
+            from mbe_stage.pipeline.cli.problem_views import show_by_problem
+
             of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
-            refuse_of_bicliques(run_dir, {**of_bicliques, "--copies": copies is not None, "--csv": csv})
-            show.top(run_dir, of_problem(run_dir, limit, vertex), as_json)
-            return
+            of_bicliques |= {"--copies": copies is not None, "--csv": csv}
+            if show_by_problem(run_dir, limit, vertex, as_json, of_bicliques):
+                return
         where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
         conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
-        # Data is whole unless it is asked for otherwise.
+        # Data is complete unless the user asks otherwise.
         if csv or as_json if copies is None else copies:
             found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
         else:
@@ -340,7 +343,7 @@ def top(
             with csv_output(None) as output:
                 export_bicliques(found.bicliques, output)
         else:
-            show.largest(run_dir, by, found, as_json)
+            largest(run_dir, by, found, as_json)
 
 
 @_command()
@@ -348,7 +351,7 @@ def runs(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
 ) -> None:
-    """List the runs of an output directory, the newest last, and those that can be resumed."""
+    """List the runs of an output directory, the newest last, and the resumable ones."""
     from mbe_stage.pipeline.cli import show
     from mbe_stage.pipeline.execution.unfinished import list_unfinished
     from mbe_stage.pipeline.publish.listing import list_runs
@@ -361,7 +364,7 @@ def clean(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
 ) -> None:
-    """Remove what runs that were ended early have left, those that could be resumed too."""
+    """Remove the files of interrupted runs, including resumable ones."""
     from contextlib import closing
 
     from mbe_stage.pipeline.cli import show
@@ -370,7 +373,7 @@ def clean(
     with closing(store_at(directory)) as store:
         removed = store.clean()
         if not removed:
-            # What has left nothing but leftovers is an output directory, too.
+            # A directory with nothing but the files of interrupted runs is an output directory, too.
             store.check_listed()
         show.cleaned(directory, removed, as_json)
 
@@ -378,15 +381,15 @@ def clean(
 @_command()
 def export(
     run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member; the one format there is.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Into a file instead of stdout.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row per member; the only format.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead of stdout.")] = None,
     min_left: opt.Query.MinLeft = None,
     min_right: opt.Query.MinRight = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many bicliques.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N bicliques.")] = None,
     quiet: opt.Output.Quiet = False,
     verbose: opt.Output.Verbose = False,
 ) -> None:
-    """Members with their own keys, for spreadsheets and databases."""
+    """Export members with their own keys, for spreadsheets and databases."""
     from mbe_stage.pipeline.cli import console
     from mbe_stage.pipeline.stores.local_copies import address_of
     from mbe_stage.pipeline.stores.open_store import opened_run
@@ -413,12 +416,13 @@ def export(
 @_command()
 def diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help="Run, or output directory: its latest run.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run beside the other.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run next to OLD.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write all differences there as Parquet; new or empty.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all differences to this directory as Parquet; new or empty."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Of each kind show the N largest.")] = 5,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where the runs differ.")] = False,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show the N largest of each kind.")] = 5,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if the runs differ.")] = False,
     threads: opt.Means.Threads = None,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
@@ -442,19 +446,19 @@ def diff(
 def verify(
     run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     source: Annotated[
-        str | None, typer.Option("--input", metavar="INPUT", help="The run's input; by default where it was then.")
+        str | None, typer.Option("--input", metavar="INPUT", help="The run's input; by default at its original place.")
     ] = None,
     file_format: opt.Columns.Format = None,
     sample: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Bicliques to hold against the graph (5 million).")
+        int | None, typer.Option(min=0, metavar="N", help="Number of bicliques to check against the graph (5 million).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random sample.")] = 0,
     threads: opt.Means.Threads = None,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
     verbose: opt.Output.Verbose = False,
 ) -> None:
-    """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
+    """Check a run independently of the code that made it: complete, maximal, distinct, tables, checksums."""
     from mbe_stage.pipeline.cli.verify import check
 
     given = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
@@ -465,16 +469,16 @@ def verify(
 def compile_(
     engine: opt.Means.Tier = None,
     problem: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Without the engines of other problems, such as pq_counts.")
+        str | None, typer.Option(metavar="NAME", help="Only the engines of this problem, such as pq_counts.")
     ] = None,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
     verbose: opt.Output.Verbose = False,
 ) -> None:
-    """Compile everything ahead, so that no later command has to: for images and read-only installations."""
+    """Compile all code ahead of time, for images and read-only installations."""
     from mbe_stage.pipeline.cli import console, show
 
-    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
+    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "looking for compiled code") as progress:
         from mbe_stage.pipeline.cli.compile import compile_everything
 
         found = compile_everything(engine or "auto", progress.compiled, problem)
@@ -483,13 +487,15 @@ def compile_(
 
 @_command()
 def bench(
-    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; none: a made one.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; by default a generated one.")
+    ] = None,
     threads: opt.Means.Threads = None,
-    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many counts.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Count N times and report the best.")] = 3,
     engine: opt.Means.Engine = None,
     as_json: opt.Output.Json = False,
 ) -> None:
-    """Time counting and writing; every graph in a process of its own."""
+    """Time counting and writing, with a separate process per graph."""
     import tempfile
 
     from mbe_stage.pipeline.bench import bench_graph, sample_graph
@@ -505,7 +511,7 @@ def bench(
 
 
 def _inspected(options: dict[str, Any]) -> Config:
-    """What `mbe inspect` is asked: a file and options, or a configuration, over which options win."""
+    """Return the configuration of `mbe inspect`: a file and options, or a configuration that options override."""
     first, *others = map(Path, options["source"])
     overrides = options["override"] or ()
     if others or first.suffix.lower() not in (".yaml", ".yml"):

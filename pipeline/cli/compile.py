@@ -1,4 +1,4 @@
-"""``mbe compile``: everything that any command may need, compiled before one does."""
+"""``mbe compile``: compile all code that any command may need."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ __all__ = ["Compiled", "compile_everything"]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What `compile_everything` did.
+    """The result of `compile_everything`.
 
     Attributes
     ----------
     tier : str
-        What it was compiled for.
+        The tier that the code is for.
     n_steps, n_compiled : int
-        Pieces of code in all, and those that were not there before.
-    seconds : float
+        All pieces of code, and the newly compiled ones.
     directories : tuple of Path
-        Where later processes look for them.
+        The directories in which later processes look for them.
     """
 
     tier: str
@@ -45,15 +44,14 @@ class Compiled:
 def compile_everything(
     engine: str = "auto", on_compile: OnCompile | None = None, problem: str | None = None
 ) -> Compiled:
-    """Compile what the commands need with such an engine, and what `mbe verify`, `mbe diff` and `mbe inspect` need.
+    """Compile the code of an engine, and of `mbe verify`, `mbe diff` and `mbe inspect`.
 
     Parameters
     ----------
     engine : str
         As `execution.engine`.
-    on_compile : callable, optional
     problem : str, optional
-        Without the engines of other problems; by default those of all.
+        Only the engines of this problem; by default those of all.
 
     Raises
     ------
@@ -62,7 +60,7 @@ def compile_everything(
     EngineUnavailable
         The engine cannot run here.
     PublishError
-        Something has to be compiled, and there is no directory to keep it in.
+        Code has to be compiled, but there is no directory for it.
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
     needed = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps())
@@ -72,7 +70,7 @@ def compile_everything(
     if n_compiled and not can_keep():
         places = " or ".join(str(directory.parent) for directory in cache_directories())
         raise PublishError(
-            f"compiled code cannot be kept: found no way to write {places}; expected a directory that may be written; "
+            f"compiled code cannot be saved: cannot write to {places}; expected a writable directory; "
             "set NUMBA_CACHE_DIR to one"
         )
     seconds = sum(tier.compile(steps, on_compile).values())
@@ -80,7 +78,7 @@ def compile_everything(
 
 
 def _of_others(problem: str, engine: str) -> set[str]:
-    """What only other problems' engines of that name need, and the graphs that they search."""
+    """Return the code that only other problems' engines of that name need, including their graphs."""
     needed = {
         each.problem: {
             step.what for step in (*get_engine(each.problem, engine).compile_steps(), *each.graph_steps(None))

@@ -1,4 +1,4 @@
-"""What the command line shows: progress and log lines on stderr, results on stdout."""
+"""What the command line shows: progress and log lines on stderr."""
 
 from __future__ import annotations
 
@@ -6,49 +6,35 @@ import errno
 import logging
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, cast
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from mbe_stage.bicliques.enumerate import Progress as Standing
-from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, json_line, shortened, visible
+from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, visible
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
 from mbe_stage.stream import Listener
 
-__all__ = [
-    "ProgressDisplay",
-    "print_json",
-    "results_console",
-    "set_up_logging",
-    "table",
-]
+__all__ = ["ProgressDisplay", "set_up_logging"]
 
 log = logging.getLogger("mbe_stage.pipeline.cli.console")
 
-# Where stderr is no terminal: seconds between the lines of progress, while somebody may be watching and afterwards.
+# Seconds between progress lines if stderr is not a terminal: at first, while a user may be watching, and later.
 _WATCHED_EVERY = 2.0
 _WATCHED_FOR = 30.0
 _LOG_EVERY = 10.0
 _LOOK_EVERY = 0.5
-# Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
-_CELL = 1_000
-
-
-def results_console() -> Console:
-    """Stdout; wide enough for tables where it is no terminal."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, markup=False, highlight=False)
 
 
 def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
-    """Log lines of the package on stderr, plain, or above the progress bar on a terminal; returns that console."""
+    """Send the package's log lines to stderr, above the progress bar on a terminal; return that console."""
     console = Console(file=cast(IO[str], _WhileItLasts(sys.stderr)), markup=False, highlight=False)
     handler: logging.Handler
     if console.is_terminal:
@@ -72,9 +58,9 @@ def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
 
 
 class _WhileItLasts:
-    """A stream to a terminal that may go away: what can be shown to nobody is no reason to end the work.
+    """A stream to a terminal that may go away: failing to show output must not end the work.
 
-    Whoever closes a terminal sends SIGHUP too, which ends the command, or is ignored, as behind `nohup`.
+    Closing a terminal also sends SIGHUP, which ends the command, or is ignored under `nohup`.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -103,28 +89,28 @@ def _unless_it_has_gone() -> Iterator[None]:
 
 
 class _FoundAndLeft:
-    """What was found, and the time that is left when it becomes text: no block comes while a slow sink works."""
+    """The number of results and the time left at rendering, because no block comes while a slow sink works."""
 
     def __init__(self, found: str, seconds_left: float) -> None:
         self._found = found
         self._end = time.perf_counter() + seconds_left
 
     def __str__(self) -> str:
-        # First what matters most: a narrow terminal cuts off the rest.
+        # The most important part first: a narrow terminal cuts off the rest.
         return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
 
 
 class _ShareColumn(TextColumn):
-    """The share of the work that is done; Rich's own says 100 % too early."""
+    """The finished share of the work; Rich's own column says 100 % too early."""
 
     def render(self, task: Task) -> Text:
         return Text(percent_text(task.completed / task.total, 0) if task.total else "", style="progress.percentage")
 
 
 class ProgressDisplay:
-    """Share, bicliques found, rate, time and time left: a bar on a terminal, else a log line now and then.
+    """Share, results, rate, time and time left: a bar on a terminal, else regular log lines.
 
-    There is a line every two seconds at first and every ten later, whether or not the work reports.
+    There is a line every two seconds at first and every ten later, even if the work does not report.
 
     Parameters
     ----------
@@ -133,14 +119,14 @@ class ProgressDisplay:
     quiet : bool
         Show nothing.
     first : str
-        What happens before the work begins.
+        The activity before the work begins.
     counted : str
-        What is enumerated.
+        The results that are enumerated.
 
     Attributes
     ----------
     enumerated : Listener
-        Takes note of an enumeration's progress; it wants an outlook, unless nothing is shown.
+        Takes progress of an enumeration; it wants a forecast, unless nothing is shown.
     """
 
     def __init__(self, console: Console, quiet: bool, first: str, counted: str = "bicliques") -> None:
@@ -152,7 +138,7 @@ class ProgressDisplay:
         self._found: object = ""
         self._compile_lines = log_lines()
         self._start = time.perf_counter()
-        # Starting Python has taken a moment already.
+        # Starting Python has already taken a moment.
         self._last_line = self._start - _WATCHED_EVERY / 2
         self._stack = ExitStack()
         if console.is_terminal and not quiet:
@@ -183,7 +169,7 @@ class ProgressDisplay:
             self._show(what, standing.share, found if left is None else _FoundAndLeft(found, left))
 
     def compiled(self, standing: CompileProgress) -> None:
-        """Take note of what is compiled before the work begins."""
+        """Show the progress of compilation before the work begins."""
         if self._bar is None:
             self._compile_lines(standing)
             self._last_line = time.perf_counter()
@@ -193,15 +179,15 @@ class ProgressDisplay:
             self._bar.update(self._task, description=str(standing), total=standing.total, completed=standing.done)
 
     def verified(self, share: float) -> None:
-        """Take note of a verification's progress."""
+        """Show the progress of a verification."""
         self._show("verifying", share)
 
     def exported(self, share: float) -> None:
-        """Take note of an export's progress."""
+        """Show the progress of an export."""
         self._show("exporting", share)
 
     def working(self, what: str, share: float) -> None:
-        """Take note of the progress of any other work, by its name."""
+        """Show the progress of any other work, by its name."""
         self._show(what, share)
 
     def _show(self, what: str, share: float | None, found: object = "") -> None:
@@ -213,12 +199,12 @@ class ProgressDisplay:
 
     @property
     def _standing(self) -> str:
-        """Where the work stands now."""
+        """The current state as text."""
         found = str(self._found)
         return f"{self._what}, {found}" if found else self._what
 
     def _say(self) -> None:
-        """Write where the work stands, unless there was a line a moment ago."""
+        """Log the current state, unless there was a line a moment ago."""
         now = time.perf_counter()
         if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
             self._last_line = now
@@ -233,33 +219,3 @@ class ProgressDisplay:
 
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
-
-
-def table(
-    columns: list[str],
-    rows: list[list[object]],
-    title: str | None = None,
-    unbroken: Collection[str] = (),
-    right: Collection[str] = (),
-) -> Table:
-    """A table of plain values, safe to print; columns whose values are all numbers are set right, and those of `right`.
-
-    Cells are folded where there is not enough room, but for those of the `unbroken` columns.
-    """
-    result = Table(title=None if title is None else Text(visible(title)), title_justify="left")
-    for index, name in enumerate(columns):
-        numeric = name in right or all(isinstance(row[index], int | float) for row in rows)
-        justify: JustifyMethod = "right" if numeric else "left"
-        result.add_column(Text(visible(name)), justify=justify, overflow="fold", no_wrap=name in unbroken)
-    for row in rows:
-        result.add_row(*map(_cell, row))
-    return result
-
-
-def _cell(value: object) -> Text:
-    return Text(f"{value:,}" if isinstance(value, int) else visible(shortened(value, _CELL)))
-
-
-def print_json(values: dict[str, Any]) -> None:
-    """One object on one line, exact and safe to print."""
-    print(json_line(values), flush=True)

@@ -1,4 +1,4 @@
-"""The result of `mbe diff` on stdout: remarks and counts first, then the largest of each kind; or one JSON object."""
+"""`mbe diff`: compare two runs; remarks and counts on stdout, then the largest of each kind, or one JSON object."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, set_up_logging, table
-from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.cli.console import ProgressDisplay, set_up_logging
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words
@@ -22,21 +23,23 @@ from mbe_stage.pipeline.wording import plural
 
 __all__ = ["compare", "differences", "summary"]
 
+# Number of keys per side that a table row shows; `--json` shows all.
+_SHOWN_KEYS = 8
+
 
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
-    """Compare two runs, write what differs where `out` says so, and show it; returns whether anything differs.
+    """Compare two runs, write all differences to `out` if given, and show them; return whether there are any.
 
     Parameters
     ----------
     old, new : Path
         Run directories.
     out : Path, optional
-        Where all differences are written.
+        Directory for all differences.
     limit : int
-        So many of each kind are shown.
+        Number of bicliques to show of each kind.
     threads : int
-        0: one a core.
-    as_json, quiet : bool
+        0: one per core.
     """
     start = time.perf_counter()
     if out is not None:
@@ -50,12 +53,8 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
     return diff.differ
 
 
-# Keys of one side that a table row shows; `--json` shows all.
-_SHOWN_KEYS = 8
-
-
 def summary(diff: RunDiff) -> dict[str, Any]:
-    """What a difference amounts to, as plain values."""
+    """Summarise a difference as plain values."""
     return {
         "old": address_of(diff.old),
         "new": address_of(diff.new),
@@ -69,7 +68,7 @@ def summary(diff: RunDiff) -> dict[str, Any]:
 
 
 def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seconds: float, as_json: bool) -> None:
-    """The whole result."""
+    """Print the whole result."""
     if as_json:
         rest = {
             "differences": [_as_values(one) for one in largest],

@@ -1,28 +1,8 @@
-"""Entry of the `mbe` command: hears signals from its first statement on, and loads only what the answer needs."""
+"""Entry of the `mbe` command: handles signals from its first statement on, and loads only what the answer needs."""
 
 from __future__ import annotations
 
 import os
-import resource
-import sys
-
-__all__ = ["main", "refusal"]
-
-# Libraries and their threads reserve more than they use: with less, importing them fails, or never ends (OpenBLAS asks
-# again and again for what it does not get, and hears no signal meanwhile).
-_LEAST_BYTES = 1 << 30
-
-
-def refusal() -> str | None:
-    """What to say, or None where there is enough."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY or limit >= _LEAST_BYTES:
-        return None
-    return (
-        f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
-        f"{_LEAST_BYTES:,} at least; raise the limit"
-    )
-
 
 try:
     from mbe_stage.pipeline.cli.early_exit import leave_at_signals, nothing_more_to_say
@@ -31,6 +11,15 @@ try:
 except KeyboardInterrupt:
     os.write(2, b"interrupted\n")
     os._exit(130)
+
+import resource
+import sys
+
+__all__ = ["main", "refusal"]
+
+# Libraries and their threads reserve more memory than they use. With less, importing them fails or never ends: OpenBLAS
+# retries forever and blocks signals.
+_LEAST_BYTES = 1 << 30
 
 
 def main() -> None:
@@ -41,7 +30,6 @@ def main() -> None:
         print(f"mbe {version_of('mbe-stage')}")
         nothing_more_to_say(0)
         return
-
     said = refusal()
     if said is not None and not {"-h", "--help"} & {*sys.argv}:
         os.write(2, f"{said}\n".encode())
@@ -52,6 +40,17 @@ def main() -> None:
 
     process.claim()
     app.main()
+
+
+def refusal() -> str | None:
+    """Return the error for an address space (``ulimit -v``) that is too small for anything but help, or None."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY or limit >= _LEAST_BYTES:
+        return None
+    return (
+        f"error: out of memory: the address space is limited to {limit:,} bytes (ulimit -v); expected "
+        f"at least {_LEAST_BYTES:,}; raise the limit"
+    )
 
 
 if __name__ == "__main__":

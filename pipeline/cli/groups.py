@@ -1,18 +1,19 @@
-"""What `mbe groups` does: groups of an input, without its bicliques on the disk, or of a published run's bicliques."""
+"""`mbe groups`: groups of an input, without writing its bicliques, or of a published run; and its result on stdout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from mbe_stage.pipeline.cli import show
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json, results_console, table
+from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
-from mbe_stage.pipeline.cli.terminal import say
+from mbe_stage.pipeline.cli.tables import keys, results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.key_parts import has_parts, key_text
@@ -21,27 +22,29 @@ from mbe_stage.pipeline.views.listed_groups import listed_groups
 from mbe_stage.pipeline.views.no_groups import nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
 
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.execution.job import RunResult
-
 __all__ = ["make_groups", "published"]
 
-# Groups that the table has; the run and its report have more.
+# Number of groups in the table; the run and its report have more.
 _SHOWN = 20
-# Columns of the table: those of the second kind where some group has a value.
+# Columns of the table; those of the second kind only appear if some group has a value.
 _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "rank": lambda group: group["rank"],
     "since": lambda group: group["since"] or "",
     "why": lambda group: f"{group['explanation']}.",
     "known": lambda group: "" if group["n_known"] is None else group["n_known"],
-    "left members": lambda group: show.keys(group["left"]),
-    "right members": lambda group: show.keys(group["right"]),
+    "left members": lambda group: keys(group["left"]),
+    "right members": lambda group: keys(group["right"]),
 }
 _WHERE_KNOWN = {"since": "since", "known": "n_known"}
 
+_GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
+# Groups of a published run read, query and enumerate nothing, so these options do not apply.
+_OF_INPUTS = ("input.", "query.", "execution.")
+_OF_BOTH = ("input.path", "execution.threads")
+
 
 def published(result: RunResult, as_json: bool) -> None:
-    """A run as `mbe enumerate` shows it, and its groups, the best first."""
+    """Show a run as `mbe enumerate` does, and its groups, the best first."""
     if as_json:
         groups = [{name: _plain(value) for name, value in row.items()} for row in listed_groups(result.place)]
         print_json({**show.run_facts(result), "groups": groups})
@@ -58,7 +61,7 @@ def published(result: RunResult, as_json: bool) -> None:
     if shown:
         results_console().print(_table(shown))
     if n_muted:
-        say(f"muted      {n_muted:,} of what is known good alone{'' if shown else ': no other is significant'}")
+        say(f"muted      {n_muted:,} of known good keys only{'' if shown else ': no other is significant'}")
     if n_groups > len(shown):
         say(f"groups     {n_groups - len(shown):,} more in {result.address}/groups.parquet")
 
@@ -74,14 +77,8 @@ def _table(groups: list[dict[str, Any]]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: times are UTC and written as ISO 8601 has them."""
+    """Convert to a JSON value: times are UTC in ISO 8601."""
     return f"{value.isoformat()}Z" if isinstance(value, datetime) else value
-
-
-_GROUPS_ALONE = {"output": {"bicliques": False}, "groups": {}}
-# Of a published run nothing is read, asked or enumerated: these are not options of its groups.
-_OF_INPUTS = ("input.", "query.", "execution.")
-_OF_BOTH = ("input.path", "execution.threads")
 
 
 def make_groups(options: Mapping[str, Any]) -> None:
@@ -90,7 +87,7 @@ def make_groups(options: Mapping[str, Any]) -> None:
     Parameters
     ----------
     options : mapping
-        What the command was called with, by the names of `pipeline.cli.options.GROUPING`.
+        The command's options, by the names of `pipeline.cli.options.GROUPING`.
     """
     source, stderr = options["source"], set_up_logging(options["quiet"], options["verbose"])
     of_run = len(source) == 1 and holds_runs(source[0])
@@ -127,11 +124,11 @@ def _of_run(source: str, options: Mapping[str, Any], progress: ProgressDisplay) 
 
 
 def _check(options: Mapping[str, Any], of_run: bool) -> None:
-    """Refuse what was given and does not go with the source."""
+    """Refuse options that do not fit the source."""
     if not of_run:
         if options["run_input"] is not None:
             raise typer.BadParameter(
-                f"says where the input of a published run is now; {joined_names(options['source'])} is no run: "
+                f"gives the input's new place for a published run; {joined_names(options['source'])} is not a run: "
                 "leave it out",
                 param_hint="--input",
             )
@@ -144,7 +141,6 @@ def _check(options: Mapping[str, Any], of_run: bool) -> None:
             [],
         ):
             raise typer.BadParameter(
-                f"is for an INPUT; the bicliques of the run {options['source'][0]} are read back as they are: leave it "
-                "out",
+                f"is for an INPUT; the bicliques of the run {options['source'][0]} are read unchanged: leave it out",
                 param_hint=options_of(parameter)[0],
             )

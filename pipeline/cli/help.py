@@ -1,6 +1,6 @@
-"""How help reads: plain text, the options under the headings that they name.
+"""The layout of help: plain text, with options under headings.
 
-Rich would draw it prettier, and take longer to load than everything else that help needs.
+Rich is prettier, but takes longer to load than the rest of help.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 __all__ = ["EXAMPLES", "PLAIN", "Command", "command_line", "write_example", "write_options"]
 
 PLAIN: dict[str, Any] = {"max_content_width": 120, "help_option_names": ["--help", "-h"]}
-"""Context settings of what prints help: as wide as the terminal, within reason."""
+"""Context settings for help: as wide as the terminal, up to a limit."""
 
 EXAMPLES = {
     "mbe": "mbe enumerate edges.csv --left user --right item --out out",
@@ -32,24 +32,24 @@ EXAMPLES = {
     "compile": "mbe compile --engine cpu",
     "bench": "mbe bench edges.csv --repeats 5",
 }
-"""By command; that of another package's problem takes an input and a directory."""
+"""Examples by command; for another package's problem, with an input and a directory."""
 
 
 class Command(TyperCommand):
-    """A command whose options stand under their headings, followed by an example."""
+    """A command with options under headings, followed by an example."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """The example of the command."""
+        """Write the example of the command."""
         write_example(str(self.name), formatter)
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then the options of each heading."""
+        """Write arguments, then the options of each heading."""
         write_options(self, ctx, formatter)
 
 
 def command_line(**settings: Any) -> typer.Typer:
-    """A Typer without Rich, and without tracebacks of its own."""
+    """Make a Typer without Rich and without tracebacks of its own."""
     return typer.Typer(
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -65,7 +65,7 @@ def write_example(name: str, formatter: Any) -> None:
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write a command's arguments and options, each below its heading, in the order in which the headings come up."""
+    """Write a command's arguments and options under their headings, in order of first appearance."""
     headings: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)

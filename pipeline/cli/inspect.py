@@ -1,4 +1,4 @@
-"""What `mbe inspect` does, once its options are a configuration."""
+"""The command `mbe inspect`, with its options as a configuration."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["look"]
 
 
 def look(config: Config, options: Mapping[str, Any]) -> None:
-    """Read, compile, try, and show what was found."""
+    """Read, compile, run the trial, and show the results."""
     quiet, trial = options["quiet"], options["trial"]
     with console.ProgressDisplay(set_up_logging(quiet, options["verbose"]), quiet, "reading and trying") as progress:
-        # An engine that cannot run here is refused before anything is read.
+        # Refuse an unavailable engine before reading anything.
         needed = compile_steps(config, trial > 0)
         compile_ahead(keys.compile_steps(), progress.compiled)
         edges = ingest.ingest(reading_of(config))
-        # What cannot be read is refused before anybody waits for this.
+        # Refuse unreadable input before this wait.
         compile_ahead(needed, progress.compiled)
         with _cut_short_on_purpose():
             found = inspect_edges(edges, config, trial, options["seed"])
@@ -37,7 +37,7 @@ def look(config: Config, options: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _cut_short_on_purpose() -> Iterator[None]:
-    """A trial is meant to be cut short: no warning about that, and of its own steps other warnings only."""
+    """Silence the warning that a trial is cut short, and all but warnings of its own steps."""
     package, searching = logging.getLogger("mbe_stage"), logging.getLogger(stream.__name__)
     before = package.level
     package.setLevel(max(before, logging.WARNING))

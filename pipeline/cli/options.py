@@ -152,7 +152,7 @@ class Output:
         _option(_OUTPUT, "Only if edges or question differ from the latest run's, else exit code 5.", "--if-changed"),
     ]
     Resume = Annotated[
-        bool, _option(_OUTPUT, "Go on with a run of this question that was ended early, if there is one.", "--resume")
+        bool, _option(_OUTPUT, "Resume an interrupted run of the same query, if there is one.", "--resume")
     ]
     CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--count-only")]
     Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
@@ -163,7 +163,7 @@ class Output:
 class Groups:
     """Section `groups`."""
 
-    Asked = Annotated[bool, _option(_GROUPS, "Groups that are no chance, ranked, and scores of vertices.", "--groups")]
+    Asked = Annotated[bool, _option(_GROUPS, "Significant groups, ranked, and scores of vertices.", "--groups")]
     Limit = Annotated[
         str | None, _option(_GROUPS, "Most groups (100; at least 1; at most 1000000).", "--groups-limit", metavar="N")
     ]
@@ -545,10 +545,8 @@ def configuration(
 
     Parameters
     ----------
-    parameters : iterable of Parameter
     options : mapping
         What the command was called with, by name; None is not given.
-    base : Path, optional
     overrides : sequence of str
         ``section.key=value``, over everything.
     problem : str, optional

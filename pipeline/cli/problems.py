@@ -1,8 +1,8 @@
-"""The commands of problems: what other packages bring to the command line is made of their models, when it is called.
+"""The commands of problems, made from the models of other packages when called.
 
-A command stands in the list with its name and one line; its options are those of the problem's section, of the input,
-the means and the output, and of the derived outputs that there are for the problem. The list asks the entry points
-alone, the command its publications too.
+The list shows a command's name and one line of help, and only reads entry points. A called command also loads its
+publications. Its options are those of the problem's section, the input, the execution, the output, and the problem's
+derived outputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _OURS = "bicliques"
 
 
 class ProblemCommand(Command):
-    """The command of a problem: `mbe enumerate` as it stands, unless another package adds options; others once called.
+    """The command of a problem, with all its options made when called.
+
+    `mbe enumerate` is such a command, in case another package adds options.
 
     Attributes
     ----------
@@ -42,25 +44,25 @@ class ProblemCommand(Command):
 
     @functools.cached_property
     def whole(self) -> Command:
-        """With all its options."""
+        """Return the command with all its options."""
         if self.make is not None:
             return self.make()
         return _with_derived_outputs(self)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """That of the whole command."""
+        """Return the context of the whole command."""
         if self.whole is self:
             return super().make_context(info_name, args, parent, **extra)
         return self.whole.make_context(info_name, args, parent, **extra)
 
 
 def commands_of_problems(taken: Collection[str]) -> tuple[str, ...]:
-    """What the commands of other packages' problems are called; one whose name is taken is left out with a warning."""
+    """Return the command names of other packages' problems; a taken name is skipped with a warning."""
     return tuple(name for name, _ in _commands(frozenset(taken)))
 
 
 def command_named(name: str, taken: Collection[str]) -> ProblemCommand | None:
-    """The command of that name, if another package's problem has it."""
+    """Return the command of that name, if another package's problem has it."""
     problem = dict(_commands(frozenset(taken))).get(name.replace("_", "-"))
     return None if problem is None else _command(problem)
 
@@ -75,7 +77,7 @@ def _command(problem: str) -> ProblemCommand:
 
 
 def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Commands and their problems."""
+    """Yield commands and their problems."""
     from mbe_stage.problem import package_of, problem_named, problem_names
 
     for problem in problem_names():
@@ -85,7 +87,7 @@ def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
         if called in taken:
             _warn_once(
                 f"the problem {problem!r} of the package {package_of(problem)} has no command: mbe {called} "
-                "is another one"
+                "is another command"
             )
         else:
             yield called, problem
@@ -97,7 +99,7 @@ def _warn_once(warning: str) -> None:
 
 
 def _made(problem: str, about: str) -> Command:
-    """The command of another package's problem, with all its options."""
+    """Make the command of another package's problem, with all its options."""
     from mbe_stage.errors import InvalidArgument
     from mbe_stage.pipeline.cli.section_options import section_parameters
     from mbe_stage.pipeline.problems.installed import publication_of
@@ -114,7 +116,7 @@ def _made(problem: str, about: str) -> Command:
     if clash:
         raise InvalidArgument(
             f"the problem {problem!r} of the package {package_of(problem)} has no command: its key {clash[0]!r} would "
-            f"be the option {clash[1]}, which there is already; expected another name; mbe run takes it as it is"
+            f"be the option {clash[1]}, which already exists; expected another name; mbe run accepts the key"
         )
     source, out, *others = shared
     refused = opt.refused(own, max_bicliques=not limited) if publication.instead else ()
@@ -123,7 +125,7 @@ def _made(problem: str, about: str) -> Command:
 
 
 def _with_derived_outputs(command: ProblemCommand) -> Command:
-    """`mbe enumerate` with the options of other packages' derived outputs; the command itself where there are none."""
+    """Add the options of other packages' derived outputs to `mbe enumerate`, if there are any."""
     from mbe_stage.problem import OUTPUTS, derived_outputs
 
     if all(output.name in OUTPUTS for output in derived_outputs(_OURS)):
@@ -147,12 +149,12 @@ def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], proble
 
 
 def _counting_first(config: Config, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a command; where it counts unless told where to publish, and is not told, with ``count_only``.
+    """Return a command's options, with ``count_only`` if it counts by default and has no output directory.
 
     Raises
     ------
     ConfigError
-        What is given is of use with published tables only.
+        An option needs published tables.
     """
     from mbe_stage.pipeline.errors import ConfigError
     from mbe_stage.pipeline.problems.installed import publication_of
@@ -166,16 +168,16 @@ def _counting_first(config: Config, options: Mapping[str, Any]) -> Mapping[str, 
     given += [f"--{name.replace('_', '-')}" for name in ("if_changed", "resume") if options[name]]
     if given:
         raise ConfigError(
-            f"command line: {given[0]}: is of use where a run is published, and without {setting('output.directory')} "
-            "there is a count alone; name a directory with it, or leave it out"
+            f"command line: {given[0]}: needs a published run, but without {setting('output.directory')} "
+            "the command only counts; name a directory, or leave the option out"
         )
     return {**options, "count_only": True}
 
 
 def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Parameter, ...]:
-    """The options of other packages' derived outputs; ours stand in the table, beside those of `query`.
+    """Return the options of other packages' derived outputs; ours are in the table, beside those of `query`.
 
-    Those of one that would be another option as well are left out with a warning.
+    Outputs whose options already exist are skipped with a warning.
     """
     from mbe_stage.pipeline.cli.section_options import output_parameters
     from mbe_stage.pipeline.problems.installed import derived_publications
@@ -190,7 +192,7 @@ def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Paramete
         if clash:
             _warn_once(
                 f"the derived output {output.name!r} of the package {package_of(output.name)} has no options: its key "
-                f"{clash[0]!r} would be the option {clash[1]}, which there is already"
+                f"{clash[0]!r} would be the option {clash[1]}, which already exists"
             )
         else:
             found += parameters
@@ -198,7 +200,7 @@ def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Paramete
 
 
 def _clash(new: Iterable[opt.Parameter], there: Iterable[opt.Parameter]) -> tuple[str, str] | None:
-    """The first key whose option there is already, and the option."""
+    """Return the first key whose option already exists, and the option."""
     taken = {option for parameter in there for option in opt.options_of(parameter)} | {"--help"}
     for parameter in new:
         for option in opt.options_of(parameter):

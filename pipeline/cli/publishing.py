@@ -1,4 +1,4 @@
-"""What the commands do that run a configuration: `mbe run`, `mbe enumerate` and those of other packages' problems."""
+"""The common part of `mbe run`, `mbe enumerate` and the commands of other packages' problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNCHANGED = 5
 
 
 def publish(config: Config, options: Mapping[str, Any]) -> None:
-    """The whole job; of the options those that are no part of the configuration: what is published and printed."""
+    """Do the whole job; `options` are those outside the configuration, which control publishing and printing."""
     from mbe_stage import pipeline
     from mbe_stage.pipeline.cli import console, show
     from mbe_stage.pipeline.problems.result_text import passing
@@ -35,10 +35,10 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
         )
     resume = options["resume"]
     if resume and count_only:
-        raise typer.BadParameter("goes on to publish a run; --count-only publishes none", param_hint="--resume")
+        raise typer.BadParameter("resumes a run to publish; --count-only publishes none", param_hint="--resume")
     stderr = set_up_logging(quiet, options["verbose"])
     if not count_only and str(config.output.directory).startswith("memory://"):
-        log.warning("%s is gone when this command ends: choose a directory, or an address", config.output.directory)
+        log.warning("%s disappears when this command ends: choose a directory or an address", config.output.directory)
     with console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem)) as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
@@ -59,7 +59,7 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
 
 
 def set_up_logging(quiet: bool, verbose: bool) -> Console:
-    """As `pipeline.cli.console.set_up_logging`, for the two options."""
+    """Call `pipeline.cli.console.set_up_logging` with the two options."""
     from mbe_stage.pipeline.cli import console
 
     if quiet and verbose:

@@ -1,6 +1,6 @@
-"""Options made of the model of a section: each field that has a description is one; of one letter, with one dash.
+"""Options from the model of a section: one for each field with a description; one-letter names get one dash.
 
-What is given goes to the model as text: its own messages say what it expects, in one line, with the option's name.
+Values go to the model as text. Its own messages say what it expects, in one line, with the option's name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 
 def section_parameters(model: type[BaseModel], section: str, panel: str) -> tuple[Parameter, ...]:
-    """The options of a problem's section: ``--key``, or ``-k``."""
+    """Return the options of a problem's section: ``--key``, or ``-k``."""
     return tuple(
         _parameter(key, field, section, f"-{key}" if len(key) == 1 else f"--{_dashed(key)}", panel)
         for key, field in model.model_fields.items()
@@ -33,7 +33,7 @@ def section_parameters(model: type[BaseModel], section: str, panel: str) -> tupl
 
 
 def output_parameters(model: type[BaseModel], name: str, about: str) -> tuple[Parameter, ...]:
-    """The options of a derived output: ``--name`` makes it, ``--name-key`` sets a key and makes it."""
+    """Return the options of a derived output: ``--name`` makes it, ``--name-key`` sets a key and makes it."""
     panel = f"Output {name}"
     switch = Parameter(
         _identifier(name),
@@ -52,7 +52,7 @@ def output_parameters(model: type[BaseModel], name: str, about: str) -> tuple[Pa
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of a type are given: the metavar, whether the option may be repeated, and what is made of the text."""
+    """A value type on the command line: its metavar, whether it repeats, and its conversion from text."""
 
     metavar: str
     repeatable: bool = False
@@ -78,7 +78,7 @@ def _parameter(key: str, field: FieldInfo, section: str, option: str, panel: str
 
 
 def _flag(name: str, key: str, field: FieldInfo, option: str, panel: str) -> Parameter:
-    """As ours: where the default is known, the option that changes it; else one for each."""
+    """Make a flag: if the default is known, the option that changes it; else one for each value."""
     if field.default is True:
         words, value = f"--no-{option[2:]}", lambda given: False if given else None
     elif field.default is False:
@@ -116,7 +116,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _help(field: FieldInfo, repeatable: bool) -> str:
-    """What the field says, with its default and bounds in brackets, as our options have them."""
+    """Return the field's description, with default and bounds in brackets, as for our options."""
     told = [*_default(field.default), *_bounds(field.metadata), *(["repeatable"] if repeatable else [])]
     text = str(field.description).rstrip(".")
     return f"{text} ({'; '.join(told)})." if told else f"{text}."

@@ -1,4 +1,4 @@
-"""The commands' results on stdout: a few lines or a table to read, or one JSON object."""
+"""Results of commands on stdout: a few lines or a table, or one JSON object."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.pipeline.cli.console import print_json, results_console, table
-from mbe_stage.pipeline.cli.terminal import say, shortened, visible
+from mbe_stage.pipeline.cli.tables import results_console, table
+from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import found, listed, told_of_run, values
@@ -21,10 +21,10 @@ from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds
 if TYPE_CHECKING:
     from rich.table import Table
 
-    # Each command imports what it shows.
+    # Each command imports the results that it shows.
     from mbe_stage.pipeline.bench import Measurement
+    from mbe_stage.pipeline.clean.facts import InputFacts
     from mbe_stage.pipeline.cli.compile import Compiled
-    from mbe_stage.pipeline.edges import InputFacts
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
     from mbe_stage.pipeline.execution.unfinished import Unfinished
     from mbe_stage.pipeline.execution.worker_stats import Ranks
@@ -33,15 +33,12 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.verify import VerifyReport
     from mbe_stage.pipeline.views.inspect import Inspection, SideFacts
-    from mbe_stage.pipeline.views.near_copies import Distinct
 
 __all__ = [
     "compiled",
     "count",
     "differences",
     "inspection",
-    "keys",
-    "largest",
     "measurements",
     "run",
     "run_facts",
@@ -50,20 +47,19 @@ __all__ = [
     "verification",
 ]
 
-# Keys of one side that a table row shows, and characters of each; `--json` shows all.
-_SHOWN_KEYS = 8
-_KEY = 64
+# Characters of a path in a list of runs.
+_SOURCE = 64
 
 
 def run(result: RunResult, as_json: bool) -> None:
-    """A published run, or the one that stands for it where nothing has changed."""
+    """Show a published run, or the latest one if nothing has changed."""
     manifest = result.manifest
     publication = publication_of(manifest.problem)
     if as_json:
         print_json(run_facts(result))
         return
     if result.unchanged:
-        say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
+        say("unchanged  the latest run has the same edges and query: nothing enumerated, no file written")
     told = told_of_run(result.place, manifest)
     _headline(found(manifest.problem, manifest.n_found, told), manifest)
     _more(told)
@@ -82,13 +78,13 @@ def run(result: RunResult, as_json: bool) -> None:
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
-    """In words: the first count, and of the others those that are not 0."""
+    """Format the first count, and all others that are not 0."""
     words = {what.replace("_", " "): n for i, (what, n) in enumerate(counts.items()) if n or not i}
     return ", ".join(plural(n, what.removesuffix("s"), what) for what, n in words.items())
 
 
 def run_facts(result: RunResult) -> dict[str, Any]:
-    """What `--json` says of a published run."""
+    """Return the `--json` values of a published run."""
     manifest = result.manifest
     return {
         "problem": manifest.problem,
@@ -119,7 +115,7 @@ def _ranks(ranks: Ranks | None) -> dict[str, Any] | None:
 
 
 def count(result: CountResult, as_json: bool) -> None:
-    """A count, with nothing stored."""
+    """Show a count without stored results."""
     if as_json:
         print_json(
             {
@@ -148,7 +144,7 @@ def count(result: CountResult, as_json: bool) -> None:
 
 
 def inspection(found: Inspection, as_json: bool) -> None:
-    """A graph and what to expect of it."""
+    """Show a graph and its forecast."""
     if as_json:
         print_json(found.as_json())
         return
@@ -162,11 +158,11 @@ def inspection(found: Inspection, as_json: bool) -> None:
         for name, s in sides
     ]
     results_console().print(table(columns, rows))
-    tables = f"{bytes_text(found.tables_bytes)} for tables that wait in memory, " if found.tables_bytes else ""
+    tables = f"{bytes_text(found.tables_bytes)} for tables waiting in memory, " if found.tables_bytes else ""
     say(
         f"memory     about {bytes_text(found.expected_memory_bytes)} at most: reading took "
         f"{bytes_text(found.read_memory_bytes)} (the graph itself is {bytes_text(found.graph_bytes)}), "
-        f"the whole of --memory-budget, {tables}and what telling the time left takes beside it"
+        f"all of --memory-budget, {tables}and the estimate of the time left"
     )
     for line in _two_hop_lines(sides) if found.right is not None else ():
         say(f"two-hop    {line}")
@@ -176,36 +172,8 @@ def inspection(found: Inspection, as_json: bool) -> None:
         say(f"hint       {suggestion}")
 
 
-def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
-    """Some bicliques with their vertices' own keys."""
-    bicliques = found.bicliques
-    if as_json:
-        rows = [
-            {
-                "biclique_key": biclique.key,
-                "n_left": len(biclique.left),
-                "n_right": len(biclique.right),
-                "n_edges": biclique.n_edges,
-                "left": biclique.left,
-                "right": biclique.right,
-            }
-            for biclique in bicliques
-        ]
-        print_json({"run": address_of(run_dir), "by": by, "bicliques": rows})
-        return
-    if not bicliques:
-        say(f"{address_of(run_dir)}: no such biclique")
-        return
-    lines: list[list[object]] = [
-        [b.n_edges, len(b.left), len(b.right), keys(b.left), keys(b.right), str(b.key)] for b in bicliques
-    ]
-    results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
-    if found.n_copies:
-        say(f"left out   {plural(found.n_copies, 'near copy', 'near copies')} of these; --copies shows them too")
-
-
 def top(run_dir: Path, found: Shown, as_json: bool) -> None:
-    """The largest results of a run of another problem than bicliques."""
+    """Show the largest results of a run of another problem than bicliques."""
     publication = publication_of(read_manifest(run_dir).problem)
     if as_json:
         print_json({"run": address_of(run_dir), publication.counted: list(found.values)})
@@ -216,7 +184,7 @@ def top(run_dir: Path, found: Shown, as_json: bool) -> None:
 
 
 def differences(old: Path, new: Path, found: Differences, out: Path | None, as_json: bool) -> None:
-    """What differs between two runs of such a problem."""
+    """Show the differences between two runs of such a problem."""
     unit = publication_of(read_manifest(new).problem).unit
     counts = {"gone": found.n_old - found.n_same, "new": found.n_new - found.n_same}
     if as_json:
@@ -249,7 +217,7 @@ def _shown(found: Shown, title: str | None = None) -> Table:
 
 
 def runs(directory: str | Path, found: list[ListedRun], unfinished: list[Unfinished], as_json: bool) -> None:
-    """The runs of a directory, the newest last, and those that were ended before they were complete."""
+    """List the runs of a directory, the newest last, and the interrupted ones."""
     if as_json:
         begun = {"unfinished": [_unfinished_run(run) for run in unfinished]} if unfinished else {}
         print_json({"directory": str(directory), "runs": [_listed_run(run) for run in found], **begun})
@@ -263,7 +231,7 @@ def runs(directory: str | Path, found: list[ListedRun], unfinished: list[Unfinis
 
 
 def cleaned(directory: str, removed: list[str], as_json: bool) -> None:
-    """What was removed of runs that were ended early."""
+    """Show the removed files of interrupted runs."""
     if as_json:
         print_json({"directory": directory, "removed": removed})
     elif removed:
@@ -290,10 +258,10 @@ def _unfinished_run(run: Unfinished) -> dict[str, Any]:
 def _unfinished_line(run: Unfinished) -> str:
     state = "running" if run.is_running else "unfinished"
     if run.header is None or not run.records:
-        return f"{state:10} {run.room.name}: nothing of it can be resumed"
+        return f"{state:10} {run.room.name}: cannot be resumed"
     asks = ", ".join(f"{key}={value}" for key, value in run.header.asked.items())
     unit = publication_of(run.header.problem).unit
-    how = "" if run.is_running else "; go on with --resume"
+    how = "" if run.is_running else "; continue with --resume"
     return (
         f"{state:10} {run.room.name}: {run.header.source}{f' ({asks})' if asks else ''}, {plural(run.n_found, *unit)}, "
         f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}{how}"
@@ -302,7 +270,7 @@ def _unfinished_line(run: Unfinished) -> str:
 
 def _published_runs(found: list[ListedRun]) -> None:
     whats = {_counted(run.manifest) for run in found if run.manifest is not None}
-    # One word for the column where that is true, else one in each row.
+    # One word in the column title if it fits all rows, else one in each row.
     what = whats.pop() if len(whats) == 1 else None
     columns = ["run", "when (UTC)", "input", "asked", "edges", what or "found", "took", ""]
     rows = [_run_row(run, with_words=what is None) for run in found]
@@ -310,7 +278,7 @@ def _published_runs(found: list[ListedRun]) -> None:
 
 
 def verification(report: VerifyReport, as_json: bool) -> None:
-    """A run that passed."""
+    """Show a run that passed."""
     if as_json:
         print_json(
             {
@@ -333,7 +301,7 @@ def verification(report: VerifyReport, as_json: bool) -> None:
 
 
 def measurements(found: list[Measurement], as_json: bool) -> None:
-    """Benchmark figures."""
+    """Show benchmark figures."""
     if as_json:
         print_json({"graphs": [asdict(measurement) for measurement in found]})
         return
@@ -355,7 +323,7 @@ def measurements(found: list[Measurement], as_json: bool) -> None:
 
 
 def compiled(found: Compiled, as_json: bool) -> None:
-    """What was compiled ahead."""
+    """Show what was compiled ahead."""
     directories = [str(path) for path in found.directories]
     if as_json:
         print_json(
@@ -368,10 +336,14 @@ def compiled(found: Compiled, as_json: bool) -> None:
             }
         )
         return
-    done = f"compiled {found.n_compiled} of them in {seconds_text(found.seconds)}" if found.n_compiled else "all there"
+    done = (
+        f"compiled {found.n_compiled} of them in {seconds_text(found.seconds)}"
+        if found.n_compiled
+        else "all compiled before"
+    )
     say(f"engine {found.tier}: {found.n_steps} functions, {done}")
     for directory in directories:
-        say(f"kept in {visible(directory)}")
+        say(f"saved in {visible(directory)}")
 
 
 def _more(told: Told | None) -> None:
@@ -421,12 +393,6 @@ def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_de
     say(f"time       {seconds_text(seconds['total'])} ({steps})")
 
 
-def keys(of_side: Sequence[Any]) -> str:
-    """The first keys of a side, safe to print, and how many more there are."""
-    text = ", ".join(visible(shortened(key, _KEY)) for key in of_side[:_SHOWN_KEYS])
-    return text if len(of_side) <= _SHOWN_KEYS else f"{text}, ... {len(of_side) - _SHOWN_KEYS:,} more"
-
-
 def _listed_run(run: ListedRun) -> dict[str, Any]:
     manifest = run.manifest
     about: dict[str, Any] = {"run": run.address, "latest": run.is_latest, "damaged": run.damage}
@@ -450,7 +416,7 @@ def _listed_run(run: ListedRun) -> dict[str, Any]:
 
 
 def _counted(manifest: Manifest) -> str:
-    """What the results of a run are called; of a problem that is not installed here, by the problem's name."""
+    """Return the name of a run's results; for a problem that is not installed, the problem's name."""
     return publication_of(manifest.problem).counted if is_here(manifest.problem) else manifest.problem
 
 
@@ -473,7 +439,7 @@ def _run_row(run: ListedRun, with_words: bool) -> list[object]:
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
     n_edges, n_found = f"{manifest.graph.n_edges:,}", _n_found(manifest)
     shown = [*([] if n_found is None else [listed(manifest)]), *([_counted(manifest)] if with_words else [])]
-    return [name, when, shortened(manifest.input.source, _KEY), question, n_edges, " ".join(shown), took, state]
+    return [name, when, shortened(manifest.input.source, _SOURCE), question, n_edges, " ".join(shown), took, state]
 
 
 def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:
@@ -481,7 +447,7 @@ def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:
     for name, side in sides:
         found = side.two_hop_degrees
         if found is None:
-            lines.append(f"{name}: not counted, output.two_hop_steps allows fewer steps than it takes")
+            lines.append(f"{name}: not counted, because it takes more steps than output.two_hop_steps")
         else:
             lines.append(
                 f"{name}: other vertices that share a neighbour: mean {found.mean:,.1f}, median {found.median:,g}, "

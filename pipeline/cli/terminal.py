@@ -1,4 +1,4 @@
-"""Text that is safe to print: keys, paths and column names come from files, and a terminal obeys what they hold."""
+"""Text that is safe to print: keys, paths and column names come from files, and may hold terminal commands."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import re
 import sys
 from typing import Any, TextIO
 
-__all__ = ["TIME", "VisibleFormatter", "json_line", "say", "shortened", "visible", "visible_lines"]
+__all__ = ["TIME", "VisibleFormatter", "json_line", "print_json", "say", "shortened", "visible", "visible_lines"]
 
 TIME = "%Y-%m-%d %H:%M:%S"
-"""How log lines are dated."""
+"""Date format of log lines."""
 
-# What moves a cursor, sets a colour or a title, or turns text around: C0 and C1 controls, DEL, bidirectional marks,
-# embeddings, overrides and isolates, line and paragraph separators; and lone surrogates, which cannot be printed.
+# Characters that move a cursor, set a colour or title, or reverse text: C0 and C1 controls, DEL, bidirectional marks,
+# embeddings, overrides and isolates, line and paragraph separators. Also lone surrogates, which cannot be printed.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Characters of one line; longer ones lose their middle. Keys and messages that quote them may hold megabytes.
+# Longest line in characters; longer ones lose their middle. Keys, and messages with keys, may hold megabytes.
 _LINE = 4_000
 
 
 def visible(text: object) -> str:
-    r"""The text on one line, with every character that a terminal would act upon written as an escape.
+    r"""Return the text on one line, with every character that a terminal would act upon written as an escape.
 
-    A backslash stays as it is, so that paths stay as they are: what is printed cannot be read back; `--json` can.
+    Backslashes are unchanged, so paths stay readable. The text cannot be converted back; use `--json` for that.
 
     Examples
     --------
@@ -34,12 +34,12 @@ def visible(text: object) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """As `visible`, but lines stay lines: for text whose line ends are our own, such as a traceback."""
+    """Make text visible but keep its lines, for text with our own line ends, such as a traceback."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def shortened(text: object, most: int) -> str:
-    """At most about `most` characters: of longer text both ends, and between them how long it is.
+    """Return at most about `most` characters: longer text becomes both ends, with its length between them.
 
     Examples
     --------
@@ -59,22 +59,27 @@ def say(text: object, file: TextIO | None = None) -> None:
 
 
 def json_line(values: dict[str, Any]) -> str:
-    """JSON on one line: exact, and safe too, because what is unsafe is written as JSON writes escapes."""
+    """Return JSON on one line: exact, and safe because unsafe characters become JSON escapes."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class VisibleFormatter(logging.Formatter):
-    """Log lines that are safe to print; a traceback below one keeps its lines."""
+    """A formatter for log lines that are safe to print; a traceback keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line, shortened and without control characters."""
+        """Return the line, shortened and without control characters."""
         return visible(shortened(super().formatMessage(record), _LINE))
 
     def formatException(self, ei: Any) -> str:
-        """The traceback, without control characters."""
+        """Return the traceback, without control characters."""
         return visible_lines(super().formatException(ei))
 
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """Print one object on one line, exact and safe to print."""
+    print(json_line(values), flush=True)

@@ -1,4 +1,4 @@
-"""What `mbe verify` does."""
+"""The command `mbe verify`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from mbe_stage.bicliques import keys
 from mbe_stage.pipeline.cli import show
-from mbe_stage.pipeline.cli.console import ProgressDisplay, print_json
+from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.publishing import set_up_logging
+from mbe_stage.pipeline.cli.terminal import print_json
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution import ingest
@@ -33,25 +34,23 @@ def check(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Read the run's input again where it is to be had, check the run, and show what was found.
+    """Read the run's input again if possible, check the run, and show the result.
 
     Parameters
     ----------
     run_path : str
         A run, or an output directory.
     given : mapping of str to str
-        Keys of `input` to read it by in place of the manifest's: ``path``, ``format``.
+        Keys of `input` that replace those of the manifest: ``path``, ``format``.
     sample : int, optional
-        So many bicliques are held against the graph.
-    seed : int
+        Number of bicliques to check against the graph.
     threads : int
-        0: one a core.
-    as_json, quiet, verbose : bool
+        0: one per core.
 
     Raises
     ------
     VerificationError
-        Something is not as it should be.
+        A check failed.
     """
     with opened_run(run_path, may_be_odd=True) as run_dir:
         manifest = read_manifest(run_dir)
@@ -74,5 +73,5 @@ def check(
 
 
 def _is_where_it_was(manifest: Manifest, config: InputConfig) -> bool:
-    """A run on edges in memory may have a path that was not read."""
+    """Return whether the input is still there; a run on edges in memory may have a path that was not read."""
     return not was_in_memory(manifest.input.source) and config.path is not None and is_there(config.path)

@@ -1,4 +1,4 @@
-"""Lengths of time as a configuration writes them: ``7d``, ``12h``, ``90s``."""
+"""Durations in a configuration: ``7d``, ``12h``, ``90s``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LONGEST = 100 * 366 * 86_400
 
 
 def parse_duration(text: str) -> int:
-    """Seconds of a whole number with one of the units s, m, h, d and w; ``0`` needs none.
+    """Parse a duration into seconds: a whole number with a unit s, m, h, d or w; ``0`` needs no unit.
 
     Raises
     ------
     ValueError
-        It is written otherwise, or is longer than a century.
+        It has another form, or is longer than a century.
 
     Examples
     --------
@@ -31,5 +31,5 @@ def parse_duration(text: str) -> int:
         raise ValueError("expected a whole number and one of the units s, m, h, d and w, such as 7d")
     seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
     if seconds > LONGEST:
-        raise ValueError("expected a century at most")
+        raise ValueError("expected at most a century")
     return seconds

@@ -1,7 +1,7 @@
-"""The configuration of a run: YAML into frozen models, unknown keys refused with the nearest known name.
+"""The configuration of a run: YAML is read into frozen models; an unknown key is refused with the nearest known name.
 
-`configs/default.yaml` shows every key with its default and the reason; a test keeps the two equal. Sections of problems
-and derived outputs that another package brings stand beside ours, by name (`pipeline.config.plugin_sections`).
+`configs/default.yaml` shows every key with its default and the reason; a test keeps the two equal. Sections from other
+packages' problems and derived outputs are included by name (`pipeline.config.plugin_sections`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from mbe_stage.pipeline.config.plugin_sections import (
     read_sections,
     section_names,
 )
+from mbe_stage.pipeline.config.registry import problem_facts
 from mbe_stage.pipeline.config.section import Section, is_section, message_of, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.config.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.package_files import default_configuration
 from mbe_stage.pipeline.stores.address import place_of
+from mbe_stage.problem import problem_named
 
 __all__ = [
     "Config",
@@ -60,7 +62,7 @@ _LIMITS = ("max_bicliques", "max_cliques")
 
 
 class InputConfig(Section):
-    """Where the edges come from and how to read them."""
+    """The source of the edges, and how to read them."""
 
     path: str | tuple[str, ...] | None = None
     format: Literal[
@@ -85,53 +87,53 @@ class InputConfig(Section):
     time_until: int | float | str | None = None
     time_bucket: str | None = None
     time_offset: str = "0"
-    # No key of a configuration: it follows from what is asked for.
+    # Not a configuration key: it follows from the requested outputs.
     _keeps_events: bool = PrivateAttr(False)
     _is_undirected: bool = PrivateAttr(False)
 
     @property
     def keeps_events(self) -> bool:
-        """Whether weights and times are read also where no filter needs them."""
+        """Whether weights and times are read even if no filter needs them."""
         return self._keeps_events
 
     def keeping_events(self) -> InputConfig:
-        """The same, with `keeps_events`."""
+        """Return a copy with `keeps_events`."""
         copy = self.model_copy()
         copy._keeps_events = True
         return copy
 
     @property
     def is_undirected(self) -> bool:
-        """Whether both columns name vertices of one set, and an edge has no direction."""
+        """Whether both columns name vertices of one set, and edges have no direction."""
         return self._is_undirected
 
     def of_one_set(self) -> InputConfig:
-        """The same, with `is_undirected`."""
+        """Return a copy with `is_undirected`."""
         copy = self.model_copy()
         copy._is_undirected = True
         return copy
 
     @property
     def names_columns(self) -> bool:
-        """Whether the user has said which columns are the ends of an edge.
+        """Whether the user has named the columns of the edges.
 
-        A position given as text counts: ``left: "0"`` says what ``left: 0``, the default, leaves open.
+        A position given as text counts: ``left: "0"`` is explicit, unlike the default ``left: 0``.
         """
         return (self.left, self.right) != (0, 1)
 
     @property
     def right_columns(self) -> tuple[Key, ...]:
-        """The column of the right key, or those that make it together."""
+        """The one or several columns of the right key."""
         return self.right if isinstance(self.right, tuple) else (self.right,)
 
     @property
     def bucket_seconds(self) -> int | None:
-        """How long the buckets of time are; None without them."""
+        """Length of the time buckets; None without buckets."""
         return None if self.time_bucket is None else parse_duration(self.time_bucket)
 
     @property
     def offset_seconds(self) -> int:
-        """When after 1970-01-01 00:00 UTC a bucket of time begins."""
+        """Start of a time bucket in seconds after 1970-01-01 00:00 UTC."""
         return parse_duration(self.time_offset)
 
     @field_validator("path")
@@ -141,7 +143,7 @@ class InputConfig(Section):
             return place_of(path)
         places = tuple(map(place_of, path))
         if not places or not all(places):
-            raise ValueError("expected a path, or a list of paths that are one table")
+            raise ValueError("expected a path, or a list of paths that form one table")
         return places[0] if len(places) == 1 else places
 
     @field_validator("right", mode="before")
@@ -150,7 +152,7 @@ class InputConfig(Section):
         if not isinstance(value, list | tuple):
             return value
         if not value:
-            raise ValueError("expected a column, or a list of the columns that make the right key together")
+            raise ValueError("expected a column, or a list of columns that form the right key")
         return value[0] if len(value) == 1 and isinstance(value[0], int | str) else value
 
     @field_validator("time_from", "time_until", mode="before")
@@ -168,7 +170,7 @@ class InputConfig(Section):
         if not isinstance(text, str):
             raise ValueError("expected a whole number and one of the units s, m, h, d and w, such as 7d")
         if parse_duration(text) == 0 and info.field_name == "time_bucket":
-            raise ValueError("expected more than no time, such as 7d")
+            raise ValueError("expected a positive duration, such as 7d")
         return text
 
     @model_validator(mode="after")
@@ -180,7 +182,7 @@ class InputConfig(Section):
             )
         if self.time_bucket is None and self.offset_seconds:
             raise ValueError(
-                f"{setting('input.time_offset')} is where buckets of time begin: set {setting('input.time_bucket')} "
+                f"{setting('input.time_offset')} shifts the time buckets: set {setting('input.time_bucket')} "
                 "too, or leave it out"
             )
         return self
@@ -201,7 +203,7 @@ class InputConfig(Section):
 
 
 class QueryConfig(Section):
-    """Which maximal bicliques are wanted; `containing_*` holds the user's own keys."""
+    """The maximal bicliques to find; `containing_*` holds the user's own keys."""
 
     min_left: int = Field(1, ge=1, lt=NO_LIMIT)
     min_right: int = Field(1, ge=1, lt=NO_LIMIT)
@@ -229,7 +231,7 @@ class QueryConfig(Section):
 
 
 class ExecutionConfig(Section):
-    """With what means: never changes which bicliques come out, only how and whether all of them."""
+    """Execution: these settings never change the bicliques, only how they are found, and when a run stops."""
 
     engine: Literal["auto", "cpu", "cuda", "rapids", "reference"] = "auto"
     threads: int = Field(0, ge=0, le=MOST_THREADS)
@@ -255,7 +257,7 @@ class ExecutionConfig(Section):
             if getattr(self, key) not in others:
                 raise ValueError(
                     f"{setting(f'execution.{key}')} is {getattr(self, key)}, and {setting('execution.devices')} is "
-                    "about GPUs of this machine that search together in this process: take "
+                    "for several GPUs of this machine in one process: use "
                     f"{' or '.join(others[1:] or others)}, or leave {setting('execution.devices')} out"
                 )
         return self
@@ -267,7 +269,7 @@ class ExecutionConfig(Section):
             return value
         numbers = value if isinstance(value, list | tuple) else str(value).split(",")
         if not numbers or not all(str(number).strip().isdecimal() for number in numbers):
-            raise ValueError("expected all, or numbers of GPUs such as 0,1")
+            raise ValueError("expected all, or GPU indices such as 0,1")
         return tuple(int(number) for number in numbers)
 
     @model_validator(mode="after")
@@ -275,18 +277,18 @@ class ExecutionConfig(Section):
         for key in ("cluster", "workers"):
             if getattr(self, key) is not None and self.runner != "dask":
                 raise ValueError(
-                    f"{setting(f'execution.{key}')} is about {setting('execution.runner')} dask, and that is "
-                    f"{self.runner}: set it, or leave {setting(f'execution.{key}')} out"
+                    f"{setting(f'execution.{key}')} needs {setting('execution.runner')} dask, but the runner is "
+                    f"{self.runner}: change it, or leave {setting(f'execution.{key}')} out"
                 )
         if self.cluster is not None and self.workers is not None:
             raise ValueError(
-                f"{setting('execution.workers')} is about processes of this machine, and "
-                f"{setting('execution.cluster')} has workers of its own: leave one of them out"
+                f"{setting('execution.workers')} sets the number of local processes, but "
+                f"{setting('execution.cluster')} has its own workers: leave one of them out"
             )
         if self.runner == "dask" and self.engine == "rapids":
             raise ValueError(
-                f"{setting('execution.engine')} is rapids, which keeps all of a run on devices of this machine, and "
-                f"{setting('execution.runner')} is dask: take cuda, cpu or auto, or the runner local"
+                f"{setting('execution.engine')} is rapids, which needs all of a run on local devices, but "
+                f"{setting('execution.runner')} is dask: use cuda, cpu or auto, or the runner local"
             )
         return self
 
@@ -296,7 +298,7 @@ class ExecutionConfig(Section):
         return parse_bytes(value) if isinstance(value, str) else value
 
     def to_execution(self) -> Execution:
-        """The part of it that engines need."""
+        """Return the part that engines need."""
         return Execution(
             threads=self.threads,
             memory_budget_bytes=self.memory_budget,
@@ -309,7 +311,7 @@ class ExecutionConfig(Section):
 
 
 class OutputConfig(Section):
-    """What is published, and where."""
+    """The published outputs and their place."""
 
     directory: str = "out"
     bicliques: bool = True
@@ -330,19 +332,20 @@ class OutputConfig(Section):
         for key in ("members", "sort"):
             if getattr(self, key) and not self.bicliques:
                 raise ValueError(
-                    f"{setting(f'output.{key}')} is about the table of bicliques, which {setting('output.bicliques')} "
-                    "leaves out: leave one of them out"
+                    f"{setting(f'output.{key}')} needs the table of bicliques, but {setting('output.bicliques')} "
+                    "leaves it out: remove one of the two"
                 )
         return self
 
 
 class Config(Section):
-    """A whole run.
+    """The configuration of a run.
 
     Attributes
     ----------
     problem : str
-        What is searched for. `query` is the section of bicliques; that of another problem has the problem's name.
+        The problem to solve. `query` is the section of bicliques; the section of another problem has the problem's
+        name.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -355,15 +358,15 @@ class Config(Section):
 
     @property
     def asked(self) -> Any:
-        """The section of the problem: `QueryConfig` for bicliques; with the defaults where it was left out."""
+        """The section of the problem: `QueryConfig` for bicliques; defaults if the section was left out."""
         if self.problem == OURS:
             return self.query
         given, owner = self.section(self.problem), owner_of(self.problem)
-        # Of a run that another installation has published, plain values.
+        # Plain values, from a run that another installation has published.
         return given if given is not None else {} if owner is None else owner.model()
 
     def section(self, name: str) -> Any:
-        """The section of a derived output, or of another problem than bicliques; None where it was left out."""
+        """Return the section of a derived output or of another problem than bicliques; None if it was left out."""
         return (self.model_extra or {}).get(name)
 
     @model_validator(mode="before")
@@ -396,15 +399,15 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _bytes_are_of_rows(self) -> Config:
-        from mbe_stage.problem import problem_named
-
         if self.execution.max_output_bytes is None:
             return self
-        place, what = ("execution", "max_output_bytes"), "is about rows that are written while they are found, "
+        place, what = ("execution", "max_output_bytes"), "limits rows that are written during the search, "
         if not self.output.bicliques:
-            raise refusal(place, f"{what}which {setting('output.bicliques')} leaves out; leave one of them out", self)
+            raise refusal(
+                place, f"{what}but {setting('output.bicliques')} leaves them out; remove one of the two", self
+            )
         if problem_named(self.problem).limit is None:
-            raise refusal(place, f"{what}and {setting('problem')} {self.problem!r} has none; leave it out", self)
+            raise refusal(place, f"{what}but {setting('problem')} {self.problem!r} has none; leave it out", self)
         return self
 
     @model_validator(mode="after")
@@ -412,8 +415,8 @@ class Config(Section):
         if not self.output.bicliques and not (self.model_extra or {}).keys() - {self.problem}:
             raise refusal(
                 ("output", "bicliques"),
-                f"leaves the bicliques out, and nothing else is made of them: ask for groups ({setting('groups')}) or "
-                "another derived output, or for the count alone (--count-only)",
+                f"leaves the bicliques out, but nothing else is made of them: request groups ({setting('groups')}) or "
+                "another derived output, or only count (--count-only)",
                 self,
             )
         return self
@@ -434,7 +437,7 @@ class Config(Section):
 
 
 def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:
-    """What another installation has published is read too: sections that nothing here has stay plain values."""
+    """Read a published configuration; sections unknown to this installation stay plain values."""
     if not isinstance(values, Mapping):
         return read(values)
     problem, others = values.get("problem", OURS), [name for name in values if name not in Config.model_fields]
@@ -445,7 +448,7 @@ def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:
     ours = {name: value for name, value in values.items() if name not in foreign}
     output = ours.get("output")
     if foreign and isinstance(output, Mapping) and output.get("bicliques") is False:
-        # Something was made of them there, which is not here to say so.
+        # The other installation made an output from the bicliques that is unknown here.
         foreign["output"] = OutputConfig.model_validate(output)
         del ours["output"]
     config: Config = read(ours)
@@ -463,16 +466,15 @@ def load_config(
 ) -> Config:
     """Read a YAML configuration; each override is ``section.key=value`` with a YAML value.
 
-    Without a path every key has its default before the overrides.
-    A relative `input.path` or `output.directory` in the file is relative to the working directory, as on the command
-    line.
+    Without a path every key has its default before the overrides. A relative `input.path` or `output.directory` in the
+    file is relative to the working directory, as on the command line.
 
     Parameters
     ----------
     path : path, optional
     overrides : iterable of str
     complete : callable
-        Takes what file and overrides say, section by section, before it is checked, and may add to it.
+        Takes the sections of the file and the overrides before they are checked, and may add to them.
 
     Raises
     ------
@@ -487,7 +489,7 @@ def load_config(
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes from a number with an optional unit: ``"512MiB"``, ``"2 GB"``, ``"65536"``.
+    """Parse a number of bytes with an optional unit: ``"512MiB"``, ``"2 GB"``, ``"65536"``.
 
     Examples
     --------
@@ -501,13 +503,13 @@ def parse_bytes(text: str) -> int:
     try:
         return int(float(number) * units[unit])
     except (KeyError, ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no number of bytes: expected for example 512MiB, 2GB or 65536") from None
+        raise ValueError(f"{text!r} is not a number of bytes: expected for example 512MiB, 2GB or 65536") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8") as file:
-            # One character more than is taken, and no more of a file that is something else.
+            # One character more than the limit, and no more of a file that is not a configuration.
             text = file.read(LARGEST_DOCUMENT + 1)
     except (OSError, UnicodeDecodeError) as error:
         see = default_configuration()
@@ -532,12 +534,12 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if branch is None:
         branch = values[section] = {}
     if not isinstance(branch, dict):
-        raise ConfigError(f"--set {override!r}: {section!r} is no section; expected one of {', '.join(_sections())}")
+        raise ConfigError(f"--set {override!r}: {section!r} is not a section; expected one of {', '.join(_sections())}")
     branch[key] = value
 
 
 def _quoted(value: Any) -> str:
-    """A value in a message: short, however long or deep it is."""
+    """Return a value for a message, kept short whatever its length or depth."""
     quoting = reprlib.Repr()
     quoting.maxstring = quoting.maxother = 80
     return quoting.repr(value)
@@ -549,7 +551,7 @@ def _sections() -> list[str]:
 
 
 def _only_of_bicliques(config: Config) -> Iterator[str]:
-    """The keys that are set, and that no other problem knows."""
+    """Yield the keys that are set and that only bicliques have."""
     yield from (f"query.{key}" for key in config.query.model_dump(exclude_defaults=True))
     if config.output.members:
         yield "output.members"
@@ -558,25 +560,21 @@ def _only_of_bicliques(config: Config) -> Iterator[str]:
 
 
 def _of_another_limit(config: Config) -> Iterator[tuple[str, str]]:
-    """Limits of the number of results that are set, and that another problem has; with its name."""
-    from mbe_stage.problem import problem_named
-
+    """Yield limits on the number of another problem's results that are set, and the problem's name."""
     for limit in _LIMITS:
         if getattr(config.execution, limit) is not None and problem_named(config.problem).limit != limit:
-            # It is called after what it bounds.
+            # The name contains what it limits.
             yield f"execution.{limit}", limit.removeprefix("max_")
 
 
 def _instead(problem: str) -> str:
-    """What a problem has in the place of what is asked of bicliques, where it says so."""
-    from mbe_stage.pipeline.problems.installed import publication_of
-
-    instead = publication_of(problem).instead
+    """Return a problem's replacement for a setting of bicliques, if it names one."""
+    instead = problem_facts(problem).instead
     return f", where {instead}" if instead else ""
 
 
 def _model_at(location: Sequence[str]) -> type[BaseModel]:
-    """The innermost model that a location leads through."""
+    """Return the innermost model on the path of a location."""
     model: type[BaseModel] = Config
     for part in location:
         field = model.model_fields.get(part)
@@ -592,7 +590,7 @@ def _model_at(location: Sequence[str]) -> type[BaseModel]:
 def _explain(error: ValidationError, source: str) -> str:
     first = error.errors()[0]
     location = [str(part) for part in first["loc"]]
-    # Behind the key come positions in a list, and the members of a union.
+    # After the key come positions in a list, and the members of a union.
     where = f"{source}: {setting('.'.join(location[:2]))}" if location else source
     if first["type"] == "extra_forbidden":
         model = _model_at(location[:-1])
@@ -601,6 +599,6 @@ def _explain(error: ValidationError, source: str) -> str:
         return f"{where}: unknown key; {remedy}"
     message = message_of(first, _model_at(location[:-1]).model_fields.get(location[-1]) if location else None)
     if location[-1:] in (["int"], ["str"]):
-        message = "expected a whole number or text; quote what is neither"
+        message = "expected a whole number or text; quote any other value"
     given = "" if isinstance(first["input"], dict | BaseModel) else f" is {_quoted(first['input'])}"
     return f"{where}{given}: {message}"

@@ -1,7 +1,7 @@
-"""The sections of the configuration that problems and derived outputs bring, and the rules between them.
+"""The configuration sections of problems and derived outputs, and the rules between them.
 
-`query` is that of bicliques and always there; another stands in a configuration by the name of its problem or derived
-output. What another package brings is looked for only where a configuration names a problem or a section beside these.
+`query` is the section of bicliques and always exists. Other sections have the name of their problem or derived output.
+Other packages are only searched if a configuration names a problem or a section beyond the built-in ones.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mbe_stage.pipeline.config.registry import derived_facts, problem_facts, published_problems
 from mbe_stage.pipeline.config.section import read_section, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 
 __all__ = ["OURS", "Owner", "check_problem", "is_here", "owner_of", "read_sections", "section_names"]
 
 OURS = "bicliques"
-"""The problem whose section is always there."""
+"""The problem whose section always exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose section it is: a problem's own, or that of a derived output of the problem."""
+    """The owner of a section: a problem, or a derived output of the problem."""
 
     problem: str
     model: type[BaseModel]
@@ -31,45 +32,37 @@ class Owner:
 
 
 def owner_of(section: str) -> Owner | None:
-    """Whose section that is, of what is here; None where nothing here has it."""
-    from mbe_stage.pipeline.problems.installed import derived_publications, publication_of, published_problems
-
+    """Return the installed owner of a section; None if there is none."""
     problems = published_problems()
     if section != OURS and section in problems:
-        return Owner(section, publication_of(section).section, is_derived=False)
+        return Owner(section, problem_facts(section).section, is_derived=False)
     for problem in problems:
-        for output in derived_publications(problem):
+        for output in derived_facts(problem):
             if output.name == section:
                 return Owner(problem, output.section, is_derived=True)
     return None
 
 
 def section_names() -> tuple[str, ...]:
-    """The sections that problems and derived outputs have here, beside ours."""
-    from mbe_stage.pipeline.problems.installed import derived_publications, published_problems
-
+    """List the sections of installed problems and derived outputs, besides the built-in ones."""
     problems = published_problems()
-    outputs = (output.name for problem in problems for output in derived_publications(problem))
+    outputs = (output.name for problem in problems for output in derived_facts(problem))
     return (*(name for name in problems if name != OURS), *sorted(outputs))
 
 
 def is_here(problem: str) -> bool:
-    """Whether runs of that problem can be published here."""
-    from mbe_stage.pipeline.problems.installed import published_problems
-
+    """Return whether runs of that problem can be published here."""
     return problem == OURS or problem in published_problems()
 
 
 def check_problem(problem: str) -> str:
-    """The name itself.
+    """Return the name of an installed problem.
 
     Raises
     ------
     ValueError
-        There is no such problem here.
+        The problem is not installed.
     """
-    from mbe_stage.pipeline.problems.installed import published_problems
-
     if is_here(problem):
         return problem
     names = published_problems()
@@ -77,12 +70,12 @@ def check_problem(problem: str) -> str:
 
 
 def read_sections(problem: str, sections: Mapping[str, Any]) -> dict[str, BaseModel]:
-    """The models of sections that are not ours, in a run of that problem.
+    """Read the sections of problems and derived outputs in a run of that problem.
 
     Raises
     ------
     pydantic.ValidationError
-        Nothing here has such a section, it is of another problem, or holds an unknown key or a wrong value.
+        A section is unknown, belongs to another problem, or holds an unknown key or a wrong value.
     """
     read = {}
     for name, value in sections.items():

@@ -1,7 +1,7 @@
-"""A section of the configuration: a frozen model whose unknown keys are refused, and no boolean is taken for a number.
+"""The base of configuration sections: a frozen model that refuses unknown keys, and booleans in place of numbers.
 
-`Section` is the base of ours, and of those that problems and derived outputs bring. `read_section` holds any other
-pydantic model to the same.
+`Section` is the base of built-in sections and of those of problems and derived outputs. `read_section` applies the same
+rules to any other pydantic model.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from mbe_stage.pipeline.config.setting_names import did_you_mean
 
 __all__ = ["Section", "is_section", "message_of", "read_section", "refusal"]
 
-_NO_BOOLEAN = (
-    "expected a name or a number, no boolean; YAML takes yes, no, on, off, true and false for booleans: quote the name"
-)
+_NO_BOOLEAN = "expected a name or a number; YAML reads yes, no, on, off, true and false as booleans: quote the name"
 
-# By pydantic's type of an error, without what follows the kind of value.
+# By pydantic's type of an error, without the part after the kind of value.
 _EXPECTED = {
     "bool": "expected true or false",
     "int": "expected a whole number",
@@ -54,7 +52,7 @@ class Section(BaseModel):
 
 
 def read_section(model: type[BaseModel], name: str, value: Any) -> BaseModel:
-    """The section of that name, from plain values.
+    """Read the section of that name from plain values.
 
     Raises
     ------
@@ -81,8 +79,8 @@ def read_section(model: type[BaseModel], name: str, value: Any) -> BaseModel:
 
 
 def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str = "value_error") -> ValidationError:
-    """The error of a value at a key of the configuration."""
-    # The message stands in the place of a template's parameter: it may hold braces.
+    """Return the error for a value at a key of the configuration."""
+    # The message is a template's parameter, because it may hold braces.
     told = PydanticCustomError(kind, "{told}", {"told": message})
     return ValidationError.from_exception_data(
         "configuration", [InitErrorDetails(type=told, loc=location, input=value)]
@@ -90,13 +88,12 @@ def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str
 
 
 def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
-    """What one error of a model says; of what the model's own code raised, its words without pydantic's before them.
+    """Return the message of one error; errors of the model's own code lose pydantic's prefix.
 
     Parameters
     ----------
-    error : ErrorDetails
     field : FieldInfo, optional
-        Whose value it is; of one that is too large both bounds are told.
+        The field of the value; for a value that is too large the message names both bounds.
     """
     context = error.get("ctx", {})
     if "ge" in context:
@@ -107,31 +104,31 @@ def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
     if isinstance(raised, ValueError | AssertionError) and str(raised):
         return str(raised)
     if "told" in context:
-        # Of `refusal`.
+        # Made by `refusal`.
         return error["msg"]
     if error["type"] == "literal_error":
         choices = [choice.strip("'") for choice in re.split(r", | or ", str(context["expected"]))]
         return f"{did_you_mean(str(error['input']), choices)}expected one of {', '.join(choices)}"
     kind = error["type"].removesuffix("_type").removesuffix("_parsing")
-    # Of others pydantic's words, from "Input should be" on.
+    # For other errors pydantic's own words, from "Input should be" on.
     return _EXPECTED.get(kind) or re.sub(r"^Input should (be )?", "expected ", error["msg"])
 
 
 def _up_to(largest: float, field: FieldInfo | None) -> str:
     bounds = [] if field is None else field.metadata
-    # Of a union only its members have bounds; they are told where the field has one pair.
+    # Only members of a union have bounds. They are named if the field has one pair.
     is_its_own = any(isinstance(bound, Le) and bound.le == largest for bound in bounds)
     smallest = [bound.ge for bound in bounds if isinstance(bound, Ge)] if is_its_own else []
     return f"{smallest[0]:,} to {largest:,}" if smallest else f"{largest:,} or less"
 
 
 def is_section(annotation: Any) -> bool:
-    """Whether a field holds a model of its own."""
+    """Return whether a field holds a model of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _is_a_wrong_boolean(annotation: Any, value: Any) -> bool:
-    # To Python a boolean is a number: `left: no`, as YAML reads it, would be column 0.
+    # Python treats a boolean as a number: `left: no`, as YAML reads it, would be column 0.
     return _holds_a_boolean(value) and not _takes_one(annotation)
 
 
@@ -144,7 +141,7 @@ def _holds_a_boolean(value: Any) -> bool:
 
 
 def _takes_one(annotation: Any) -> bool:
-    """Whether a boolean may stand there, or somewhere within; what has rules of its own, or none, decides itself."""
+    """Return whether a boolean is allowed at this place or within; types with rules of their own decide themselves."""
     if isinstance(annotation, bool) or annotation in _ANYTHING:
         return True
     own_rules = is_section(annotation) or is_dataclass(annotation) or is_typeddict(annotation)

@@ -1,7 +1,7 @@
-"""How messages call a setting: by its configuration key, or by the option that sets it.
+"""The name of a setting in messages: its configuration key, or the option that sets it.
 
-Whoever wrote a configuration, or a program, knows ``input.left``; whoever came by options of the command line knows
-``--left``. Messages ask `setting`; who knows how the user came says so with `settings_called`.
+Users of a configuration or a program know ``input.left``; users of the command line know ``--left``. Messages call
+`setting`. Entry points choose the form with `settings_called`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _called: ContextVar[Callable[[str], str]] = ContextVar("how messages call a sett
 
 
 def setting(key: str) -> str:
-    """What the user calls the setting with this configuration key.
+    """Return the user's name for the setting with this configuration key.
 
     Examples
     --------
@@ -28,14 +28,14 @@ def setting(key: str) -> str:
 
 
 def switch(key: str) -> str:
-    """As `setting`, of one that is true or false: options say which by themselves, a key needs the value."""
+    """Name a boolean setting: options carry the value in their names, a key needs it."""
     name = setting(key)
     return f"{name} (true or false)" if name == key else name
 
 
 @contextmanager
 def settings_called(name_of: Callable[[str], str]) -> Iterator[None]:
-    """Call settings so while the context lasts, in its thread; `name_of` takes a configuration key."""
+    """Use these names for settings within the context, in its thread; `name_of` takes a configuration key."""
     token = _called.set(name_of)
     try:
         yield
@@ -44,9 +44,9 @@ def settings_called(name_of: Callable[[str], str]) -> Iterator[None]:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``did you mean 'that'? ``, or nothing if no name is near; case makes no difference."""
+    """Return ``did you mean 'that'? ``, or nothing if no name is near; case is ignored."""
     written = {each.casefold(): each for each in names}
     near = difflib.get_close_matches(name.casefold(), written, n=1)
-    # Of cpu and gpu neither is the other mistyped.
+    # Neither cpu nor gpu is a mistyped form of the other.
     is_meant = bool(near) and (len(near[0]) > 3 or near[0][:1] == name[:1].casefold())
     return f"did you mean {written[near[0]]!r}? " if is_meant else ""

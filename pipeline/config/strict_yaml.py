@@ -1,9 +1,9 @@
-"""YAML of a configuration, read strictly and within bounds: what YAML lets pass in silence is refused here.
+"""YAML of a configuration, read strictly and within bounds.
 
-A key that stands twice in one mapping, of which YAML would keep the last; one that is a boolean to YAML, as `on` and
-`yes` are, or nothing; a number that YAML reads in another base, as `010` and `12:30` are; and text that is far larger,
-deeper or, with its aliases written out, longer than any configuration, which would take minutes or end in the
-interpreter's own limits.
+Several things that YAML accepts silently are refused: duplicate keys, where YAML keeps the last; keys that YAML reads
+as booleans (`on`, `yes`) or as nothing; and numbers that YAML reads in another base, such as `010` and `12:30`.
+Documents far larger or deeper than any configuration, also after expanding aliases, are refused too: they would take
+minutes or hit interpreter limits.
 """
 
 from __future__ import annotations
@@ -21,30 +21,29 @@ from mbe_stage.pipeline.package_files import default_configuration
 __all__ = ["LARGEST_DOCUMENT", "parse_yaml"]
 
 LARGEST_DOCUMENT = 1 << 18
-"""Characters of a document; also bytes of a file that is worth reading."""
+"""Most characters of a document, and most bytes of a file to read."""
 
 _DEEPEST = 20
 _MOST_NODES = 10_000
 _NO_KEYS = {"bool": "a boolean", "null": "nothing"}
-# Octal, hexadecimal, binary and base 60: a vertex that is called so would be another one.
+# Octal, hexadecimal, binary and base 60 would turn a vertex name into another one.
 _OTHER_BASE = re.compile(r"[-+]?0[0-7_xXbB]|.*:")
-_LONG_LISTS = "lists of keys that are longer go to mbe_stage.pipeline.run, in a Config"
+_LONG_LISTS = "pass longer lists of keys to mbe_stage.pipeline.run, in a Config"
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """The plain values of one YAML document; None where it is empty.
+    """Return the plain values of one YAML document; None if it is empty.
 
     Parameters
     ----------
-    text : str
     source : str
         Where it came from; messages begin with it.
 
     Raises
     ------
     ConfigError
-        It is no YAML, holds a key twice or one that is a boolean or nothing, or is too long, too deep, or too large
-        with its aliases written out.
+        It is not YAML, has a duplicate key or one that is a boolean or nothing, or exceeds the limits on length, depth
+        or size.
     """
     try:
         _check_bounds(text, source)
@@ -58,13 +57,13 @@ def parse_yaml(text: str, source: str) -> Any:
             return loader.construct_document(node)
         finally:
             loader.dispose()
-    # A date without such a day, or a number of thousands of digits, is a ValueError of the constructor.
+    # An impossible date, or a number of thousands of digits, is a ValueError of the constructor.
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
 
 
 def _check_bounds(text: str, source: str) -> None:
-    """Refuse what is too long, too deep, or too large with its aliases written out, before anything is made of it."""
+    """Refuse a document that is too long, too deep, or too large with aliases expanded, before constructing values."""
     if len(text) > LARGEST_DOCUMENT:
         raise ConfigError(
             f"{source}: longer than {LARGEST_DOCUMENT:,} characters; expected a configuration; {_LONG_LISTS}"
@@ -83,9 +82,9 @@ def _check_bounds(text: str, source: str) -> None:
 
 
 def _growth(text: str, source: str) -> Iterator[tuple[int, int, int]]:
-    """Line, depth and values so far of a document as it is read: no recursion, and no alias is followed."""
+    """Yield line, depth and number of values of a document as it is read, without recursion or following aliases."""
     n_nodes = 0
-    # Of each collection that is still open: its anchor, and how many values came before it.
+    # The anchor of each open collection, and the number of values before it.
     within: list[tuple[str | None, int]] = []
     sizes: dict[str | None, int] = {}
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -102,7 +101,7 @@ def _growth(text: str, source: str) -> Iterator[tuple[int, int, int]]:
         elif isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in within):
                 raise ConfigError(
-                    f"{source}, line {line}: *{event.anchor} stands within what it names, without end; expected a "
+                    f"{source}, line {line}: *{event.anchor} refers to a value that contains it; expected a "
                     "value; write it out"
                 )
             n_nodes += sizes.get(event.anchor, 1)
@@ -119,12 +118,12 @@ def _check_keys(document: yaml.Node, source: str) -> None:
             kind = key.tag.rpartition(":")[2]
             if kind in _NO_KEYS:
                 raise ConfigError(
-                    f"{source}, line {line}: the key {key.value!r} is {_NO_KEYS[kind]} to YAML; expected the name of a "
+                    f"{source}, line {line}: the key {key.value!r} is {_NO_KEYS[kind]} in YAML; expected the name of a "
                     f"section or key; write {_quoted(key.value)} if that is its name"
                 )
             if name in lines:
                 raise ConfigError(
-                    f"{source}, line {line}: the key {key.value!r} stands twice, first in line {lines[name]}; "
+                    f"{source}, line {line}: the key {key.value!r} is a duplicate of line {lines[name]}; "
                     "expected each key once in its section; remove one of the two"
                 )
             lines[name] = line
@@ -136,7 +135,7 @@ def _check_numbers(document: yaml.Node, loader: yaml.SafeLoader, source: str) ->
         if isinstance(node, yaml.ScalarNode) and kind in ("int", "float") and _OTHER_BASE.match(node.value):
             number = loader.construct_object(node)
             raise ConfigError(
-                f"{source}, line {node.start_mark.line + 1}: {node.value} is the number {number} to YAML; expected a "
+                f"{source}, line {node.start_mark.line + 1}: YAML reads {node.value} as {number}; expected a "
                 f"decimal number or a text; write {_quoted(node.value)} for the text, or {number}"
             )
 
@@ -150,7 +149,7 @@ def _mappings(document: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 
 def _nodes(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
-    """Every value and key once, however many aliases lead to it; what holds others before them."""
+    """Yield every value and key once, however many aliases lead to it, parents first."""
     if id(node) in seen:
         return
     seen.add(id(node))

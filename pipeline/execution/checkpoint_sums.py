@@ -1,6 +1,6 @@
-"""Sums of a run whose results are not written: all that was summed up so far in one file, which the journal names.
+"""Checkpoints of runs that write no rows: all sums so far are in one file, which the journal names.
 
-A file of the newest record takes the place of that of the record before: there is one record, of all that is done.
+A newer file replaces the older one, so there is only one record, with everything done so far.
 """
 
 from __future__ import annotations
@@ -14,38 +14,37 @@ import numpy as np
 from mbe_stage.pipeline.backends.arrow.parts import next_number
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
 __all__ = ["Arrays", "book_sums", "can_be_kept", "restore", "taken_back", "together"]
 
 Arrays = dict[str, np.ndarray]
-"""Whatever was summed up, as arrays by name: of numbers, and none of objects."""
+"""Sums as arrays by name, of numbers rather than objects."""
 
-_OWN = "run"  # No derived output: sections and problems are called otherwise.
+_OWN = "run"  # Not the name of a derived output: sections and problems have other names.
 
 
 def book_sums(
     journal: Journal, remaining: Sequence[Task], work_done: float, sums: Callable[[], Arrays], n_items: int
 ) -> None:
-    """Have the journal say that all but these tasks is done, and what it came to.
+    """Record in the journal that everything but these tasks is done, with the sums so far.
 
     Parameters
     ----------
-    journal : Journal
     remaining : sequence of Task
         At least one.
     work_done : float
         As `Journal.add` takes it.
     sums : callable
-        Gives what was summed up, by this process and earlier ones; it is called once.
+        Returns the sums of this process and earlier ones; it is called once.
     n_items : int
-        Results in it.
+        Number of results in the sums.
 
     Raises
     ------
     PublishError
-        It cannot be written.
+        The file cannot be written.
     """
     directory = journal.room / "sums"
     with as_publish_errors(directory):
@@ -56,12 +55,12 @@ def book_sums(
 
 
 def taken_back(journal: Journal | None) -> Arrays | None:
-    """What the file of the journal holds; None where none is booked.
+    """Return the sums in the journal's file; None if there are none.
 
     Raises
     ------
     PublishError
-        It cannot be read, though its checksum is right.
+        The file cannot be read, although its checksum is right.
     """
     if journal is None or not journal.files:
         return None
@@ -71,28 +70,23 @@ def taken_back(journal: Journal | None) -> Arrays | None:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise PublishError(
-            f"{path}: cannot be read ({error}); expected the sums of a run; begin anew, without --resume"
+            f"{path}: cannot be read ({error}); expected the sums of a run; start over without --resume"
         ) from None
 
 
 def can_be_kept(derived: Sequence[Any]) -> bool:
-    """Whether what some derived outputs have taken in can be kept, and taken back by another process.
-
-    Parameters
-    ----------
-    derived : sequence of mbe_stage.pipeline.problems.derived.GuardedCollector
-    """
+    """Return whether all derived outputs can save their state and restore it in another process."""
     return all(each.gives_sums for each in derived)
 
 
 def together(own: Arrays, derived: Sequence[Any]) -> Arrays:
-    """The sums of a run and those of its derived outputs, in one."""
+    """Combine the sums of a run with those of its derived outputs."""
     every = {_OWN: own, **{each.name: each.sums() for each in derived}}
     return {f"{name}/{key}": array for name, arrays in every.items() for key, array in arrays.items()}
 
 
 def restore(sums: Arrays, own: Callable[[Arrays], None], derived: Sequence[Any]) -> None:
-    """Hand on what `together` has put together: to what takes the run's own, and to its derived outputs."""
+    """Split the sums that `together` combined, and restore the run's own part and its derived outputs."""
     own(_of(_OWN, sums))
     for each in derived:
         each.restore(_of(each.name, sums))

@@ -1,7 +1,7 @@
-"""What the parts of a job need compiled, and compiling it before they begin: a step of its own, in view.
+"""Compile what the parts of a job need before they start, as a separate, visible step.
 
-What an engine needs, it says itself (`compile_steps` in its module); what is needed beside it to publish a problem
-and its derived outputs, their publications say.
+An engine lists its own needs (`compile_steps` in its module). The publications list what publishing a problem and its
+derived outputs needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Part = Literal["read", "count", "publish"]
 """Parts of a job: reading and naming the edges; enumerating them to count, or to publish tables."""
 
 OnCompile = Callable[[CompileProgress], None]
-"""Told how compiling goes on."""
+"""Receives the progress of compilation."""
 
 
 def host_steps(
@@ -34,20 +34,20 @@ def host_steps(
     but_with: str | None = None,
     samples: bool = True,
 ) -> Sequence[CompileStep]:
-    """What a part of a job needs compiled where tables are in host memory.
+    """List what a part of a job needs compiled if tables are in host memory.
 
     Parameters
     ----------
     engine : str
-        What enumerates.
+        The engine that enumerates.
     part : str, optional
         Every part by default.
     config : Config, optional
-        What the job asks for; by default anything, of any problem that has the engine.
+        The job's configuration; by default any job, of any problem that has the engine.
     but_with : str, optional
-        Of any problem but those that write with this backend.
+        Skip problems that write with this backend.
     samples : bool
-        Whether somebody wants to know beside the search how many results there will be.
+        Whether sampling is needed to estimate the number of results during the search.
     """
     if config is None:
         publications = [each for each in every_publication() if but_with not in each.frames]

@@ -1,6 +1,6 @@
-"""Clean edges kept on disk between the steps of a flow, which passes paths, never frames: for every backend.
+"""Clean edges on disk between the steps of a flow, for every backend. A flow passes paths, never frames.
 
-Arrays as they are in memory: written and read back at the speed of the disk.
+Arrays are stored as in memory, so they are written and read at disk speed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 __all__ = ["load_edges", "save_edges"]
 
@@ -25,7 +25,7 @@ _EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times")
 
 
 def save_edges(edges: EdgeData, directory: str | Path) -> Path:
-    """Keep clean edges in a directory, made when needed; `load_edges` gives them back.
+    """Save clean edges in a directory, which is made if needed; `load_edges` reads them.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
 
 
 def load_edges(directory: str | Path) -> EdgeData:
-    """The edges that `save_edges` kept."""
+    """Load the edges that `save_edges` saved."""
     directory = Path(directory)
     return EdgeData(
         left_ids=np.load(directory / "left_ids.npy"),

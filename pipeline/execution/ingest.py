@@ -20,25 +20,24 @@ log = logging.getLogger(__name__)
 
 
 def ingest(config: InputConfig, source: object | None = None, backend: Backend = ARROW) -> Any:
-    """Read edges and bring them into the form that everything after works on.
+    """Read and clean edges.
 
-    Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
-    time filter apply to each row, then duplicate edges are merged.
+    Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
+    time filter apply to each row, and duplicate edges are merged.
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
-        Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, an address
-        (docs/object-stores.md), or a list of these, which are one table.
+        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, an address
+        (docs/how-to/object-stores.md), or a list of these, which form one table.
     backend : Backend, optional
-        Where the edges are to live: in host memory by default.
+        Holds the edges: in host memory by default.
 
     Returns
     -------
     EdgeData
-        Or what the backend has in its place, with the same edges, keys and facts. What the backend cannot read or clean
-        by itself goes through the host, and a warning says so.
+        Or the backend's own type, with the same edges, keys and facts. If the backend cannot read or clean the input
+        itself, the host does it, and a warning says so.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
 def _ingested(
     config: InputConfig, source: object | None, backend: Backend, named: Callable[[object], str] = str
 ) -> Any:
-    """As `ingest`, of what is on this machine; `named` says what the user calls it."""
+    """Ingest a source on this machine; `named` puts the user's name for it into messages."""
     read, read_on_host = backend.readers(config, source)
     read, read_on_host = _called(read, named), _called(read_on_host, named)
     try:

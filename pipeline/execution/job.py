@@ -1,4 +1,4 @@
-"""The whole job in one call: edges in, a published run out; and the count alone, which stores nothing."""
+"""The whole job in one call: read edges and publish a run, or only count the results and store nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.edges import InputFacts
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.journal import Journal
@@ -22,14 +22,13 @@ from mbe_stage.pipeline.execution.tiers import Tier
 from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
 from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
 from mbe_stage.pipeline.problems.base import Told
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import publication_of, reading_of
+from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
 from mbe_stage.pipeline.publish.published_tables import PublishedTables
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import kept_if_done, store_at, whole_run
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import wants_outlook
 
@@ -43,13 +42,13 @@ class RunResult:
     Attributes
     ----------
     place : Path
-        ``OUT/runs/<run_id>``; of a run at an address a copy on this machine, as long as this object is there, without
-        the parts that workers of a cluster have stored there.
+        ``OUT/runs/<run_id>``. For a run at an address, a local copy that exists as long as this object, without the
+        parts that cluster workers stored there.
     manifest : Manifest
     unchanged : bool
-        Whether it is an earlier run, which this one would have repeated; then nothing was enumerated.
+        Whether it is an earlier run that this one would have repeated; then nothing was enumerated.
     store : Store or None
-        Where the run is published; it holds that copy.
+        Where the run is published; it owns the local copy.
     """
 
     place: Path
@@ -59,7 +58,7 @@ class RunResult:
 
     @property
     def run_dir(self) -> Path:
-        """The same with all of its files: those that are in the store alone are fetched when this is asked first.
+        """The run's directory with all of its files; files that are only in the store are fetched on first use.
 
         Raises
         ------
@@ -70,41 +69,41 @@ class RunResult:
 
     @property
     def address(self) -> str:
-        """What the run is called: its path, or its address."""
+        """The run's path or address."""
         return address_of(self.place)
 
     @property
     def tables(self) -> PublishedTables:
-        """The published tables by name, as `pa.Table`: each is read when it is looked up."""
+        """The published tables by name, as `pa.Table`; each is read on first access."""
         return PublishedTables(self.run_dir, self.manifest)
 
 
 @dataclass(frozen=True, slots=True)
 class CountResult:
-    """How many there are, and nothing stored.
+    """The number of results, with nothing stored.
 
     Attributes
     ----------
     n_found : int
     truncated : str or None
-        Why the count is incomplete; None when it is complete.
+        Why the count is incomplete; None if it is complete.
     engine, device : str
     seconds : dict
         Steps ``read``, ``load``, ``graph``, ``enumerate``, their ``total``, and ``compile`` if code was compiled.
     peak_memory_bytes : int
     peak_device_memory_bytes : int or None
-        Most device memory allocated at once; None where no device was used, or its memory not followed.
+        Most device memory allocated at once; None if no device was used or its memory is not tracked.
     ranks : Ranks or None
         As `pipeline.publish.manifest.Manifest.ranks`.
     input : InputFacts
     graph : SearchedGraph
-        What was searched.
+        The graph that was searched.
     warnings : tuple of str
         As `pipeline.publish.manifest.Manifest.warnings`.
     problem : str
-        Of what was counted.
+        The problem whose results were counted.
     told : Told or None
-        Where results are numbers: those, in words and as values.
+        For problems whose results are numbers: these numbers, as text and as values.
     """
 
     n_found: int
@@ -123,7 +122,7 @@ class CountResult:
 
     @property
     def n_bicliques(self) -> int:
-        """`n_found`, of bicliques."""
+        """`n_found`, for bicliques."""
         return self.n_found
 
 
@@ -144,16 +143,16 @@ def run(
     source : object, optional
         Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
     on_progress : callable, optional
-        Called after every block with a `mbe_stage.Progress`; for another problem than bicliques with what its
-        publication makes of it. Groups with buckets of time search a second graph: then its `search` is not empty.
+        Called after every block with a `mbe_stage.Progress`, or with the progress type of another problem. Groups with
+        time buckets search a second graph: then its `search` is not empty.
     on_compile : callable, optional
-        Called about every second while something is compiled, from any thread, with a
+        Called about every second while code is compiled, from any thread, with a
         `mbe_stage.runtime.compile_ahead.CompileProgress`; by default there are log lines.
     if_changed : bool
-        Enumerate only where the latest run is not of the same edges and the same question (`steps.find_unchanged`).
+        Enumerate only if the latest run differs in edges or query (`steps.find_unchanged`).
     resume : bool
-        Go on with the newest run of the same question that was ended before it was complete, where there is one; what
-        is published is what that run would have published.
+        Resume the newest interrupted run of the same query, if there is one. The published result is the same as
+        without the interruption.
 
     Returns
     -------
@@ -166,11 +165,11 @@ def run(
     EngineUnavailable, MemoryBudgetExceeded
         The engine cannot do it.
     PublishError
-        The output cannot be written, what is to be resumed is of other edges, another question or other software, or a
-        limit was reached and ``execution.on_limit`` is ``fail``.
-        In every case nothing is published, and earlier runs stay as they are.
+        The output cannot be written, the run to resume has other edges, another query or other software, or a limit was
+        reached and ``execution.on_limit`` is ``fail``. In every case nothing is published, and earlier runs stay as
+        they are.
     """
-    # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
+    # Before anything is read: check that the requested outputs fit together, and read their extra inputs.
     inputs_of(config)
     store = store_at(config.output.directory)
 
@@ -182,7 +181,7 @@ def run(
         ):
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
-            # What cannot be read is refused before anybody waits for this.
+            # Unreadable input is refused before this wait.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
             seconds = summed(seconds, tier.compile(needed, on_compile))
             with staging:
@@ -194,7 +193,7 @@ def run(
         store.check_writable()
         while True:
             room = room_to_resume(store, config) if resume else None
-            # Another process may be quicker while the edges are read: then what it goes on with is free no more.
+            # Another process may resume the run while the edges are read. Then it is no longer free.
             with suppress(RunIsBeingWritten):
                 return on_a_tier_that_fits(config, run_on, on_progress)
 
@@ -206,9 +205,9 @@ def count(
     on_progress: OnProgress | None = None,
     on_compile: OnCompile | None = None,
 ) -> CountResult:
-    """Count the maximal bicliques, or what else the configuration asks for; nothing is stored.
+    """Count the maximal bicliques, or the results of the configured problem; nothing is stored.
 
-    Parameters and errors are those of `run`; `config.output` is not looked at.
+    Parameters and errors are those of `run`; `config.output` is ignored.
     """
 
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
@@ -242,14 +241,12 @@ def count(
 
 @contextmanager
 def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
-    """Let what ends the command say what was kept."""
+    """Add to interrupts a note on the results that are kept."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
         if journal is not None and journal.n_found:
-            interrupt.add_note(
-                f"nothing was published; {journal.n_found:,} results are kept: --resume goes on with them"
-            )
+            interrupt.add_note(f"nothing was published; {journal.n_found:,} results are kept: use --resume to continue")
         raise
 
 
@@ -263,7 +260,6 @@ def edges_read(
     ------
     steps : Steps
         Of the tier.
-    edges
     seconds : dict
         ``read``, ``load``, and ``compile`` if code was compiled.
     """
@@ -271,7 +267,7 @@ def edges_read(
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.ingest(reading_of(config), source)
-        # Keys that are asked for and not there are refused before anybody waits for what is compiled next.
+        # Refuse unknown keys before the wait for the next compilation.
         publication_of(config.problem).query(config.asked, edges)
         yield steps, edges, {"read": time.perf_counter() - start, **prepared}
 
@@ -292,17 +288,14 @@ def stage(
     ----------
     steps : Steps
         Of the tier that has the edges.
-    edges
-    config : Config
     run_path : Path
-        `Staging.path`: an empty directory, or that of a run to be gone on with.
+        `Staging.path`: an empty directory, or that of a run to resume.
     store : Store
         Where the run will be published.
     seconds : mapping
-        Of the steps before.
+        Times of earlier steps.
     warnings : sequence of str
-        Those that the choice of the tier has brought.
-    on_progress : callable, optional
+        Warnings from the choice of the tier.
 
     Raises
     ------

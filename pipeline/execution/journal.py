@@ -1,9 +1,9 @@
-"""What of a run that has not ended is on the disk: a journal of finished tasks, each record with its files.
+"""The journal of an unfinished run: a record for each group of finished tasks, with its files.
 
-A record says: everything below these roots is in these files, and nothing else is. So every set of records is a state
-to go on from: where a file of one is lost or damaged, its roots are searched again, and the others stay. A line is a
-checksum and JSON; the first has what was asked, of which edges, with which software. The last line may be torn by what
-ended the process: then it is none.
+A record means that its files hold all results below its roots, and nothing else. So any set of records is a valid state
+to resume from. If a file of one record is lost or damaged, its roots are searched again, and the other records stay. A
+line is a checksum and JSON. The first line has the query, the edges and the software. The last line may be torn when
+the process ends; then it is ignored.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.publish.listing import asked
-from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry, question, software_versions
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, sync
+from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, as_file, stored_entries
 from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import percent_text
@@ -40,7 +37,6 @@ __all__ = [
     "begun_journal",
     "booked_entries",
     "changes",
-    "header_of",
     "read_journal",
     "remove_unbooked",
 ]
@@ -48,8 +44,8 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 VERSION = 2
-KEPT = "kept: %s results more, about %s of the work is done"
-"""What the log says of a checkpoint."""
+KEPT = "checkpoint: %s more results, about %s of the work is done"
+"""Log line of a checkpoint."""
 _STAYS = (".lock", JOURNAL_NAME)
 
 
@@ -61,22 +57,21 @@ _Kind = TypeVar("_Kind", bound=_Line)
 
 
 class Header(_Line):
-    """What a run that goes on has to have in common with the one that was begun.
+    """The facts that a resuming run must share with the run that it resumes.
 
     Attributes
     ----------
     version : int
         Of the journal.
-    problem : str
     source : str
         The path of the input, for people.
     input : str
         The fingerprint of its edges.
     question : dict
-        As `pipeline.publish.manifest.question` but for limits, which are not those of what is left; and what else
-        the files depend on, such as their compression and what derived outputs are given.
+        As `pipeline.publish.manifest.question` without limits, and whatever else the files depend on, such as
+        compression and inputs of derived outputs.
     asked : dict
-        What of it is no default, for people.
+        The non-default part of it, for people.
     versions : dict of str
         Of the software.
     """
@@ -95,14 +90,12 @@ class Record(_Line):
 
     Attributes
     ----------
-    roots : Roots
     done : tuple of (int, int)
-        Ranges of these roots: below them nothing is left.
+        Ranges of these roots, whose search is complete.
     files : tuple of FileEntry
-        All that was found there; paths are relative to the room; files still in a store are not there yet.
-    n_found : int
+        All of their results; paths are relative to the room; files in a store are not there yet.
     work : float
-        Share of the whole work, as the engine guesses it.
+        Share of the whole work, as the engine estimates it.
     at : str
         When (UTC).
     """
@@ -122,7 +115,6 @@ class Journal:
     ----------
     room : Path
         `Staging.path.parent`; the run grows below it.
-    header : Header
     records : sequence of Record
         Of earlier processes.
     """
@@ -132,7 +124,7 @@ class Journal:
         self.header = header
         self.records = list(records)
         self._kept = (self.n_found, records[-1].at) if records else None
-        # Of what was done before, and of what this process has told so far of the rest.
+        # The work of earlier processes, and this process's latest share of the rest.
         self._work_before, self._work_told = self.work_done, 0.0
 
     @property
@@ -142,16 +134,16 @@ class Journal:
 
     @property
     def work_done(self) -> float:
-        """Share of the whole work, as the engines guessed it."""
+        """Share of the whole work, as the engines estimated it."""
         return min(1.0, sum(record.work for record in self.records))
 
     @property
     def files(self) -> list[Path]:
-        """Those of all records."""
+        """Files of all records."""
         return _files_of(self.records, self.room)
 
     def remaining(self) -> tuple[Task, ...] | None:
-        """What is left to be searched; None is all, before the first record."""
+        """Return the remaining tasks; None means all of them, before the first record."""
         if not self.records:
             return None
         roots = self.records[0].roots
@@ -167,20 +159,20 @@ class Journal:
         *,
         is_whole: bool = False,
     ) -> None:
-        """Book what was found since the last record; afterwards it is on the disk.
+        """Record the results since the last record on disk.
 
         Parameters
         ----------
         remaining : sequence of Task
-            What is left to be searched; at least one.
+            Remaining tasks; at least one.
         work_done : float
-            Share of what was left when this process began.
+            Share of the work that remained when this process began.
         files : sequence of Path
-            Complete, below the room, and synced here; or listed among those that are in a store (`stored_parts`).
+            Complete, below the room, and synced here; or listed among those in a store (`stored_parts`).
         n_found : int
-            Results in them.
+            Number of results in them.
         is_whole : bool
-            They hold what was found before as well: the record takes the place of all others, whose files are removed.
+            The files include all earlier results: the record replaces all others, whose files are removed.
         """
         roots, replaced = remaining[0].roots, self.files if is_whole else []
         before = [(0, roots.n)]
@@ -215,7 +207,7 @@ class Journal:
         log.debug(KEPT, f"{n_found:,}", percent_text(self.work_done, 1, "%"))
 
     def write(self) -> None:
-        """Write all of it anew; whoever reads sees the old one or the new one, whole."""
+        """Rewrite the whole journal atomically."""
         path = self.room / JOURNAL_NAME
         new = path.with_name(f"{JOURNAL_NAME}.new")
         with new.open("wb") as file:
@@ -226,39 +218,23 @@ class Journal:
         sync(self.room)
 
     def told(self) -> str | None:
-        """What the reader of a manifest should know; None where no earlier process had a part in the run."""
+        """Return a warning for the manifest; None if no earlier process had a part in the run."""
         if self._kept is None:
             return None
         n_found, at = self._kept
         return (
-            f"the run was ended before it was complete, and resumed: {n_found:,} results, found until {at}, were kept; "
-            "times and memory are those of what was left"
+            f"the run was interrupted and resumed: {n_found:,} results from before {at} were kept; "
+            "times and memory are those of the last process"
         )
 
 
-def header_of(config: Config, source: str, edges: str) -> Header:
-    """What a run asks, of the edges with this fingerprint, read from there."""
-    return Header(
-        problem=config.problem,
-        source=source,
-        input=edges,
-        question={
-            **{key: value for key, value in question(config).items() if key != "execution"},
-            "compression": config.output.compression,
-            "beside": inputs_of(config),
-        },
-        asked=asked(config),
-        versions=software_versions(),
-    )
-
-
 def read_journal(room: Path) -> tuple[Header, list[Record]]:
-    """What a room's journal says; lines that are torn or damaged are none.
+    """Read a room's journal; torn or damaged lines are skipped.
 
     Raises
     ------
     PublishError
-        There is none, or its first line cannot be read.
+        There is no journal, or its first line cannot be read.
     """
     path = room / JOURNAL_NAME
     try:
@@ -275,7 +251,7 @@ def read_journal(room: Path) -> tuple[Header, list[Record]]:
 
 
 def booked_entries(run_path: Path) -> list[FileEntry]:
-    """What the journal of a run that is being written says of its files, with paths within the run."""
+    """List the files in the journal of a run that is being written, with paths within the run."""
     room = run_path.parent
     if not (room / JOURNAL_NAME).exists():
         return []
@@ -289,35 +265,35 @@ def booked_entries(run_path: Path) -> list[FileEntry]:
 
 
 def begun_journal(room: Path, header: Header) -> Journal:
-    """The journal of a room: to go on with where there is one, else a new one, of which nothing is on the disk yet.
+    """Open the journal of a room to resume it, or make a new one, which is not on disk yet.
 
-    Where one is gone on with, every file of its records is whole, and no others are there; those that were in a store
-    have been fetched.
+    When resuming, every file of its records is verified, other files are removed, and files in a store have been
+    fetched.
 
     Raises
     ------
     PublishError
-        Another question was begun there, of other edges, or by other software: the message says what has changed.
+        The room has another query, other edges or other software; the message says what has changed.
     """
     if not (room / JOURNAL_NAME).exists():
-        # What an attempt has spilled that nothing was booked of.
+        # Spills of an attempt without a record.
         shutil.rmtree(room / "sort", ignore_errors=True)
         return Journal(room, header)
     begun, records = read_journal(room)
     if changed := changes(begun, header):
         raise PublishError(
-            f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean "
+            f"{room}: cannot be resumed: {'; '.join(changed)}; start over without --resume, or remove it: mbe clean "
             f"{room.parents[1]}"
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
-        # What is gone on with reads every row once more, and needs them here.
+        # What is gone on with reads every row once more, and needs them here. Few runs do: start-up has no time for it.
         from mbe_stage.pipeline.stores.local_copies import meant_for
         from mbe_stage.pipeline.stores.part_objects import fetch_kept, remove_fetched
 
         if {entry.store for entry in stored} != {meant_for(room.parents[1])}:
             raise PublishError(
                 f"{room}: cannot be resumed: its journal names parts in another store; expected parts of this output "
-                "directory; begin anew, without --resume"
+                "directory; start over without --resume"
             )
         fetch_kept(stored, room)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
@@ -334,33 +310,33 @@ def begun_journal(room: Path, header: Header) -> Journal:
     _remove_all_but(journal.files, room, "scratch")
     journal.write()
     if stored:
-        # From now on all that counts is on the disk here.
+        # From now on only local files count.
         remove_fetched(stored, room)
     return journal
 
 
 def remove_unbooked(room: Path) -> None:
-    """Remove what was written behind the last record, and temporary files: of the room of a run that nobody is writing.
+    """Remove files newer than the last record, and temporary files, from the room of a run that no process is writing.
 
     Raises
     ------
     PublishError
-        As `read_journal`; then all stays.
+        As `read_journal`; then all files stay.
     OSError
-        It cannot be removed.
+        A file cannot be removed.
     """
     _, records = read_journal(room)
     _remove_all_but(_files_of(records, room), room)
 
 
 def changes(begun: Header, header: Header) -> list[str]:
-    """What differs between what was begun and what is asked now, a clause each."""
+    """List the differences between the run to resume and the current one, a clause each."""
     found = []
     if (begun.problem, begun.question) != (header.problem, header.question):
         old, new = ({**_leaves(each.question), "problem": each.problem} for each in (begun, header))
         differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         found += [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in differing]
-    # Only then are they edges of the same kind.
+    # Edges are only comparable for the same problem.
     elif begun.input != header.input:
         found.append(f"the edges of {header.source} have changed since")
     for name in {**begun.versions, **header.versions}:
@@ -371,7 +347,7 @@ def changes(begun: Header, header: Header) -> list[str]:
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their dotted keys."""
+    """Return nested values by their dotted keys."""
     leaves: dict[str, Any] = {}
     for key, value in values.items():
         leaves |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
@@ -379,11 +355,11 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _damage(room: Path, entry: FileEntry) -> str | None:
-    """What is not as it was of a file; None where it is."""
+    """Describe the damage to a file; None if it is intact."""
     path = room / entry.path
-    # Beside the directories of parts are the lock and the journal itself.
+    # Besides directories of parts, the room holds the lock and the journal.
     if "/" not in entry.path or not is_file_within(room, entry.path):
-        return f"{path}: {'is no file of this run' if os.path.lexists(path) else 'is missing'}"
+        return f"{path}: {'is not a file of this run' if os.path.lexists(path) else 'is missing'}"
     if path.stat().st_size != entry.bytes:
         return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
     try:
@@ -398,15 +374,14 @@ def _files_of(records: Iterable[Record], room: Path) -> list[Path]:
 
 
 def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
-    """What was written after the last record is incomplete; it is found again.
+    """Remove files newer than the last record: they are incomplete, and their results are found again.
 
     Parameters
     ----------
     files : iterable of Path
-        Those of all records.
-    room : Path
+        Files of all records.
     *stays : str
-        What else of the room stays, beside its lock and its journal.
+        Other names in the room to keep, besides its lock and its journal.
     """
     kept = set(files)
     for path in sorted(room.rglob("*"), reverse=True):
@@ -416,7 +391,7 @@ def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
         elif path != room / room.name:
-            # Where something stays in it; or workers of the run that was killed still write there, which nobody reads.
+            # The directory may hold files to keep, or workers of a killed run may still write there.
             with suppress(OSError):
                 path.rmdir()
 
@@ -427,7 +402,7 @@ def _line(line: _Line) -> bytes:
 
 
 def _parsed(kind: type[_Kind], line: bytes) -> _Kind | None:
-    """A line of the journal; None where it is torn or damaged."""
+    """Parse a line of the journal; None if it is torn or damaged."""
     checksum, _, text = line.partition(b" ")
     try:
         if int(checksum, 16) != zlib.crc32(text):

@@ -1,4 +1,4 @@
-"""Errors of libraries that mean a lack of memory: none of them says anything about what was read or written."""
+"""Library errors that mean a lack of memory, and say nothing about the data."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ __all__ = ["is_of_device_memory", "pass_on"]
 
 
 def pass_on(error: Exception) -> None:
-    """Raise `MemoryError` where this is one by another name, or one of Arrow's, which are both its own and Python's.
+    """Raise `MemoryError` if the error is one by another name.
 
-    Where the address space has no room for the stack of a thread, Arrow cannot start one.
+    This includes Arrow's own memory errors. If the address space has no room for a thread's stack, Arrow cannot start
+    a thread.
     """
     if isinstance(error, MemoryError):
         raise error
@@ -17,7 +18,7 @@ def pass_on(error: Exception) -> None:
 
 
 def is_of_device_memory(error: BaseException) -> bool:
-    """Whether RMM, libcudf, CuPy or cuGraph says with it that the memory of the GPU is not enough.
+    """Return whether an error of RMM, libcudf, CuPy or cuGraph means that GPU memory ran out.
 
     cuGraph's C interface wraps RMM's text into a `RuntimeError`.
     """

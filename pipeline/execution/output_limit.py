@@ -1,4 +1,4 @@
-"""How many bytes of rows a run may write before it ends: looked at while it grows."""
+"""The limit on the bytes of rows that a run writes, checked while it grows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _LOOK_SECONDS = 0.2
 
 
 class OutputLimit:
-    """Says why a run has to end, once its files have so many bytes.
+    """A callable that returns the reason to stop once the files reach the limit.
 
     Parameters
     ----------
     most : int or None
-        None is no limit.
+        None means no limit.
     run_path : Path
-        The run as it grows; what workers write beside it, and what of it is in a store already, is among what counts.
+        The growing run; parts that workers write beside it, and parts already in a store, count too.
     *directories : Path
-        What else is.
+        More directories to count.
     """
 
     def __init__(self, most: int | None, run_path: Path, *directories: Path) -> None:
@@ -34,14 +34,14 @@ class OutputLimit:
         self._n_before: int | None = None
 
     def __call__(self) -> str | None:
-        """Why the run has to end; once that is so it stays so."""
+        """Return the reason to stop, or None; once there is a reason, it stays."""
         if self._most is None:
             return None
         self._look()
         return f"stopped at max_output_bytes = {self._most}" if self._n_bytes >= self._most else None
 
     def share(self) -> float:
-        """Of the bytes that were left when this was asked first, which earlier processes had not written."""
+        """Return the share used of the bytes that earlier processes had left at the first call."""
         if self._most is None:
             return 0.0
         self._look()
@@ -60,15 +60,14 @@ class OutputLimit:
 
 
 def output_limit(config: Config, run_path: Path, journal: Journal | None) -> OutputLimit:
-    """The limit ``execution.max_output_bytes`` of a run; asked first before it writes anything.
+    """Return the limit ``execution.max_output_bytes`` of a run; call it before the run writes anything.
 
     Parameters
     ----------
-    config : Config
     run_path : Path
-        As of `OutputLimit`; sorted spills of it are among what is counted.
+        As of `OutputLimit`; its sorted spills count too.
     journal : Journal or None
-        Where there is one, the spills are beside the run.
+        With a journal, the spills are beside the run.
     """
     limit = OutputLimit(
         config.execution.max_output_bytes, run_path, *([] if journal is None else [journal.room / "sort"])
@@ -78,12 +77,12 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Out
 
 
 def bytes_below(directory: Path) -> int:
-    """Of all files below a directory, which come and go meanwhile."""
+    """Return the bytes of all files below a directory; files may come and go meanwhile."""
     n_bytes = 0
     for path in directory.rglob("*"):
         try:
             n_bytes += path.stat().st_size if path.is_file() else 0
         except FileNotFoundError:
-            # A spill that was read back, or what a worker wrote and was moved.
+            # A spill was read back, or a worker's file was moved.
             continue
     return n_bytes

@@ -1,4 +1,4 @@
-"""What reading and enumerating import when first called, imported before the clock of the first step starts."""
+"""Imports that reading and enumerating need, done before the first step's clock starts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ _OTHERS = (
 
 
 def load_host_modules() -> None:
-    """Import the readers and the modules that they import at their first use; quick if that is done."""
+    """Import the readers and their lazily imported modules; quick if already done."""
     for module in (*READERS.values(), *_OTHERS):
         import_module(module)

@@ -1,4 +1,4 @@
-"""Whether this process is the command line's own, or somebody's who calls the pipeline as a library."""
+"""A flag for processes of the command line, as opposed to users of the library."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _is_ours = False
 
 
 def claim() -> None:
-    """Say that the process has nothing else to do than one command; the command line's entry does."""
+    """Mark the process as running a single command; the command line's entry point calls this."""
     global _is_ours
     _is_ours = True
 
 
 def is_ours() -> bool:
-    """Whether the process ends with the command that it runs."""
+    """Return whether the process ends with the command that it runs."""
     return _is_ours

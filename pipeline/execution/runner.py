@@ -1,4 +1,4 @@
-"""Who does the work of a run: this process, GPUs of this machine, or a Dask cluster that is opened for it."""
+"""The runner of a search: this process, GPUs of this machine, or a Dask cluster opened for it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ __all__ = ["opened_runner"]
 
 @contextmanager
 def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
-    """The runner that is asked for, None where that is this process; of processes of this machine one a GPU for `cuda`.
+    """Open the configured runner; None for this process. For `cuda`, local workers run one process per GPU.
 
     Parameters
     ----------
-    execution : ExecutionConfig
     problem, engine : str
-        Whose tasks it will do, and with what: ``auto`` is ``cuda`` where that runs here.
+        The problem and engine to run; ``auto`` is ``cuda`` if that runs here.
 
     Raises
     ------
     EngineUnavailable
-        The engine cannot run here, Dask is not installed, or dask-cuda where a worker for each GPU is to be made.
+        The engine cannot run here, Dask is not installed, or dask-cuda is missing for a worker per GPU.
     ClusterLost
-        No scheduler is at the address.
+        There is no scheduler at the address.
     """
     if execution.devices is not None:
         yield DeviceRunner(execution.devices)

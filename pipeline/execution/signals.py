@@ -1,4 +1,4 @@
-"""Signals that end a run come up as an exception, where it is heard: not within Numba, an import or a finaliser."""
+"""Raise an exception for signals that end a run, but not inside Numba, an import or a finaliser."""
 
 from __future__ import annotations
 
@@ -17,17 +17,12 @@ __all__ = ["EndedBySignal", "PatientHandler", "ended_by", "signal_of", "signals_
 
 _LOCK = "numba:compiler_lock"
 _COMPILERS = ("numba", "llvmlite")
-# Seconds after which a signal that nobody could hear is sent again.
+# Seconds until a signal that came at a bad moment is sent again.
 _AGAIN = 0.05
 
 
 class EndedBySignal(KeyboardInterrupt):
-    """A signal that ends the run; as Ctrl-C it is no `Exception`, and only what cleans up sees it.
-
-    Attributes
-    ----------
-    number : signal.Signals
-    """
+    """A signal that ends the run. Like Ctrl-C it is not an `Exception`, so only cleanup code sees it."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -35,12 +30,12 @@ class EndedBySignal(KeyboardInterrupt):
 
 
 def signal_of(interrupt: KeyboardInterrupt) -> signal.Signals:
-    """The signal behind it; Python's own is Ctrl-C."""
+    """Return the signal behind an interrupt; Python's own is Ctrl-C."""
     return interrupt.number if isinstance(interrupt, EndedBySignal) else signal.SIGINT
 
 
 def ended_by(error: BaseException) -> EndedBySignal | None:
-    """The signal in whose wake the error arose, as where a closed terminal cannot be cleaned up; or None."""
+    """Return the signal that led to an error, such as a failed cleanup of a closed terminal; or None."""
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, EndedBySignal):
         behind = behind.__cause__ or behind.__context__
@@ -49,13 +44,13 @@ def ended_by(error: BaseException) -> EndedBySignal | None:
 
 @contextmanager
 def signals_are_heard() -> Iterator[None]:
-    """Raise `EndedBySignal` at SIGINT, and where the command hears them at SIGTERM and SIGHUP, so that it is heard.
+    """Raise `EndedBySignal` at SIGINT and, if the command handles them, at SIGTERM and SIGHUP.
 
-    What `PatientHandler` says of places where it would be lost holds; and what comes up in a finaliser or callback,
-    from where no exception can get out, is raised again some hundredths of a second later.
+    `PatientHandler` lists moments at which the exception would be lost. If it is raised in a finaliser or callback,
+    which no exception can leave, the signal is sent again some hundredths of a second later.
 
-    Handlers other than Python's own for Ctrl-C and those of the command stay as they are: Prefect looks whether its own
-    is in place (`flows.lost_signals`). Threads other than the main one have none.
+    Handlers other than Python's own for Ctrl-C and those of the command stay in place, because Prefect checks that its
+    own is (`flows.lost_signals`). Threads other than the main one have no handlers.
     """
     hearing = _Hearing()
     replaced = {}
@@ -86,14 +81,14 @@ def signals_are_heard() -> Iterator[None]:
 
 
 class PatientHandler:
-    """A handler that calls another one, which raises, at once or as soon as what it raises can be heard.
+    """A handler that calls another, raising one, at once or as soon as its exception would not be lost.
 
-    There are three places in which it would be lost, become another error, or crash the process. While Numba compiles,
-    LLVM calls Python, and what is raised there is printed and dropped: it waits until the step under way is over. At
-    other times compiled code calls Numba's Python, as when it first makes arrays of its results, and goes on with what
-    it has not got: it waits until no function of Numba is under way. While a module is imported, it would come up in
-    the module, which may take it for its own: it waits until the import is over, unless the signal comes twice. An
-    import that is under way when the handler is made is none to wait for.
+    At three moments the exception would be lost, become another error, or crash the process. While Numba compiles, LLVM
+    calls Python, and an exception there is printed and dropped: the handler waits for the end of the step. At other
+    times compiled code calls Numba's Python, for example to make arrays of results, and continues despite an exception:
+    the handler waits until no function of Numba is running. During an import, the module may take the exception for its
+    own: the handler waits for the end of the import, unless the signal comes twice. Imports that were running when the
+    handler was made do not count.
 
     Parameters
     ----------
@@ -112,7 +107,7 @@ class PatientHandler:
         self._same_until = 0.0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """What Python calls at a signal."""
+        """Handle a signal; Python calls this."""
         note, seconds = self._to_postpone.pop(number, (None, 0.0))
         if note is not None:
             self._postponed, self._same_until = number, time.monotonic() + seconds
@@ -130,38 +125,37 @@ class PatientHandler:
             self._call(number, frame)
 
     def postpone(self, number: int, note: Callable[[], object], same_seconds: float) -> None:
-        """Have `note` called at the next such signal, and nothing else happen; any other is as it was.
+        """Call only `note` at the next such signal, instead of the handler.
 
-        Whoever stops a service may send it several times: others of the same that come within `same_seconds` are that
-        one.
+        Service managers may send a signal several times: repeats within `same_seconds` count as one.
         """
         self._to_postpone[number] = note, same_seconds
 
     def postpone_no_more(self, number: int) -> None:
-        """Have the next such signal be as any, unless it is one that was put off."""
+        """Treat the next such signal as usual, unless it repeats a postponed one."""
         self._to_postpone.pop(number, None)
 
     def call_postponed(self, number: int) -> None:
-        """Call the handler for a signal that was put off."""
+        """Call the handler for a postponed signal."""
         self._call(number, None)
 
     def has_postponed(self, number: int) -> bool:
-        """Whether the last signal was such a one, and was only taken note of."""
+        """Return whether the last signal was postponed."""
         return self._postponed == number
 
     def send_again(self, number: int) -> None:
-        """Have the signal come once more, soon."""
+        """Send the signal once more, soon."""
         self._waiting = number
         self._sender = threading.Thread(target=self._send_soon, args=(number,), daemon=True)
         self._sender.start()
 
     def wait_no_more(self) -> None:
-        """Call the handler now if a signal waits; for who is in no such place, and about to put the handler away."""
+        """Call the handler now if a signal waits; for a safe moment just before the handler is removed."""
         if self._waiting is not None:
             self._call(self._waiting, None)
 
     def forget(self) -> None:
-        """Let no signal wait any more."""
+        """Drop a waiting signal."""
         self._waiting = None
         self._sender = None
         if self._listener is not None:
@@ -194,14 +188,14 @@ class PatientHandler:
                 if threading.current_thread() is threading.main_thread():
                     handler._call(number, None)
 
-        # Every step takes the lock once more. Where it is given back, no LLVM is between the handler and its caller.
+        # Every step takes the lock. When it is released, LLVM is not between the handler and its caller.
         self._waiting = number
         self._listener = AfterStep()
         events.register(_LOCK, self._listener)
 
 
 class _Hearing(PatientHandler):
-    """Raises `EndedBySignal`."""
+    """A handler that raises `EndedBySignal`."""
 
     def __init__(self) -> None:
         super().__init__(self._end)
@@ -210,12 +204,12 @@ class _Hearing(PatientHandler):
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self._is_ending and number != signal.SIGINT:
-            # What cleans up is left in peace: whoever closes a terminal or stops a service may send several.
+            # Do not interrupt the cleanup: a closed terminal or a service manager may send several signals.
             return
         super().__call__(number, frame)
 
     def again_if_lost(self, lost: sys.UnraisableHookArgs) -> None:
-        """Hook of what no caller can be told: a finaliser or callback ran just when the signal came."""
+        """Send the signal again if its exception was raised in a finaliser or callback, which cannot pass it on."""
         if isinstance(lost.exc_value, EndedBySignal):
             self._is_ending = False
             self.send_again(lost.exc_value.number)
@@ -228,13 +222,13 @@ class _Hearing(PatientHandler):
 
 
 def _numba_compiles() -> bool:
-    # Whoever has not imported it does not compile.
+    # Numba cannot be compiling if it is not imported.
     lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
     return lock is not None and lock.is_locked()
 
 
 def _within_numba(frame: FrameType | None) -> bool:
-    """Whether a function of Numba, or of its access to LLVM, is on the stack of this frame."""
+    """Return whether a function of Numba, or of its LLVM bindings, is on the stack of this frame."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in _COMPILERS:
             return True
@@ -243,7 +237,7 @@ def _within_numba(frame: FrameType | None) -> bool:
 
 
 def _imports_under_way(frame: FrameType | None) -> int:
-    """Imports within one another on the stack of this frame."""
+    """Count the nested imports on the stack of this frame."""
     n_imports = 0
     while frame is not None:
         n_imports += frame.f_code.co_filename == "<frozen importlib._bootstrap>"

@@ -1,7 +1,7 @@
-"""SIGTERM while a run keeps what it finds: a last checkpoint is waited for, and then the signal does what it does else.
+"""A last checkpoint at SIGTERM: the signal takes effect after the checkpoint, or after the grace period.
 
-Whoever stops a service sends SIGTERM, and SIGKILL after a while. Without this a run would end at once, and what was
-found since the last checkpoint would be searched again.
+A service manager sends SIGTERM and, after a while, SIGKILL. Without the grace period a run would end at once, and the
+search since the last checkpoint would be repeated.
 """
 
 from __future__ import annotations
@@ -19,59 +19,54 @@ __all__ = ["Grace", "grace_at_sigterm"]
 
 log = logging.getLogger(__name__)
 
-# The signal is sent again where no block comes for so long behind the time of grace, and nobody could be asked.
+# If no block comes for this long after the grace period, the search could not be asked to stop. The signal is sent
+# again.
 _SECONDS_MORE = 2.0
-# systemd tells every process of a service, and a runner of Prefect's tells the process of a flow once more.
+# systemd signals every process of a service, and a Prefect runner signals the process of a flow once more.
 _SAME_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Grace:
-    """Whether the run was told to end, and for how long that is put off.
-
-    Attributes
-    ----------
-    seconds : float
-    is_asked : bool
-    """
+    """The state of a request to end the run, and the grace period."""
 
     seconds: float
     is_asked: bool = False
     _is_told: bool = field(default=False, repr=False)
 
     def ended(self) -> str | None:
-        """As of `mbe_stage.run_limits.Course`."""
+        """Return the reason to end; see `mbe_stage.run_limits.Course`."""
         if not self.is_asked:
             return None
-        # Not in the handler: it may have interrupted who logs, and who logs may wait for himself.
+        # Not in the handler: it may have interrupted a logging call, and would deadlock.
         if not self._is_told:
             self._is_told = True
-            log.warning("told to end: a last checkpoint is waited for, %g s at most", self.seconds)
-        return "told to end (SIGTERM)"
+            log.warning("received SIGTERM: saving a last checkpoint, which may take up to %g s", self.seconds)
+        return "stopped by SIGTERM"
 
     def patience(self) -> float | None:
-        """As of `mbe_stage.run_limits.Course`."""
+        """Return the seconds to wait; see `mbe_stage.run_limits.Course`."""
         return self.seconds if self.is_asked else None
 
 
 @contextmanager
 def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
-    """Put SIGTERM off for so long, while the context lasts; one that comes seconds later, or Ctrl-C, is not put off.
+    """Postpone SIGTERM by the grace period within the context, but not a later SIGTERM or Ctrl-C.
 
-    Whoever is in the context ends it soon after `Grace.ended` says so; then the handler that is in place is called,
-    unless `Grace.is_asked` was taken back. Those that can put it off are the command's and that of a flow, which stay
-    in place: Prefect looks whether its own is. Any other handler does what it does, and nothing changes in threads
-    other than the main one.
+    The context must end soon after `Grace.ended` returns a reason. Then the installed handler is called, unless
+    `Grace.is_asked` was reset. Only the handlers of the command and of a flow can postpone. They stay installed,
+    because Prefect checks that its own is. Other handlers act as usual, and threads other than the main one are not
+    affected.
 
     Parameters
     ----------
     seconds : float
-        0 puts nothing off.
+        0 postpones nothing.
 
     Raises
     ------
     BaseException
-        Behind the context: what the handler raises.
+        After the context: the exception that the handler raises.
     """
     grace, handler = Grace(seconds), signal.getsignal(signal.SIGTERM)
     is_main = threading.current_thread() is threading.main_thread()
@@ -82,7 +77,7 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
         yield grace
     if grace.is_asked:
         handler.call_postponed(signal.SIGTERM)
-        # Where the handler only takes note, the run must not go on as though it were complete.
+        # If the handler only records the signal, the run must not continue as if it were complete.
         raise EndedBySignal(signal.SIGTERM)
 
 

@@ -1,6 +1,6 @@
-"""The pipeline's steps, written once over a backend and an engine.
+"""The steps of the pipeline, written once for every backend and engine.
 
-`pipeline.run` strings them together in one process; a flow runs them as tasks.
+`pipeline.run` runs them in one process; a flow runs them as tasks.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from mbe_stage.pipeline.execution.sigterm_checkpoint import grace_at_sigterm
 from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
 from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, Told
 from mbe_stage.pipeline.problems.derived import derived_collectors
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import (
@@ -48,9 +47,9 @@ from mbe_stage.pipeline.publish.manifest import (
     software_versions,
     write_manifest,
 )
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, synced_beside
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.staging import Store, synced_beside
 from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.problem import problem_named
 from mbe_stage.run_limits import Course
 from mbe_stage.runtime.compile_ahead import summed
@@ -74,32 +73,29 @@ log = logging.getLogger(__name__)
 
 
 class EnumerationFacts(BaseModel):
-    """What `enumerate_to` did; small, and as JSON with `model_dump_json`.
+    """The facts of an `enumerate_to` call; small, and convertible to JSON with `model_dump_json`.
 
     Attributes
     ----------
     counts : dict
         As in the manifest.
     content_fingerprint : str
-        Equal for two runs exactly when they hold the same results.
+        Equal for two runs if and only if they hold the same results.
     derived : dict of dict
         Counts of the derived outputs.
-    truncated : str or None
-    engine, device : str
     seconds : dict
-        Steps ``load``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
-        sums are made on a device.
-    peak_memory_bytes : int
+        Steps ``load``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; and ``name`` if keys and sums
+        are made on a device.
     made_of : str or None
         As in the manifest.
     peak_device_memory_bytes : int or None
-        None where no device was used, or its memory not followed.
+        None if no device was used or its memory is not tracked.
     ranks : Ranks or None
         As in the manifest.
     versions : dict
         Software that only this tier uses.
     warnings : tuple of str
-        As `mbe_stage.stream.StreamFacts.warnings`, and what else the tier had to do otherwise than asked.
+        As `mbe_stage.stream.StreamFacts.warnings`, with the tier's own deviations from the configuration.
     seen : optional
         As of `pipeline.problems.base.Collected`; not in the JSON.
     """
@@ -136,20 +132,19 @@ def enumerate_to(
     Parameters
     ----------
     edges
-        Of the backend's own kind: `EdgeData` for those in host memory.
-    config : Config
+        Of the backend's own type: `EdgeData` in host memory.
     run_path : Path
         `Staging.path`: an empty directory.
     on_progress : callable, optional
-        Called after every block, with what `Publication.progress` gives.
+        Called after every block with the result of `Publication.progress`.
     engine : str, optional
-        What `config.execution.engine` came to, where that has been decided already. Where it is ``auto``, another
-        engine may still take over, as in `mbe_stage.enumerate_into`; the facts say which ran.
+        The decision on `config.execution.engine`, if already made. If the latter is ``auto``, another engine may still
+        take over, as in `mbe_stage.enumerate_into`; the facts say which ran.
     backend : Backend, optional
-        Where the tables live: in host memory by default.
+        Holds the tables: in host memory by default.
     journal : Journal, optional
-        Where finished tasks are booked now and then (`output.checkpoint_seconds`); those that are booked there already
-        are not searched again, and `run_path` holds their files.
+        Records finished tasks every `output.checkpoint_seconds`. Tasks already in it are not searched again, and
+        `run_path` holds their files.
 
     Raises
     ------
@@ -170,12 +165,12 @@ def enumerate_to(
                 ended=lambda: grace.ended() or full(),
                 share=full.share,
                 patience=grace.patience,
-                # Of numbers what was found by then may be of some only.
+                # Sums at that moment may cover only some of the results.
                 memory_is_a_limit=publication_of(config.problem).numbers is None,
             )
             facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
             if facts.truncated is None:
-                # All is found: it is published.
+                # The search is complete: publish it.
                 grace.is_asked = False
             return facts
 
@@ -192,39 +187,35 @@ def collect_to(
     on_progress: Callable[[Any], None] | None = None,
     journal: Journal | None = None,
 ) -> EnumerationFacts:
-    """As `enumerate_to`, of results that come from anywhere.
+    """Collect results from any source, as `enumerate_to` does.
 
     Parameters
     ----------
-    edges, config, run_path, backend
-        As for `enumerate_to`.
     find : callable
-        Takes a sink, the graph, the problem's query and what it may take of the machine; hands every result to the sink
-        and says what it did.
+        Takes a sink, the graph, the problem's query and the execution limits; sends every result to the sink and
+        returns the facts.
     step : str
-        What its time is called in `EnumerationFacts.seconds`.
+        Name of its time in `EnumerationFacts.seconds`.
     on_progress : callable, optional
-        Told of what derived outputs search themselves (`Collecting.on_progress`).
-    journal : Journal, optional
-        As for `enumerate_to`.
+        Called with the progress of searches by derived outputs (`Collecting.on_progress`).
     """
     clock, publication = Clock(), publication_of(config.problem)
-    # Those of an attempt before this one count no more: what a journal has kept of them is here by now.
+    # Parts of an earlier attempt do not count: those in the journal are local by now.
     forget_stored(run_path)
     query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
     clock.lap("graph")
     collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress, journal=journal)
     with ExitStack() as ends:
-        # Left last: the collector hands them what waits when it is left.
+        # Exits after the collector, which sends waiting results to the derived outputs when it exits.
         derived = tuple(ends.enter_context(each) for each in derived_collectors(collecting))
         collector = publication.collector(replace(collecting, derived=derived))
         with collector:
-            # In the order in which they begin.
+            # In chronological order.
             clock.seconds |= {step: spent for step, spent in collector.seconds.items() if spent}
             with backend.budget(config.execution.to_execution(), collector.shares) as execution:
                 facts = find(collector, graph, query, execution)
         clock.lap(step)
-        # What the engine waited for is no time of its own.
+        # The engine's waiting time is not its own time.
         clock.seconds[step] -= facts.compile_seconds + sum(collector.seconds.values())
         clock.seconds |= {**facts.prepared, **collector.seconds}
         collected = collector.finish()
@@ -252,7 +243,7 @@ def collect_to(
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What `count` did; `told` is None where the number of results says all."""
+    """The result of `count`; `told` is None if the number of results is the whole result."""
 
     facts: StreamFacts
     graph: SearchedGraph
@@ -266,7 +257,7 @@ def count(
     engine: str | None = None,
     backend: Backend = ARROW,
 ) -> Counted:
-    """Enumerate, and store nothing; parameters and errors are those of `enumerate_to`."""
+    """Enumerate without storing anything; parameters and errors are those of `enumerate_to`."""
     publication = publication_of(config.problem)
     numbers = publication.numbers
     query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
@@ -289,23 +280,16 @@ def _streamed(
     journal: Journal | None = None,
     course: Course | None = None,
 ) -> StreamFacts:
-    """Let the configuration's problem be searched, into a sink.
+    """Search the configured problem into a sink.
 
     Parameters
     ----------
-    config : Config
-    sink : Sink
-        Of the problem.
-    graph, query
-        Of the problem.
-    execution : Execution
     engine : str or None
-        In the place of the configuration's.
+        Used instead of the configured one.
     on_progress : callable or None
-        Takes what the publication makes of a `Progress`.
+        Called with the publication's form of `Progress`.
     journal : Journal, optional
-        What is booked there is not searched again.
-    course : Course, optional
+        Tasks recorded there are not searched again.
     """
     told = publication_of(config.problem).progress
     n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
@@ -317,7 +301,7 @@ def _streamed(
 
     chosen = engine or config.execution.engine
     if config.execution.runner != "local":
-        # The input is read: a cluster may take a while to be there.
+        # The input is read, but a cluster may take a while to start.
         note(Progress(0, 0.0, 0.0, ""))
     with opened_runner(config.execution, config.problem, chosen) as runner:
         return stream(
@@ -336,16 +320,16 @@ def _streamed(
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a run with the backend and the engine that were chosen for it.
+    """The steps of a run with its backend and engine.
 
-    The edges are of the backend's own kind, and go only to steps of the same.
+    Edges are of the backend's own type, and only go to steps of the same backend.
     """
 
     backend: Backend
     engine: str
 
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
-        """As `pipeline.execution.ingest.ingest`."""
+        """Call `pipeline.execution.ingest.ingest`."""
         return ingest(config, source, self.backend)
 
     def enumerate_to(
@@ -356,23 +340,23 @@ class Steps:
         on_progress: Callable[[Any], None] | None = None,
         journal: Journal | None = None,
     ) -> EnumerationFacts:
-        """As the function."""
+        """Call `enumerate_to`."""
         return enumerate_to(edges, config, run_path, on_progress, self.engine, self.backend, journal)
 
     def count(self, edges: Any, config: Config, on_progress: Callable[[Any], None] | None = None) -> Counted:
-        """As the function; the facts name the tier, or the engine that took its place."""
+        """Call `count`; the facts name the tier, or the engine that took over."""
         return count(edges, config, on_progress, self.engine, self.backend)
 
     def save_edges(self, edges: Any, directory: Path) -> None:
-        """Keep the edges as files between the steps of a flow."""
+        """Save the edges as files between the steps of a flow."""
         self.backend.save_edges(edges, directory)
 
     def load_edges(self, directory: Path) -> Any:
-        """The edges that `save_edges` kept."""
+        """Load the edges that `save_edges` saved."""
         return self.backend.load_edges(directory)
 
     def peak_device_memory_bytes(self) -> int | None:
-        """Most device memory that was allocated at once so far; None where it is not followed."""
+        """Return the most device memory allocated at once so far; None if it is not tracked."""
         return self.backend.peak_device_memory_bytes()
 
 
@@ -389,14 +373,11 @@ def finish(
     Parameters
     ----------
     run_path : Path
-        Where `enumerate_to` wrote; its name is the run id until `Staging.publish` gives the final one.
-    input_facts : InputFacts
-    config : Config
-    facts : EnumerationFacts
+        The directory that `enumerate_to` wrote; its name is the run id until `Staging.publish` gives the final one.
     seconds : mapping, optional
-        Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
+        Times of earlier steps, such as ``read``; times of a step that is also in `facts` are added.
     store : Store, optional
-        Where the run will be published, and where the run is that it is compared with; without it nothing is compared.
+        Where the run will be published, and where the run to compare with is; without it nothing is compared.
 
     Raises
     ------
@@ -404,7 +385,7 @@ def finish(
         The files cannot be written.
     """
     clock = Clock()
-    # The tables are complete: they go to the disk while they are summed up.
+    # The tables are complete: sync them to disk while checksums are computed.
     with as_publish_errors(run_path):
         completed = _completed(run_path, config, input_facts, facts, store if config.output.compare else None)
         clock.lap("tables")
@@ -450,10 +431,10 @@ def finish(
 
 
 def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Path | None:
-    """The latest run, if a new one would publish the same: the same edges and other files, and the same question.
+    """Return the latest run if a new one would publish the same: same edges, other input files and query.
 
-    A run that time or memory cut short does not count (another attempt may get further), nor does one that has lost
-    files since.
+    A run that was cut short by time or memory does not count, because another attempt may get further. A run that has
+    lost files does not count either.
     """
     latest = store.latest()
     if latest is None:
@@ -461,11 +442,11 @@ def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Pat
     try:
         manifest = read_manifest(latest)
     except PublishError as error:
-        log.warning("the latest run cannot be compared with: %s", error)
+        log.warning("cannot compare with the latest run: %s", error)
         return None
     if manifest.truncated is not None and _may_get_further(manifest):
         return None
-    # Only then do the two fingerprints speak of the same thing.
+    # Fingerprints are only comparable for one problem.
     if manifest.problem != config.problem:
         return None
     same_input = manifest.input.fingerprint == input_facts.fingerprint
@@ -477,11 +458,11 @@ def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Pat
         name: {key: facts.fingerprint for key, facts in inputs.items()}
         for name, inputs in manifest.derived_inputs.items()
     }
-    return latest if beside == inputs_of(config) and lost_file(latest, manifest, store) is None else None
+    return latest if beside == inputs_of(config) and lost_file(latest, manifest, store.sizes(latest)) is None else None
 
 
 def _may_get_further(manifest: Manifest) -> bool:
-    """Whether another attempt at a run that was cut short may, with the same question."""
+    """Return whether another attempt at a truncated run may get further with the same query."""
     is_of_memory = (manifest.truncated or "").startswith(STOPPED_BY_MEMORY)
     return is_of_memory or manifest.config.execution.time_limit_seconds is not None
 
@@ -489,7 +470,7 @@ def _may_get_further(manifest: Manifest) -> bool:
 def _completed(
     run_path: Path, config: Config, input_facts: InputFacts, facts: EnumerationFacts, store: Store | None
 ) -> dict[str, Completed]:
-    """What derived outputs know once all tables are written, by their names."""
+    """Return the final facts of derived outputs, by name, once all tables are written."""
     fingerprint = config_fingerprint(config)
     return {
         each.name: each.complete(
@@ -529,7 +510,7 @@ def _with_report(run_path: Path, manifest: Manifest, seen: Any) -> Manifest:
 
 
 def _without(seconds: Mapping[str, float], step: str, prepared: Mapping[str, float]) -> dict[str, float]:
-    """The seconds with what loading and compiling took of a step on its own."""
+    """Subtract loading and compilation from the seconds of a step."""
     return {**seconds, step: max(0.0, seconds[step] - sum(prepared.values())), **prepared}
 
 
@@ -546,7 +527,7 @@ class Clock:
         self._last = time.perf_counter()
 
     def lap(self, step: str) -> None:
-        """The time since the last lap is that of the step."""
+        """Assign the time since the last lap to the step."""
         now = time.perf_counter()
         self.seconds[step] = now - self._last
         self._last = now

@@ -1,7 +1,7 @@
-"""Where `auto` chose the tier `rapids` and its memory does not suffice, the next tier does the work.
+"""Fall back to the next tier if `auto` chose `rapids` and its memory is too small.
 
-As between engines (`mbe_stage.stream`): before the first result is handed out, and with a warning. Afterwards the
-error stays: another tier may need as long again, or goes on from the last checkpoint where it is told to.
+As between engines (`mbe_stage.stream`), this happens only before the first result, and with a warning. Later the error
+stays: another tier may need as long again, or can resume from the last checkpoint on request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 OnProgress = Callable[[Any], None]
-"""Told where a search stands: `Publication.progress`."""
+"""Receives the progress of a search: `Publication.progress`."""
 
 
 def on_a_tier_that_fits(
@@ -34,13 +34,12 @@ def on_a_tier_that_fits(
     work: Callable[[Tier, tuple[str, ...], OnProgress], Result],
     on_progress: OnProgress | None = None,
 ) -> Result:
-    """Do a whole job on the tier that `execution.engine` asks for, or on the one that takes its place.
+    """Do a whole job on the tier of `execution.engine`, or on the next one.
 
     Parameters
     ----------
-    config : Config
     work : callable
-        Takes the tier, the warnings that its choice brings, and whom to tell of progress; begins anew when called anew.
+        Takes the tier, the warnings of its choice, and a progress callback; starts over when called again.
     on_progress : callable, optional
         Called after every block.
 
@@ -49,7 +48,7 @@ def on_a_tier_that_fits(
     EngineUnavailable
         As `pipeline.execution.tiers.choose_tier`.
     MemoryBudgetExceeded
-        Where no other tier may take over.
+        No other tier may take over.
     """
     tier = choose_tier(config.execution, config.problem, derived_of(config))
     try:
@@ -59,7 +58,7 @@ def on_a_tier_that_fits(
         found = _next_tier(config, tier, refusal)
         if found is None:
             raise
-        # The frames of what failed hold its arrays, and the next tier may need the memory of the same GPU.
+        # The frames of the failure hold its arrays, and the next tier may need the memory of the same GPU.
         traceback.clear_frames(refusal.__traceback__)
     other, warning = found
     gc.collect()
@@ -67,13 +66,13 @@ def on_a_tier_that_fits(
 
 
 def _next_tier(config: Config, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
-    """The tier that takes over, and the warning that says so, which is logged; None where the error has to stay."""
+    """Return the tier that takes over and the warning, which is logged; None if the error stays."""
     if config.execution.engine != AUTO or tier.name != RAPIDS or refusal.has_begun:
         return None
     name, _ = choose_engine(config.problem)
     warning = (
-        f"tier auto: {tier.name} had too little device memory before the first result, and {name} takes over. What "
-        f"{tier.name} said: {refusal}"
+        f"tier auto: {tier.name} had too little device memory before the first result, and {name} takes over; "
+        f"{tier.name} reported: {refusal}"
     )
     log.warning("%s", warning)
     return Tier(name, name, f"{RAPIDS} had too little device memory"), warning
@@ -81,7 +80,7 @@ def _next_tier(config: Config, tier: Tier, refusal: MemoryBudgetExceeded) -> tup
 
 @contextmanager
 def noting_the_beginning(on_progress: OnProgress | None) -> Iterator[OnProgress]:
-    """Whom to tell of progress; errors of memory that leave the context know whether results were handed out."""
+    """Wrap the progress callback, so that memory errors leaving the context know if results were handed out."""
     has_begun = False
 
     def note(progress: Any) -> None:

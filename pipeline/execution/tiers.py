@@ -1,18 +1,13 @@
-"""Which tier does a run: where its tables live and which engine enumerates. Decided once a run, and said why.
+"""Tiers: where the tables of a run are, and which engine enumerates. The choice is made once per run, and logged.
 
-==========  ==========================  ===============
-tier        tables                      engine
-==========  ==========================  ===============
-cpu         Arrow, in host memory       ``cpu``
-cuda        Arrow, in host memory       ``cuda``
-reference   Arrow, in host memory       ``reference``
-rapids      cuDF, in device memory      ``cuda``
-==========  ==========================  ===============
+==========  ==========================  =============== tier        tables                      engine ==========
+==========================  =============== cpu         Arrow, in host memory       ``cpu`` cuda        Arrow, in host
+memory       ``cuda`` reference   Arrow, in host memory       ``reference`` rapids      cuDF, in device memory
+``cuda`` ==========  ==========================  ===============
 
-All publish the same. Where ``auto`` chose ``rapids`` and the memory of the GPU is too small, ``cuda`` does the run
-after all (`pipeline.execution.tier_fallback`); where it is too small for the graph as well, ``cpu`` enumerates
-(`mbe_stage.enumerate_into`). A tier is opened for a run and is then the steps over a backend:
-`pipeline.execution.steps.Steps`.
+All publish the same. If ``auto`` chose ``rapids`` and GPU memory is too small, ``cuda`` does the run
+(`pipeline.execution.tier_fallback`). If it is too small for the graph as well, ``cpu`` enumerates
+(`mbe_stage.enumerate_into`). An opened tier is a `pipeline.execution.steps.Steps` with its backend.
 """
 
 from __future__ import annotations
@@ -49,16 +44,16 @@ _INSTALL = "pip install 'mbe-stage[rapids-cu13]' (rapids-cu12 for a driver of CU
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """How a run is done.
+    """A way to do a run.
 
     Attributes
     ----------
     name : str
-        As `execution.engine` spells it; never ``auto``.
+        As in `execution.engine`; never ``auto``.
     engine : str
-        What enumerates, as `mbe_stage.engines` names it.
+        The engine that enumerates, as in `mbe_stage.engines`.
     reason : str
-        Why this one.
+        Why it was chosen.
     """
 
     name: str
@@ -67,28 +62,28 @@ class Tier:
 
     @property
     def uses_gpu(self) -> bool:
-        """Whether the run takes memory and time of a GPU."""
+        """Whether the run uses a GPU."""
         return self.engine == "cuda"
 
     @property
     def reads_on_gpu(self) -> bool:
-        """Whether reading and cleaning take them too."""
+        """Whether reading and cleaning use it too."""
         return self.name == RAPIDS
 
     def compile_steps(
         self, part: Part | None = None, config: Config | None = None, *, samples: bool = True
     ) -> Sequence[CompileStep]:
-        """What a part of a job needs compiled before it begins; see `pipeline.execution.compiling.host_steps`."""
+        """List what a part of a job needs compiled before it starts; see `pipeline.execution.compiling.host_steps`."""
         if self.name != RAPIDS:
             return host_steps(self.engine, part, config, samples=samples)
         from mbe_stage.pipeline.backends.cudf.compiling import device_steps
 
-        # Where everything is meant, the problems too that the same engine searches for host tables.
+        # Without a configuration, include the problems that the same engine searches for host tables.
         others = host_steps(self.engine, part, but_with=_FRAMES) if config is None else ()
         return (*device_steps(part, config), *others)
 
     def compile(self, steps: Sequence[CompileStep], on_compile: OnCompile | None = None) -> dict[str, float]:
-        """Compile, as `mbe_stage.runtime.compile_ahead`; meanwhile the tier's libraries are imported."""
+        """Compile as `mbe_stage.runtime.compile_ahead` does, and import the tier's libraries meanwhile."""
         with signals_are_heard():
             return compile_ahead(steps, on_compile, beside=self._import_libraries)
 
@@ -103,12 +98,12 @@ class Tier:
 
     @contextmanager
     def open(self, execution: ExecutionConfig) -> Iterator[steps.Steps]:
-        """The tier's steps; what they take of a device is given back when the context ends.
+        """Open the tier's steps; device resources are released when the context ends.
 
         Raises
         ------
         DeviceMemoryExhausted
-            While the context lasts, on the ``rapids`` tier: the memory of the GPU was not enough.
+            Within the context, on the ``rapids`` tier: GPU memory ran out.
         """
         with signals_are_heard():
             if self.name != RAPIDS:
@@ -124,7 +119,7 @@ class Tier:
 
 
 def _beside(execution: ExecutionConfig) -> tuple[int, ...]:
-    """The devices that search beside the one that holds the tables, which is the current one."""
+    """Return the devices that search besides the current one, which holds the tables."""
     if execution.devices is None:
         return ()
     from mbe_stage.device.selection import current_number, device_numbers
@@ -137,27 +132,25 @@ def choose_tier(
     problem: str = OURS,
     derived: Sequence[DerivedPublication] = (),
 ) -> Tier:
-    """The tier that `execution.engine` asks for; ``auto`` takes the first of rapids, cuda, cpu that runs here.
+    """Choose the tier of `execution.engine`; ``auto`` takes the first of rapids, cuda, cpu that runs here.
 
-    Where devices are to share the search ``auto`` is cuda. A tier is passed over that the problem has no engine or no
-    tables for, or one of the derived outputs no tables.
+    If several devices share the search, ``auto`` is cuda. A tier is skipped if the problem has no engine or tables for
+    it, or a derived output has no tables for it.
 
     Parameters
     ----------
-    execution : ExecutionConfig
-    problem : str
     derived : sequence of DerivedPublication
-        What else the run has to write.
+        Other outputs of the run.
 
     Raises
     ------
     InvalidArgument
         The problem has no such engine.
     EngineUnavailable
-        The tier that was asked for by name cannot run here; the message says why and what to install.
+        The requested tier cannot run here; the message says why and what to install.
     """
     if execution.engine == AUTO and execution.devices is None:
-        reason = "a cluster brings results into the memory of the host" if execution.runner != "local" else None
+        reason = "a cluster returns results into host memory" if execution.runner != "local" else None
         reason = reason or _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
         if reason is None:
             tier = Tier(RAPIDS, _ENGINE, "cuDF, cuGraph and the CUDA engine run here")
@@ -166,12 +159,12 @@ def choose_tier(
             tier = Tier(name, name, f"not {RAPIDS}: {reason}")
         log.debug("tier auto: %s; %s", tier.name, tier.reason)
         return tier
-    # Devices that share a search are of one engine, and `auto` has them bring what they find to the host.
+    # Devices that share a search run one engine and, with `auto`, return their results to the host.
     return tier_named(_ENGINE if execution.engine == AUTO else execution.engine, problem, derived)
 
 
 def tier_named(name: str, problem: str = OURS, derived: Sequence[DerivedPublication] = ()) -> Tier:
-    """The tier of that name, checked to run here; parameters are those of `choose_tier`.
+    """Return the tier of that name, checked to run here; parameters are those of `choose_tier`.
 
     Raises
     ------
@@ -184,27 +177,27 @@ def tier_named(name: str, problem: str = OURS, derived: Sequence[DerivedPublicat
         reason = _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
         if reason is not None:
             raise EngineUnavailable(f"engine {RAPIDS!r} cannot run here: {reason}")
-        return Tier(RAPIDS, _ENGINE, "asked for by name")
+        return Tier(RAPIDS, _ENGINE, "requested by name")
     get_engine(problem, name)
-    return Tier(name, name, "asked for by name")
+    return Tier(name, name, "requested by name")
 
 
 def _not_on_rapids(problem: str, derived: Sequence[DerivedPublication]) -> str | None:
-    """None, or what of the run no machine could do on that tier."""
+    """Describe the part of the run that no machine could do on that tier; or None."""
     if _FRAMES not in publication_of(problem).frames:
-        return f"the problem {problem!r} writes no tables in device memory; take auto, or one of its engines"
+        return f"the problem {problem!r} cannot write tables in device memory; use auto, or one of its engines"
     if _ENGINE not in engine_names(problem):
-        return f"the problem {problem!r} has no engine {_ENGINE!r}; take auto, or one of its engines"
+        return f"the problem {problem!r} has no engine {_ENGINE!r}; use auto, or one of its engines"
     hosts = next((each.name for each in derived if _FRAMES not in each.frames), None)
     if hosts is None:
         return None
-    return f"the derived output {hosts!r} takes no results in device memory; take auto, or leave its section out"
+    return f"the derived output {hosts!r} cannot read results in device memory; use auto, or leave its section out"
 
 
 def rapids_unavailable_reason(problem: str = OURS) -> str | None:
-    """None, or what the rapids tier lacks here for a problem that has it.
+    """Return what the rapids tier lacks here, for a problem that has it; or None.
 
-    Imports none of it: `import cudf` succeeds without a GPU, and takes seconds.
+    This imports nothing: `import cudf` succeeds without a GPU, and takes seconds.
     """
     missing = [module for module in ("cudf", "cugraph") if importlib.util.find_spec(module) is None]
     if missing:

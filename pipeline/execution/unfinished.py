@@ -1,4 +1,4 @@
-"""Runs that were ended before they were complete: which can be gone on with, how far they are, and what they asked."""
+"""Interrupted runs: which can be resumed, their progress, and their queries."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ from mbe_stage.pipeline.execution.journal import (
     Record,
     begun_journal,
     changes,
-    header_of,
     read_journal,
 )
-from mbe_stage.pipeline.problems.installed import limit_of, publication_of
+from mbe_stage.pipeline.problems.installed import inputs_of, limit_of, publication_of
+from mbe_stage.pipeline.publish.listing import asked
 from mbe_stage.pipeline.publish.locks import is_locked
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, as_publish_errors, written_at
+from mbe_stage.pipeline.publish.manifest import question, software_versions
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, as_publish_errors, written_at
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.open_store import store_at
-from mbe_stage.pipeline.stores.protocol import Store
 
-__all__ = ["Unfinished", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
+__all__ = ["Unfinished", "header_of", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A run that was begun, and has not ended or was ended.
+    """A run that is not finished: it is running, or was interrupted.
 
     Attributes
     ----------
-    room : Path
     header : Header or None
-        None where its journal cannot be read.
-    records : tuple of Record
+        None if its journal cannot be read.
     is_running : bool
-        Somebody is writing it.
+        A process is writing it.
     """
 
     room: Path
@@ -54,45 +53,59 @@ class Unfinished:
 
     @property
     def n_found(self) -> int:
-        """Results that are kept."""
+        """Number of results that are kept."""
         return sum(record.n_found for record in self.records)
 
     @property
     def work_done(self) -> float:
-        """Share of the work, as the engine guessed it."""
+        """Share of the work, as the engine estimated it."""
         return min(1.0, sum(record.work for record in self.records))
 
 
 def list_unfinished(directory: str | Path) -> list[Unfinished]:
-    """Every run of an output directory with something to go on with, the newest last."""
+    """List every resumable run of an output directory, the newest last."""
     with closing(store_at(directory)) as store:
         return [_read(room) for room in store.unfinished()]
 
 
+def header_of(config: Config, source: str, edges: str) -> Header:
+    """Return the journal header of a run with this configuration, source and fingerprint of the edges."""
+    return Header(
+        problem=config.problem,
+        source=source,
+        input=edges,
+        question={
+            **{key: value for key, value in question(config).items() if key != "execution"},
+            "compression": config.output.compression,
+            "beside": inputs_of(config),
+        },
+        asked=asked(config),
+        versions=software_versions(),
+    )
+
+
 def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:
-    """The newest unfinished run of the same question that nobody is writing; None where there is none.
+    """Return the newest unfinished run of the same query that no process is writing; None if there is none.
 
     Parameters
     ----------
-    store : Store
-    config : Config
     begins_anew : callable, optional
-        Where all unfinished runs are of other questions or other software, they are left alone, and this is told what
-        has changed since the newest; by default that is refused.
+        Called with the changes since the newest run if all unfinished runs have other queries or software. Without it,
+        that case is refused.
 
     Raises
     ------
     ConfigError
-        Runs of the problem cannot be gone on with.
+        Runs of the problem cannot be resumed.
     PublishError
-        There are unfinished runs, and none is of this question and this software: the message says what has changed.
+        No unfinished run has this query and this software; the message says what has changed.
     """
     if begins_anew is None and not publication_of(config.problem).is_resumable:
         raise ConfigError(
-            f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; leave --resume out"
+            f"{setting('problem')} is {config.problem!r}, whose runs write no checkpoints; leave --resume out"
         )
     free = [each for each in map(_read, store.unfinished()) if not each.is_running and each.header is not None]
-    # What is older is removed when this run begins, unless it is this one.
+    # Older runs are removed when this run starts, unless it resumes one of them.
     oldest = time.time() - config.output.keep_unfinished_days * 86_400
     differing: list[str] = []
     for each in reversed(free):
@@ -109,13 +122,13 @@ def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str],
             begins_anew(reason)
         return None
     if differing:
-        raise PublishError(f"{differing[0]}; begin anew, without --resume, or remove it: mbe clean {store.address}")
-    log.warning("%s: no run to resume; this one begins anew", store.address)
+        raise PublishError(f"{differing[0]}; start over without --resume, or remove it: mbe clean {store.address}")
+    log.warning("%s: no run to resume; starting over", store.address)
     return None
 
 
 def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str | None:
-    """What has changed since a run was begun; None where it can be gone on with."""
+    """Describe what has changed since a run was interrupted; None if it can be resumed."""
     try:
         begun, records = read_journal(room)
     except PublishError as error:
@@ -125,20 +138,20 @@ def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str 
 
 
 def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
-    """The journal of a run: to go on with where it was begun; None where nothing is to be kept.
+    """Open the journal of a run, resumed or new; None if the run keeps no checkpoints.
 
     Raises
     ------
     PublishError
-        It was begun with other edges, another question or other software; or it cannot be written.
+        The run has other edges, another query or other software; or the journal cannot be written.
     """
     room, header = run_path.parent, _header(config, input_facts)
     if (room / JOURNAL_NAME).exists():
         with as_publish_errors(room):
             journal = begun_journal(room, header)
         if (reason := _beyond_limit(config, journal.n_found)) is not None:
-            raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or none")
-        log.info("resumed: %s results are there already", f"{journal.n_found:,}")
+            raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or no limit")
+        log.info("resumed with %s earlier results", f"{journal.n_found:,}")
         return journal
     if config.output.checkpoint_seconds is None:
         return None
@@ -149,12 +162,12 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
 
 
 def _beyond_limit(config: Config, n_kept: int) -> str | None:
-    """Why a run with so many results cannot be gone on with under the limit of their number; None where it can."""
+    """Explain why a run with that many results exceeds the limit on their number; or None."""
     limit = limit_of(config.problem)
     most = None if limit is None else getattr(config.execution, limit)
     if most is None or n_kept <= most:
         return None
-    return f"{n_kept:,} results are there already, and {setting(f'execution.{limit}')} is {most}"
+    return f"it already has {n_kept:,} results, and {setting(f'execution.{limit}')} is {most}"
 
 
 def _header(config: Config, input_facts: InputFacts) -> Header:

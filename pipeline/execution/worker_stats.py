@@ -1,4 +1,4 @@
-"""What each of those did that shared a search: workers of a cluster, or devices of this machine."""
+"""Statistics of the members that shared a search: workers of a cluster, or devices of this machine."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ class _Frozen(BaseModel):
 
 
 class Rank(_Frozen):
-    """One of them.
+    """Statistics of one member.
 
     Attributes
     ----------
     name : str
-        Its address, or what else it is called.
+        Its address or another name.
     device : str
-        What the engine ran on there.
+        The device that the engine ran on.
     found : int
-        Results that were taken from it.
+        Number of its accepted results.
     bytes : int
-        That it has sent, or written where `writes` is true.
+        Bytes sent, or written if `writes` is true.
     writes : bool
-        Whether it wrote parts of the tables, and sent no results.
+        Whether it wrote parts of the tables instead of sending results.
     leases : int
-        How often it was given roots, of which the results were taken.
+        Number of leases whose results were accepted.
     busy_seconds : float
-        At work on them.
+        Time at work on them.
     busy : float
-        The same as a share of the search.
+        That time as a share of the search.
     """
 
     name: str
@@ -56,15 +56,14 @@ class Rank(_Frozen):
 
 
 class Ranks(_Frozen):
-    """All of them.
+    """Statistics of all members.
 
     Attributes
     ----------
     seconds : float
-        Wall time of the search that they shared.
+        Wall time of the shared search.
     skew : float
-        How much longer than the mean the one was at work that was the longest: 0 where all were for as long.
-    each : tuple of Rank
+        Excess of the longest working time over the mean: 0 if all are equal.
     """
 
     seconds: float
@@ -72,14 +71,14 @@ class Ranks(_Frozen):
     each: tuple[Rank, ...]
 
     def lines(self) -> list[tuple[str, str]]:
-        """For people: one line each, with its name first, and one on all."""
+        """Lines for people: one per member, with its name first, and one about all."""
         lines = [(rank.name, _in_words(rank)) for rank in self.each]
         skew = percent_text(self.skew, 0, "%")
-        return [*lines, ("skew", f"{skew} above the mean of what they were at work, in {self.seconds:.1f} s")]
+        return [*lines, ("skew", f"longest busy time {skew} above the mean, in {self.seconds:.1f} s")]
 
 
 def ranks_of(facts: StreamFacts) -> Ranks | None:
-    """Those of a search; None where this process did all of it. They are logged."""
+    """Return the statistics of a search and log them; None if this process did all of it."""
     if not facts.ranks:
         return None
     longest = max(facts.rank_seconds, 1e-9)

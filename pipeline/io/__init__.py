@@ -1,7 +1,7 @@
-"""Reading edges: one module a format, loaded when it is first needed.
+"""Readers of edges: one module per format, loaded on first use.
 
-A new format is a module with ``read(path, config) -> RawEdges``, a row in `READERS`, and, where it can be recognised,
-a rule in `detect`.
+A new format is a module with ``read(path, config) -> RawEdges`` and a row in `READERS`. If the format can be
+recognised, it also gets a rule in `detect`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READERS = {
     "parquet": "mbe_stage.pipeline.io.parquet",
     "csv": "mbe_stage.pipeline.io.text.delimited",
     "konect": "mbe_stage.pipeline.io.text.konect",
-    "snap": "mbe_stage.pipeline.io.text.konect",
+    "snap": "mbe_stage.pipeline.io.text.snap",
     "matrix_market": "mbe_stage.pipeline.io.matrix_market",
     "npz": "mbe_stage.pipeline.io.npz",
     "fimi": "mbe_stage.pipeline.io.text.fimi",
@@ -51,9 +51,9 @@ _APPLIES_TO = {
 
 @dataclass(frozen=True, slots=True)
 class FoundInput:
-    """A path that leads to something, and the format it is in.
+    """An existing path and its format.
 
-    Several files that are one table are in `files`, and the user calls them `name`; `path` is then the first.
+    If several files form one table, they are in `files`, `name` is the user's name for them, and `path` is the first.
     """
 
     path: Path
@@ -63,11 +63,10 @@ class FoundInput:
 
 
 def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
-    """Read the rows of a path or of an object in memory, as they stand.
+    """Read the rows of a path or of an object in memory, unchanged.
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
         paths.
@@ -75,7 +74,7 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     Raises
     ------
     InputError
-        The input is not there, is not in the format, or has not the columns asked for.
+        The input does not exist, is not in the format, or lacks a requested column.
     """
     if is_object(source):
         from mbe_stage.pipeline.io.memory import read_object
@@ -94,12 +93,12 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
 
 
 def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
-    """The path to read, and its format as configured or as the bytes, the name and the first lines tell.
+    """Find the path to read and its format: the configured one, or the one detected from bytes, name and first lines.
 
     Raises
     ------
     InputError
-        Nothing is there, nothing tells the format, or several files are not in one.
+        The path does not exist, the format cannot be detected, or several files have different formats.
     """
     given = config.path if source is None else cast(Any, source)
     if not given:
@@ -111,7 +110,7 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
         )
     found = []
     for place in given if isinstance(given, list | tuple) else [given]:
-        # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
+        # Path.expanduser raises for an unknown user. This keeps the name, which is then reported as missing.
         path = Path(os.path.expanduser(place))
         with reading(path):
             found += [(each, _format(each, config)) for each in files_of(path, config.format)]
@@ -123,18 +122,18 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
 
 
 def is_object(source: object | None) -> bool:
-    """Whether a source is an object in memory, not a path or a list of paths."""
+    """Return whether a source is an object in memory, rather than a path or a list of paths."""
     return source is not None and not isinstance(source, str | os.PathLike) and not are_places(source)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Refuse a path whose bytes the system does not give, whatever was being done with them.
+    """Turn an `OSError` within the context into a refusal of this path.
 
     Raises
     ------
     InputError
-        An `OSError` came up within.
+        An `OSError` was raised within.
     MemoryError
         The system has no memory left.
     """
@@ -174,8 +173,8 @@ def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
             raise InputError.at(
                 found.path,
                 found=f"{setting(f'input.{key}')} for the format {found.format}"
-                + (" that was found" if config.format == "auto" else ""),
-                expected=f"it for {', '.join(formats[:-1])}{' or ' if len(formats) > 1 else ''}{formats[-1]} only",
+                + (" that was detected" if config.format == "auto" else ""),
+                expected=f"it only for {', '.join(formats[:-1])}{' or ' if len(formats) > 1 else ''}{formats[-1]}",
                 remedy=f"leave it out, or set {setting('input.format')}",
                 settings=[{f"input.{key}": None}],
             )

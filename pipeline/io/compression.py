@@ -1,4 +1,4 @@
-"""Bytes of a file: opened, decompressed by what they are rather than by their name, taken out of an archive."""
+"""Open files, decompress them by their bytes rather than their names, and read members of archives."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _TAR_MAGIC = slice(257, 262)
 
 
 def check_path(path: Path) -> None:
-    """See that the path leads to a file or directory.
+    """Check that the path is a file or directory.
 
     Raises
     ------
     InputError
-        Nothing is there (the nearest name is suggested), it may not be looked at, or it is no regular file.
+        The path does not exist (the nearest name is suggested), access is denied, or it is not a regular file.
     """
     try:
         mode = path.stat().st_mode
@@ -48,7 +48,7 @@ def check_path(path: Path) -> None:
 
 
 def plain_name(path: Path) -> str:
-    """The file's name as it would be without compression, in small letters: what tells its format.
+    """Return the file's name without compression suffix, in lower case.
 
     Examples
     --------
@@ -62,15 +62,15 @@ def plain_name(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
-    """The decompressed content of a file; several members or frames one after the other count as one.
+    """Open the decompressed content of a file; consecutive members or frames count as one.
 
     Raises
     ------
     InputError
-        It cannot be opened. While reading: the compressed data is truncated or damaged.
+        The file cannot be opened or, while reading, its compressed data is truncated or damaged.
     """
     try:
-        # Closed by the stream that is returned.
+        # The returned stream closes it.
         plain = path.open("rb")
         head = plain.read(8)
         plain.seek(0)
@@ -79,19 +79,19 @@ def open_bytes(path: Path) -> io.BufferedReader:
     kind = _kind(head)
     if kind is None:
         return plain
-    # pyarrow reads all but xz, several members or frames included, and notices when one is cut short.
+    # pyarrow reads all but xz, including several members or frames, and detects truncation.
     inner = _xz_stream(plain) if kind == "xz" else _arrow_stream(plain, kind)
     return io.BufferedReader(_Checked(inner, (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20)
 
 
 def kind_of(path: Path) -> str | None:
-    """How a file is compressed, by its bytes; None if it is not."""
+    """Return the compression of a file, from its bytes; None if it is not compressed."""
     with path.open("rb") as file:
         return _kind(file.read(8))
 
 
 def open_konect(path: Path) -> io.BufferedReader:
-    """As `open_bytes`; of a tar archive (compressed or not) the content of its `out.*` member.
+    """Open a file as `open_bytes` does; for a tar archive (compressed or not), open its `out.*` member.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def open_konect(path: Path) -> io.BufferedReader:
 
     seen = []
     try:
-        # Streaming mode: the archive is read once, forwards, however it is compressed.
+        # Streaming mode reads the archive once, forwards, whatever its compression.
         archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - closed with the stream that is returned
         for member in archive:
             if member.isfile() and Path(member.name).name.startswith("out."):
@@ -125,12 +125,12 @@ def open_konect(path: Path) -> io.BufferedReader:
 
 
 def is_tar(stream: io.BufferedReader) -> bool:
-    """Whether the content is a tar archive; nothing is consumed."""
+    """Return whether the content is a tar archive, without consuming any of it."""
     return stream.peek(512)[_TAR_MAGIC] == b"ustar"
 
 
 def read_all(path: Path) -> pa.Buffer | None:
-    """The decompressed content of a compressed file in memory; None where it is plain and can be read in place."""
+    """Return the decompressed content of a compressed file; None if the file is plain and can be read in place."""
     with open_bytes(path) as stream:
         if isinstance(stream.raw, _Checked):
             return pa.py_buffer(stream.read())
@@ -150,7 +150,7 @@ def _xz_stream(plain: io.BufferedReader) -> Any:
 
 
 class _Checked(io.RawIOBase):
-    """A stream whose reading errors come out as one clear refusal."""
+    """A stream that reports every reading error as the same refusal."""
 
     def __init__(self, inner: Any, owned: tuple[Any, ...], explain: Callable[[Exception], InputError]) -> None:
         self._inner, self._owned, self._explain = inner, owned, explain
@@ -178,7 +178,7 @@ def _missing(path: Path) -> InputError:
     if not folder.is_dir():
         return InputError.at(
             path,
-            found=f"no such file, nor the directory {str(folder)!r}",
+            found=f"no such file, and no directory {str(folder)!r}",
             expected="a file or directory of edges",
             remedy="download remote data first"
             if "://" in str(path) or ":/" in str(path)

@@ -1,6 +1,6 @@
-"""Which format an input is in, by what it holds.
+"""Detection of an input's format from its content.
 
-A name never makes another graph of the same bytes. It only answers a question that the bytes leave open: a name such as
+A name never changes the graph that the same bytes give. It only settles cases that the bytes leave open. For example,
 ``baskets.dat`` says that lines of unequal length are transactions.
 """
 
@@ -43,12 +43,12 @@ _BY_SUFFIX = {
 
 
 def detect_format(path: Path, config: InputConfig | None = None) -> str:
-    """The name of the format, as in `input.format`.
+    """Return the name of the format, as in `input.format`.
 
     Raises
     ------
     InputError
-        The file is empty, a directory holds no data, or nothing tells the format.
+        The file is empty, a directory holds no data, or the format cannot be detected.
     """
     config = config or InputConfig()
     if path.is_dir():
@@ -121,7 +121,7 @@ def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
         return _of_names(path, body, name)
     is_konect = name.startswith("out.") or lines[0].startswith("%") or any(re.match(r"\s*%\s", line) for line in lines)
     found = _of_numbers(path, rows, name, is_konect=is_konect)
-    # The same edges: as CSV where options or the name ask for it.
+    # The edges are the same either way. Options or a name that ask for CSV decide.
     return "csv" if found == "snap" and (by_name == "csv" or (config.header, config.trim) != (None, None)) else found
 
 
@@ -148,7 +148,7 @@ def _of_names(path: Path, body: list[str], name: str) -> str:
 
 
 def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool) -> str:
-    """The format of lines of numbers between blanks."""
+    """Return the format of lines of numbers separated by blanks."""
     lengths = [len(row) for row in rows]
     is_baskets = name.endswith(_OF_BASKETS)
     if is_konect:
@@ -158,7 +158,7 @@ def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool
     columns = [[float(row[i]) if _is_number(row[i]) else 0.0 for row in rows] for i in range(lengths[0])]
     rises = len(columns) > 2 and rising(columns)
     if len(columns) > 2 and {field for row in rows for field in row} == {"0", "1"}:
-        # A matrix, or edges between them: the reader asks.
+        # It may be a matrix, or edges between numbers: the reader asks the user.
         return "csv"
     if len(columns) > 4:
         return "fimi" if is_baskets and rises else "csv"
@@ -173,7 +173,7 @@ def _is_of_r(text: str) -> bool:
 
 
 def _is_table_with_odd_lines(lengths: list[int]) -> bool:
-    """Whether lines are edges but for a few, such as counts above them."""
+    """Return whether all lines but a few, such as counts above them, are edges."""
     width = max(set(lengths), key=lengths.count)
     n_odd = max(n for n, length in enumerate(lengths, start=1) if length != width)
     below = len(lengths) - n_odd
@@ -201,7 +201,7 @@ def _edges_or_transactions(path: Path, of_edges: str) -> InputError:
 def _unknown(path: Path, found: str, remedy: str, settings: Sequence[dict[str, object]] = ()) -> InputError:
     return InputError.at(
         path,
-        found=f"{found}, of no format that is recognised",
+        found=f"{found}, in no recognised format",
         expected="Parquet, CSV, KONECT, SNAP, Matrix Market, NumPy .npz, JSON, transactions or a matrix",
         remedy=remedy,
         settings=settings,

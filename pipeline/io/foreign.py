@@ -1,7 +1,7 @@
-"""Files of formats that are not read: each is refused by name, with a line of Python that writes one that is.
+"""Refusals of known formats that cannot be read, each with a line of Python that converts the file.
 
 In such a line FILE stands for the path, TEXT for the file's text and OUT for the file to write. The refusal's settings
-say how to read that file.
+say how to read the converted file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _UNPACKED = {
 
 
 def _array(head: bytes) -> str | None:
-    """An edge in each row, or columns as rows or fields; any other array is taken for a matrix."""
+    """Return the conversion of an array: edges in rows, columns or fields, or else a matrix."""
     described = re.search(rb"\{.*\}", head)
     try:
         values = ast.literal_eval(described[0].decode()) if described else {}
@@ -92,7 +92,7 @@ def _pajek(head: bytes) -> str | None:
 
 
 def _ucinet(head: bytes) -> str | None:
-    """The layouts of DL: a matrix, edges, or neighbours; labels stand among the data or before them."""
+    """Return the conversion of a DL layout: a matrix, edges, or neighbours, with labels before or among the data."""
     header = re.split(rb"(?i)data\s*:", head)[0].decode(errors="replace").lower()
     layout, size = re.search(r"format\s*=\s*([a-z]+)", header), re.search(r"\bnr?\s*=\s*(\d+)", header)
     code = "import re; w = re.compile(r'[^\\s,]+').findall; h, d = re.split(r'(?i)data\\s*:', TEXT, maxsplit=1); "
@@ -129,7 +129,7 @@ def _json(head: bytes) -> str:
 
 
 _Kinds = tuple[tuple[bytes, str, str | Callable[[bytes], str | None] | None], ...]
-# What binary files begin with, what they are called, and the line.
+# First bytes of binary files, the name of the format, and the line of Python.
 _BINARY: _Kinds = (
     (rb"ARROW1\0\0", "an Arrow IPC file (Feather)", _ARROW.replace("OPEN", "open_file")),
     (rb"\xff{4}", "an Arrow IPC stream", _ARROW.replace("OPEN", "open_stream")),
@@ -151,7 +151,7 @@ _BINARY: _Kinds = (
     (rb"%PDF-", "a PDF document", None),
 )
 _DIMACS = "e = [l.split()[1:3] for l in TEXT.splitlines() if l[:2] in ('e ', 'a ')]; " + _PAIRS
-# The same of text, which is taken for these only if no format is given.
+# The same for text. These apply only if no format is given.
 _TEXT: _Kinds = (
     (rb"(?i)(?:\s|%[^\n]*\n)*\*(?:vertices|network)\b", "a Pajek network", _pajek),
     (rb"(?i)\s*dl\b[\s,]*(?:n|nr|nc|nm|format)\s*=", "a UCINET DL file", _ucinet),
@@ -166,9 +166,9 @@ _TEXT: _Kinds = (
 
 
 def refuse_foreign(path: Path, config: InputConfig) -> None:
-    """Refuse a file or directory of a format that is known and not read.
+    """Refuse a file or directory in a known format that cannot be read.
 
-    Text is taken for such a format only if `input.format` is auto.
+    Text is only checked if `input.format` is auto.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def refuse_foreign(path: Path, config: InputConfig) -> None:
 
 
 def _refuse_directory(path: Path) -> None:
-    """A directory within such a table is a part of it: its files may hold rows that were deleted."""
+    """Refuse a table directory, and any directory within one: its files may hold deleted rows."""
     for place in (path, *path.absolute().parents):
         versions = place.glob("metadata/*.metadata.json")
         latest = max(versions, key=lambda file: int((re.findall(r"\d+", file.name) or "0")[0]), default=None)

@@ -1,11 +1,11 @@
-"""Matrix Market files, read by SciPy: rows are left, columns right, the value is the weight.
+"""Matrix Market files, read by SciPy: rows are left, columns are right, values are weights.
 
-Keys are row and column numbers as the file writes them, from 1. An entry whose value is 0 is no edge: a matrix means
-the same whether it is stored dense or sparse. Symmetric storage, where the file has one of the entries (i, j) and
-(j, i), is expanded; where edges have no direction its entries are the edges, and each is read once.
+Keys are row and column numbers as in the file, from 1. An entry with the value 0 is not an edge, so dense and sparse
+storage mean the same. Symmetric storage holds one of the entries (i, j) and (j, i). It is expanded, except for
+undirected graphs, where each entry is read once.
 
-SciPy reads `0.5` as 0 in a matrix of integers, `1e-400` as 0, `0,5` as 0 and `1D5` as 1, and refuses integers beyond
-64 bits. If no weight is asked for, such values only have to be zero or not; if one is, they are refused.
+SciPy reads `0.5` as 0 in a matrix of integers, `1e-400` as 0, `0,5` as 0 and `1D5` as 1, and refuses integers beyond 64
+bits. Without a weight, values only have to be zero or non-zero. With a weight, such values are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mbe_stage.pipeline.io.sparse import matrix_edges
 
 __all__ = ["read"]
 
-# SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
+# SciPy's reader raises ValueError or OverflowError for bad text. A wrong size line ends in MemoryError.
 _UNREADABLE = (ValueError, OverflowError, TypeError, MemoryError, IndexError)
 _REAL = rb"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,%d})?|[iI][nN][fF]|[nN][aA][nN])"
 _ZERO = re.compile(rb"(?:[-+]?(?:0+\.?0*|\.0+)(?:[eEdD][-+]?\d+)?[ \t]*)+")
@@ -39,7 +39,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     content = _safe(path, text)
     weights = config.weight is not None and (config.min_weight is not None or config.keeps_events)
     if weights and (odd := _odd_line(content.getvalue(), most_exponent=9)):
-        raise _unreadable(path, content, f"Line {odd}: a value that is no number of the kind that line 1 names")
+        raise _unreadable(path, content, f"Line {odd}: the value is not a number of the type in line 1")
     cause = ""
     try:
         matrix = scipy_io.mmread(content)
@@ -60,7 +60,10 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 
 
 def _odd_line(text: bytes, *, most_exponent: int) -> int | None:
-    """Number of the first line whose value SciPy may read as another; exponents may have that many digits."""
+    """Return the number of the first line whose value SciPy may misread.
+
+    Exponents of up to `most_exponent` digits are safe.
+    """
     is_array, field, start = _header(text)
     value = {
         b"real": _REAL % most_exponent,
@@ -72,7 +75,7 @@ def _odd_line(text: bytes, *, most_exponent: int) -> int | None:
 
 
 def _with_flags(text: bytes) -> bytes:
-    """The same matrix with the value 1 in the place of each that is not zero."""
+    """Return the same matrix with every non-zero value replaced by 1."""
     is_array, field, start = _header(text)
     if field not in (b"real", b"complex", b"integer", b"unsigned-integer"):
         return text
@@ -89,17 +92,17 @@ def _with_flags(text: bytes) -> bytes:
 
 
 def _header(text: bytes) -> tuple[bool, bytes, int]:
-    """Whether zeros are stored too, the field of the entries, and where the first entry begins."""
+    """Return whether zeros are stored, the field type of the entries, and the offset of the first entry."""
     words = [*text.partition(b"\n")[0].lower().split(), b"", b"", b"", b""]
     size = re.compile(rb"^[ \t]*[^%\s].*\n", re.MULTILINE).search(text)
     return words[2] == b"array", words[3], size.end() if size else len(text)
 
 
 def _safe(path: Path, text: bytes) -> io.BytesIO:
-    """The text as a stream that SciPy's reader survives.
+    """Return the text as a stream that SciPy's reader survives.
 
-    It searches for the end of a line as in a C string, and reads on into foreign memory where a NUL or the end of the
-    text comes first; and it seeks in its stream when it is collected, and aborts the process where that was closed.
+    The reader looks for line ends as in a C string: a NUL or the end of the text before a line end makes it read
+    foreign memory. It also seeks in its stream when collected, and aborts the process if the stream was closed.
     """
     position = text.find(b"\0")
     if position >= 0:

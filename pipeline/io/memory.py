@@ -1,4 +1,4 @@
-"""Edges that are in memory already: Arrow tables, data frames, pairs of arrays, sparse matrices, networkx graphs."""
+"""Edges in memory: Arrow tables, data frames, pairs of arrays, sparse matrices and networkx graphs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse
-from polars import selectors
 
 from mbe_stage.graphs.given import are_edges
 from mbe_stage.pipeline.config.model import InputConfig
@@ -23,15 +21,22 @@ from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_m
 
 __all__ = ["read_object"]
 
+_PAIR_NAMES = ("left", "right", "weight", "timestamp")
+# These have columns by position only.
+_OWN_ORDER = ("numpy", "networkx", "cugraph")
+
 
 def polars_table(frame: Any, config: InputConfig) -> pa.Table:
-    """Return the frame as an Arrow table; of columns that are not chosen, nulls stand below the first rows.
+    """Return the frame as an Arrow table. Columns that are not chosen are null below the first rows.
 
     Raises
     ------
     InputError
-        The query of a lazy frame fails, a column is not there, or Arrow has no type for it.
+        The query of a lazy frame fails, a column does not exist, or Arrow has no type for it.
     """
+    import polars
+    from polars import selectors
+
     try:
         names = frame.collect_schema().names()
         positions = set(range(len(names)))
@@ -56,7 +61,10 @@ def polars_table(frame: Any, config: InputConfig) -> pa.Table:
 
 
 def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.ChunkedArray:
-    """What `refuse_matrix_table` looks at of a column that is not read; only nulls where it cannot be read."""
+    """Return the part of an unread column that `refuse_matrix_table` checks; nulls if it cannot be read."""
+    import polars
+    from polars import selectors
+
     unread = pa.chunked_array([pa.nulls(height)])
     if config.names_columns:
         return unread
@@ -69,30 +77,32 @@ def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.C
 
 
 def _column(values: Any) -> pa.ChunkedArray:
+    import polars
+
     if values.dtype == polars.Object:
-        # It would hand over the addresses of the objects.
+        # Arrow would get the addresses of the objects.
         raise TypeError(f"column {values.name!r} holds Python objects")
     if str(values.dtype) in ("Int128", "UInt128"):
-        # Arrow has no integers of 128 bits: they become the first of int64 and decimals that holds them.
+        # Arrow has no 128-bit integers: use int64 or, if the values do not fit, decimals.
         fits = values.drop_nulls().is_between(-(2**63), 2**63 - 1).all()
         values = values.cast(polars.Int64 if fits else polars.Decimal(38, 0))
     return pa.chunked_array(values)
 
 
 def read_cugraph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
-    """A table of `left`, `right` and the other columns of the graph's edge list; how many rows are no edges.
+    """Return a table of `left`, `right` and the other columns of the edge list, and the number of isolated vertices.
 
-    These come last, each a loop that stands for a vertex without an edge.
+    Isolated vertices are the last rows, each as a loop.
 
     Raises
     ------
     InputError
-        Edges between two sides are asked for, which such a graph does not tell.
+        Edges between two sides are requested, but a cuGraph graph has no sides.
     """
     if not config.is_undirected:
         raise InputError.at(
             "memory:cugraph",
-            found="a cuGraph graph, which does not say on which side a vertex is",
+            found="a cuGraph graph, which does not store the side of a vertex",
             expected="a table of edges",
             remedy="pass its edges as a cuDF frame",
         )
@@ -111,31 +121,26 @@ def _followed(values: pa.ChunkedArray, more: pa.Array) -> pa.ChunkedArray:
     return pa.chunked_array([*values.chunks, more.cast(values.type)], values.type)
 
 
-_PAIR_NAMES = ("left", "right", "weight", "timestamp")
-# Columns are known by their place alone.
-_OWN_ORDER = ("numpy", "networkx", "cugraph")
-
-
 def read_object(source: Any, config: InputConfig) -> RawEdges:
-    """Take the edges of an object.
+    """Read the edges of an object.
 
     Parameters
     ----------
     source
-        pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (its index is not read); any object
-        with ``__arrow_c_stream__`` (DuckDB); polars DataFrame or LazyFrame; a tuple of two to four flat arrays: left,
-        right, weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0);
-        networkx graph whose nodes have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and
-        bipartite (left is then the side of its first node). Where an undirected graph is asked for: any networkx
-        graph, and a cuGraph graph; of both the vertices without an edge too. With the format `biadjacency`, frames and
-        2-D arrays are matrices: a row is a left vertex (pandas: by its index, if that has names), a column a right one.
+        pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (without its index); any object with
+        ``__arrow_c_stream__`` (DuckDB); polars DataFrame or LazyFrame; a tuple of two to four flat arrays: left, right,
+        weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx
+        graph. The nodes of a networkx graph have the attribute `bipartite` 0 (left) or 1 (right), or the graph is
+        connected and bipartite (the side of its first node is then left). An undirected graph may be any networkx or
+        cuGraph graph, with its isolated vertices. With the format `biadjacency`, frames and 2-D arrays are matrices: a
+        row is a left vertex (pandas: by its index, if that has names), a column a right vertex.
 
     Raises
     ------
     InputError
-        The object is of none of these kinds, or holds what cannot be an edge.
+        The object is not of one of these types, or holds values that cannot be edges.
     """
-    # Classes of users may be derived from those of a library.
+    # Users may derive their own classes from a library's class.
     modules = [each.__module__.partition(".")[0] for each in type(source).__mro__]
     if isinstance(source, pa.Table):
         return _table(source, "pyarrow", config)
@@ -144,7 +149,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     if scipy.sparse.issparse(source):
         return matrix_edges(source, "memory:scipy", "memory", config, first=0)
     if "networkx" in modules and hasattr(source, "nodes"):
-        # Only who passes such a graph has networkx; it is no dependency.
+        # networkx is not a dependency, but it is installed if the caller passes such a graph.
         from mbe_stage.pipeline.io.networkx_graph import read_graph
 
         return _of_graph(read_graph(source, config), "networkx", config)
@@ -176,7 +181,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
 
 
 def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None) -> RawEdges:
-    """Edges, or with the format `biadjacency` a matrix whose rows have these names."""
+    """Return edges or, with the format `biadjacency`, a matrix whose rows have these names."""
     source = f"memory:{kind}"
     is_frame = kind not in ("numpy", "networkx", "cugraph")
     if is_frame and config.format == "biadjacency":
@@ -193,14 +198,14 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         format="memory",
         names={role: table.column_names[position] for role, position in chosen.items()},
         locate=lambda row: Place(f"{source}, row {row + 1}"),
-        # Arrays have none of their own.
+        # Arrays have no column names.
         input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
         n_columns=None if kind in _OWN_ORDER else table.num_columns,
     )
 
 
 def _row_names(frame: Any) -> pa.Array | None:
-    """What a pandas frame calls its rows; None where it only counts them."""
+    """Return the row names of a pandas frame; None for a default index."""
     index = frame.index
     counts = index.name is None and list(index[:1]) == [0] and type(index).__name__ == "RangeIndex"
     return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index", pandas=True)
@@ -232,7 +237,7 @@ def _from_arrays(source: Any) -> pa.Table:
         if source.shape in ((2, 3), (2, 4)):
             raise InputError.at(
                 "memory:numpy",
-                found=f"an array of shape {source.shape}: two edges a row each, or two columns",
+                found=f"an array of shape {source.shape}, which could be two edges or two columns",
                 expected="shape (n, 2), one edge a row, or a tuple (u, v) of columns",
                 remedy="pass array.T if its rows are u and v, or tuple(array.T) if each row is an edge",
             )
@@ -274,7 +279,7 @@ def _array(values: Any, kind: str, column: str, *, pandas: bool = False) -> pa.A
         raise InputError.at(
             f"memory:{kind}",
             column=column,
-            found=f"values that are not of one type ({' '.join(str(error).split())})",
+            found=f"values of mixed types ({' '.join(str(error).split())})",
             expected="a flat column of integers or of text",
             remedy="convert it, for example with .astype(str)",
         ) from None

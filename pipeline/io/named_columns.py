@@ -1,4 +1,4 @@
-"""Tables beside the edges, such as lists of known keys: CSV, TSV or Parquet with a header, by the readers of edges."""
+"""Tables beside the edges, such as lists of known keys: CSV, TSV or Parquet with a header, in the formats of edges."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["read_named_columns"]
 
 
 def read_named_columns(given: str, required: Sequence[str], optional: Sequence[str], setting_name: str) -> RawEdges:
-    """Read the columns of these names.
+    """Read columns by name.
 
     Parameters
     ----------
     given : str
         The path: a file, compressed or not, or a directory of Parquet files.
     required, optional : sequence of str
-        Names of columns; those of the optional ones that are not there are left out.
+        Names of columns; missing optional columns are left out.
     setting_name : str
-        What the user calls the setting that holds the path; for messages.
+        The setting that holds the path, for messages.
 
     Returns
     -------
     RawEdges
-        `table` has the columns by these names; of a CSV they are text.
+        `table` has the columns by these names; CSV columns are text.
 
     Raises
     ------
     InputError
-        Nothing is there, it cannot be read, or a required column is missing.
+        The file does not exist or cannot be read, or a required column is missing.
     """
 
     def choose(available: Sequence[str], source: str) -> dict[str, int]:
@@ -45,7 +45,7 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
                     source,
                     found=f"no column {name!r} for {setting_name}; its columns are {shown}",
                     expected=f"a header with {' and '.join(map(repr, required))}"
-                    + (f", and possibly {' and '.join(map(repr, optional))}" if optional else ""),
+                    + (f", and optionally {' and '.join(map(repr, optional))}" if optional else ""),
                     remedy="rename a column, or add a first line with the names",
                 )
         wanted = [name for name in (*required, *optional) if name in available]

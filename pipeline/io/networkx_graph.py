@@ -1,6 +1,6 @@
-"""The edges of a networkx graph, its two sides told by the nodes' attribute `bipartite` or by its only colouring.
+"""The edges of a networkx graph, with sides from the node attribute `bipartite` or from its unique 2-colouring.
 
-Where one set of vertices is asked for there are no sides to tell: every edge, and a loop for each node without one.
+An undirected graph needs no sides: it gives every edge, and a loop for each isolated node.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _REMEDY = "give every node the attribute bipartite, 0 for left and 1 for right"
 
 
 def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
-    """A table of `left`, `right` and every edge attribute that the configuration names; how many rows are no edges.
+    """Return a table of `left`, `right` and the configured edge attributes, and the number of isolated nodes.
 
-    These come last, each a loop that stands for a node without an edge.
+    Isolated nodes are the last rows, each as a loop.
 
     Raises
     ------
     InputError
-        The sides cannot be told, an edge joins two nodes of one side, or the nodes of a side are of several types.
+        The sides are unknown, an edge joins two nodes of one side, or the nodes of a side have several types.
     """
     if config.is_undirected:
         return _one_set(graph, config)
@@ -52,10 +52,10 @@ def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
 
 
 def _one_set(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
-    """As `read_graph`, of a graph whose nodes are all of one kind."""
+    """Read a graph as `read_graph` does, with all nodes in one set."""
     edges = list(graph.edges(data=True))
     alone = [node for node in graph if not graph.degree(node)]
-    # Together: 1 and "1" on two sides would be one key.
+    # Numbered together, because 1 and "1" on two sides would be one key.
     ends = _nodes([*(u for u, _, _ in edges), *alone, *(v for _, v, _ in edges), *alone], "nodes", "of the graph")
     n = len(ends) // 2
     attributes = [*(data for _, _, data in edges), *({} for _ in alone)]
@@ -67,7 +67,7 @@ def _one_set(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
 def _attributes(
     attributes: list[dict[str, Any]], config: InputConfig, *, has_edges: bool = True
 ) -> dict[str, pa.Array]:
-    """Every edge attribute that the configuration names, as a column; without edges nothing lacks one."""
+    """Return the configured edge attributes as columns. A graph without edges lacks none."""
     names = {name for name in (*config.right_columns, config.weight, config.timestamp) if isinstance(name, str)}
     return {
         name: _values([data.get(name) for data in attributes], name)
@@ -78,7 +78,7 @@ def _attributes(
 
 def _sides(graph: Any) -> dict[Any, int]:
     given = {node: data["bipartite"] for node, data in graph.nodes(data=True) if "bipartite" in data}
-    # Nodes without edges take no part: they need no side.
+    # Isolated nodes need no side.
     unmarked = [node for node in graph if node not in given and graph.degree(node)]
     wrong = next((node for node, side in given.items() if side not in (0, 1)), None)
     if wrong is not None or (given and unmarked):
@@ -95,7 +95,7 @@ def _colouring(graph: Any) -> dict[Any, int]:
     if not nx.is_connected(used):
         raise InputError.at(
             _SOURCE,
-            found="a graph of several components, each of which could be turned either way",
+            found="a graph of several components, where each could have its sides swapped",
             expected="the sides of the nodes",
             remedy=_REMEDY,
         )
@@ -134,7 +134,7 @@ def _values(values: list[Any], column: str) -> pa.Array:
         raise InputError.at(
             _SOURCE,
             column=column,
-            found=f"values that fit no column ({' '.join(str(error).split())})",
+            found=f"values that do not fit a column ({' '.join(str(error).split())})",
             expected="integers below 2**63, other numbers, or text",
             remedy="convert them",
         ) from None

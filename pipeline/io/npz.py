@@ -1,8 +1,8 @@
 """NumPy archives: a pair of arrays `u` (left) and `v` (right), or a SciPy sparse matrix.
 
-Columns of a pair are `u`, `v` and then every other flat array of their length, by name; other names than `u` and `v`
-have to be given, since nothing says which array is which side. A sparse matrix has rows (left) and columns (right)
-from 0. Of an undirected graph the pair may be called `src` and `dst`. Only the arrays that are chosen are read.
+The columns of a pair are `u`, `v` and then every other flat array of their length, sorted by name. Arrays with other
+names must be configured, because their sides are unknown. An undirected graph may call its pair `src` and `dst`. A
+sparse matrix has rows (left) and columns (right) from 0. Only the chosen arrays are read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mbe_stage.pipeline.io.sparse import matrix_edges
 
 __all__ = ["read"]
 
-# What NumPy, SciPy and zipfile raise for an archive that is damaged, encrypted or not one at all.
+# Errors of NumPy, SciPy and zipfile for archives that are damaged, encrypted, or not archives.
 _DAMAGED = (
     OSError,
     EOFError,
@@ -55,7 +55,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     content = read_all(path)
     opened = partial(Path, path) if content is None else partial(io.BytesIO, content)
     if not zipfile.is_zipfile(opened()):
-        raise _damaged(path, "no zip archive, or one that is cut off")
+        raise _damaged(path, "not a zip archive, or truncated")
     try:
         with np.load(opened(), allow_pickle=False) as archive:
             if "format" in archive.files and "shape" in archive.files:
@@ -79,7 +79,7 @@ def _damaged(path: Path, cause: str) -> InputError:
 
 
 def _shapes(archive: zipfile.ZipFile) -> dict[str, tuple[int, ...]]:
-    """The shape of each array by its name; no array is read, and members that are none are passed over."""
+    """Return the shape of each array by its name, without reading any; other members are skipped."""
     shapes = {}
     for member in archive.namelist():
         with archive.open(member) as stream, contextlib.suppress(ValueError):
@@ -91,7 +91,7 @@ def _shapes(archive: zipfile.ZipFile) -> dict[str, tuple[int, ...]]:
 
 
 def _default_pair(arrays: dict[str, tuple[int, ...]], config: InputConfig) -> tuple[str, str]:
-    """The two arrays that are meant where none are named."""
+    """Return the two arrays to use if none are configured."""
     has_ends = {"src", "dst"} <= arrays.keys() and not {"u", "v"} <= arrays.keys()
     return ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
 
@@ -136,7 +136,7 @@ def _pair(
         lack_of_memory.pass_on(error)
         raise InputError.at(
             path,
-            found=f"arrays of a type that cannot be keys ({' '.join(str(error).split())})",
+            found=f"arrays whose type cannot be keys ({' '.join(str(error).split())})",
             expected="integers or text",
             remedy="convert the arrays",
         ) from None

@@ -1,9 +1,9 @@
-"""Parquet: one file, or a directory of files, Hive partitions (`day=2024-01-01/`) included as columns.
+"""Parquet: one file or a directory of files, with Hive partitions (`day=2024-01-01/`) as columns.
 
-Values of partitions are text as the directories' names have it. They are integers only if each is written as an
-integer would be, so `acct=007` and `acct=7` stay two keys.
+Partition values are text as in the directory names. They become integers only if each has the canonical form of an
+integer, so `acct=007` and `acct=7` stay two keys.
 
-Page checksums are verified where the writer left them; a file without them may be damaged unnoticed.
+Page checksums are verified if the writer stored them. Damage to a file without them may go unnoticed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.keys import plain_type
+from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
@@ -35,23 +35,22 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class ParquetPlan:
-    """What to read of which files, known from their footers alone.
+    """The files, columns and rows to read, known from the footers alone.
 
     Attributes
     ----------
     path : Path
         The file or directory as given.
     content : pa.Buffer or None
-        The decompressed bytes, where one file is compressed as a whole.
+        The decompressed bytes, if one file is compressed as a whole.
     files : list of Path
         In the order of the rows.
     schema : pa.Schema
-        Common to all files, the columns that directory names hold at its end.
-    n_rows : int
+        Common to all files; columns from directory names come last.
     chosen : dict of str to int
         Position in `schema` of the column of each role.
     in_paths : tuple of dict
-        For each file, the values of the columns that stand in directory names (``day=2024-01-01/``).
+        For each file, the values of the columns from directory names (``day=2024-01-01/``).
     """
 
     path: Path
@@ -69,7 +68,7 @@ class ParquetPlan:
 
     @property
     def n_in_files(self) -> int:
-        """Number of columns that the files hold; those of directory names come after them."""
+        """Number of columns in the files; those of directory names come after them."""
         return len(self.schema) - len(self.in_paths[0] if self.in_paths else ())
 
     def footers(self) -> list[pq.FileMetaData]:
@@ -79,7 +78,7 @@ class ParquetPlan:
         return [pq.read_metadata(path) for path in self.files]
 
     def place(self, row: int) -> Place:
-        """Where a row stands."""
+        """Return the place of a row."""
         for path in self.files:
             n_rows = self.n_rows if len(self.files) == 1 else pq.read_metadata(path).num_rows
             if row < n_rows:
@@ -89,7 +88,7 @@ class ParquetPlan:
 
 
 def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
-    """Read a Parquet file or directory; `choose` says which columns, by default those of edges."""
+    """Read a Parquet file or directory; `choose` selects the columns, by default those of edges."""
     plan = plan_reading(path, config, choose)
     try:
         parts = [_columns(plan, at) for at in range(len(plan.files))]
@@ -98,7 +97,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         raise unreadable(path, error) from None
     kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items()}
     columns = {role: pa.chunked_array([c for part in parts for c in part[role].chunks], kinds[role]) for role in kinds}
-    # Whoever can say where a row stood must not keep the decompressed file.
+    # `locate` outlives this call and must not keep the decompressed file.
     locate = replace(plan, content=None).place
     return RawEdges(
         table=pa.table(columns),
@@ -113,12 +112,12 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
 
 
 def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) -> ParquetPlan:
-    """Look at the footers and choose the columns, by default those of edges; no row is read.
+    """Read the footers and choose the columns, by default those of edges; no row is read.
 
     Raises
     ------
     InputError
-        A file is no Parquet, the files have no common type of a column, or a column is not in all of them.
+        A file is not Parquet, a column has no common type, or a column is missing in some file.
     """
     of_edges = choose is None
     choose = choose or partial(_of_edges, config)
@@ -143,7 +142,7 @@ def _first_rows(plan: ParquetPlan) -> pa.Table:
 
 
 def data_files(directory: Path) -> list[Path]:
-    """The Parquet files below a directory, in order; names that begin with ``_`` or ``.`` are no data."""
+    """List the Parquet files below a directory in order, without names that begin with ``_`` or ``.``."""
     files = []
     for path in sorted(directory.rglob("*")):
         hidden = any(part.startswith(("_", ".")) for part in path.relative_to(directory).parts)
@@ -153,7 +152,7 @@ def data_files(directory: Path) -> list[Path]:
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
-    """The refusal of data that is no Parquet, or not all of it."""
+    """Return the refusal of data that is not Parquet, or is incomplete."""
     cause = " ".join(str(error).split())
     return InputError.at(
         path,
@@ -203,7 +202,7 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
 
 
 def _columns(plan: ParquetPlan, at: int) -> dict[str, pa.ChunkedArray]:
-    """The columns of each role in the file at this place."""
+    """Return the columns of each role in the file at this position."""
     names, n_in_files = plan.schema.names, plan.n_in_files
     with pq.ParquetFile(_opened(plan.files[at], plan.content), page_checksum_verification=True) as file:
         table = file.read([names[position] for position in plan.chosen.values() if position < n_in_files])
@@ -212,7 +211,7 @@ def _columns(plan: ParquetPlan, at: int) -> dict[str, pa.ChunkedArray]:
     for role, position in plan.chosen.items():
         kind = plan.schema.field(position).type
         if position < n_in_files:
-            # Of a nested column the reader returns what it finds under the name; the order is the file's.
+            # For a nested name the reader returns every match, in the order of the file.
             nth = names[:position].count(names[position])
             same_name = [i for i, name in enumerate(table.column_names) if name == names[position]]
             columns[role] = _as_type(table.column(same_name[nth]), kind)
@@ -230,7 +229,7 @@ def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _in_paths(directory: Path, files: list[Path]) -> tuple[dict[str, str | int | None], ...]:
-    """The columns in the names of the directories above each file; None where a directory says that it has no value."""
+    """Return the columns in the directory names above each file; None for a directory that marks a missing value."""
     texts: list[dict[str, str | None]] = []
     for path in files:
         pairs = [part.partition("=") for part in path.relative_to(directory).parts[:-1]]
@@ -254,7 +253,7 @@ def _opened(path: Path, content: pa.Buffer | None) -> Path | pa.BufferReader:
 
 
 def _footer(path: Path, content: pa.Buffer | None = None) -> tuple[pa.Schema, int]:
-    """Columns and number of rows."""
+    """Return the columns and the number of rows."""
     try:
         with pq.ParquetFile(_opened(path, content)) as file:
             return file.schema_arrow, file.metadata.num_rows
@@ -266,7 +265,7 @@ def _footer(path: Path, content: pa.Buffer | None = None) -> tuple[pa.Schema, in
 
 
 def _common_type(files: list[Path], name: str, kinds: list[pa.DataType]) -> pa.DataType:
-    """One type for a column of all files: widths, dictionaries and offsets may differ, kinds may not."""
+    """Return one type for a column of all files: widths, dictionaries and offsets may differ, kinds may not."""
     common = kinds[0]
     for path, kind in zip(files, kinds, strict=True):
         if kind != common:
@@ -281,7 +280,7 @@ def _common_type(files: list[Path], name: str, kinds: list[pa.DataType]) -> pa.D
 def _too_wide(path: Path) -> InputError:
     return InputError.at(
         path,
-        found="integers of 128 bits, which pyarrow does not read",
+        found="128-bit integers, which pyarrow cannot read",
         expected="integers of at most 64 bits, decimals or text",
         remedy=f"write them as text: polars.read_parquet({str(path)!r}).with_columns(polars.col(polars.Int128, "
         "polars.UInt128).cast(polars.String)).write_parquet('edges.parquet')",
@@ -289,7 +288,7 @@ def _too_wide(path: Path) -> InputError:
 
 
 def _refuse_missing(files: list[Path], columns: list[list[str]], name: str) -> None:
-    """Refuse files that do not have the column, or not as many columns of that name as the others."""
+    """Refuse files that lack the column, or have more or fewer columns of that name than the others."""
     most = max(names.count(name) for names in columns)
     for path, names in zip(files, columns, strict=True):
         if (n_found := names.count(name)) < most:

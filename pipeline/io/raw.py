@@ -1,4 +1,4 @@
-"""What every reader hands on: the rows as they stand in the input, and where each of them came from."""
+"""The result of every reader: unchanged rows, and the place of each in the input."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ += ["refuse_two_sets", "shortened"]
 _LONGEST_QUOTE = 80
 
 Choose = Callable[[Sequence[str], str], dict[str, int]]
-"""Takes the names of all columns, and the source for messages; gives the position of the column of each role."""
+"""Takes the names of all columns, and the source for messages; returns the column position of each role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row came from: ``file, line 7`` or ``file, row 7``, and the line's own text where there is one."""
+    """The place of a row: ``file, line 7`` or ``file, row 7``, and the text of the line if there is one."""
 
     where: str
     text: str | None = None
@@ -33,32 +33,32 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class RawEdges:
-    """Rows as read, nothing dropped, nothing converted.
+    """Rows as read, with nothing dropped or converted.
 
     Attributes
     ----------
     table : pa.Table
-        Columns `left` and `right`, the latter as `right 0`, `right 1` and so on where several columns make the key;
-        `weight` and `timestamp` where a filter, buckets of time or an output need them.
+        Columns `left` and `right`. If several columns make the key, `right` becomes `right 0`, `right 1` and so on.
+        `weight` and `timestamp` if a filter, time buckets or an output need them.
     source, format : str
         As in `InputFacts`.
     names : mapping
-        How the user knows each of the table's columns; for messages.
+        The user's name for each of the table's columns; for messages.
     locate : callable
-        Row number (from 0) to its place. Only called on the way to an error: it may read the input again.
+        Maps a row number (from 0) to its place. It may read the input again, so only errors call it.
     keys : {"typed", "inferred", "integers"}
-        Whether the columns carry their own type, or are text of which integers are recognised, or are text in a format
-        whose ids are integers by definition.
+        Whether the columns carry their own type, are text with integers to be recognised, or are text of a format whose
+        ids are integers by definition.
     input_columns : tuple of InputColumn
         As `InputFacts.columns`.
     n_lone : int
         As `Rows.n_lone`.
     dialect : str
-        How the text was understood, such as ``comma, header``; empty for formats that leave no choice.
+        The detected layout of the text, such as ``comma, header``; empty for fixed formats.
     n_columns : int or None
-        Columns that the input has; None where columns are not chosen (matrices, transactions, graphs).
+        Number of columns in the input; None for formats without columns to choose (matrices, transactions, graphs).
     header : tuple of str
-        The names of all columns, if they stand in the input.
+        The names of all columns, if the input has names.
     """
 
     table: pa.Table
@@ -74,7 +74,7 @@ class RawEdges:
     header: tuple[str, ...] = ()
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
-        """An error about one row (or, with `row=None`, about a whole column)."""
+        """Return an error about one row (or, with `row=None`, about a whole column)."""
         place = Place(self.source) if row is None else self.locate(row)
         if place.text is not None:
             found += f" in the line {shortened(place.text)}"
@@ -82,16 +82,16 @@ class RawEdges:
 
 
 def choose_columns(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
-    """Positions of the columns to read, by role.
+    """Choose the positions of the columns to read, by role.
 
-    A column is chosen by its name or its position from 0; text that names no column but is a number is a position. The
-    weight and timestamp columns must exist when the configuration names them, and are read only for a filter, for
-    buckets of time, or where an output keeps them (`InputConfig.keeps_events`).
+    A column is chosen by its name or its position from 0. A number as text is a position unless it is a column's name.
+    Configured weight and timestamp columns must exist. They are read only for a filter, for time buckets, or if an
+    output keeps them (`InputConfig.keeps_events`).
 
     Raises
     ------
     InputError
-        A column is not there, its name occurs twice, or one column is to be two keys, or two parts of one.
+        A column does not exist, its name occurs twice, or it is used for two keys or two parts of one key.
     """
     chosen = _positions(available, config, source)
     _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, source)
@@ -106,15 +106,12 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
 def columns_meant(
     available: Sequence[str], config: InputConfig, source: str, *, are_named: bool = True
 ) -> tuple[InputColumn, ...]:
-    """The columns that the configuration means, read or not, for `InputFacts.columns`; `choose_columns` has checked it.
+    """List the configured columns, read or not, for `InputFacts.columns`; `choose_columns` has checked them.
 
     Parameters
     ----------
-    available : sequence of str
-    config : InputConfig
-    source : str
     are_named : bool
-        Whether these names stand in the input, and are not the reader's own.
+        Whether the names come from the input rather than from the reader.
     """
     return tuple(
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
@@ -123,13 +120,13 @@ def columns_meant(
 
 
 def shortened(value: object) -> str:
-    """A value quoted for a message, cut where it is too long to read."""
+    """Quote a value for a message, and cut it if it is too long to read."""
     quoted = repr(value)
     return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]}... ({len(quoted)} characters)"
 
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
-    """Refuse a right key of several columns where the format has only one that can be a key.
+    """Refuse a right key of several columns for a format with a single key column.
 
     Raises
     ------
@@ -145,7 +142,7 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
 
 
 def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
-    """Refuse what has two kinds of vertices where both ends of an edge are to be of one.
+    """Refuse an input with two kinds of vertices if an undirected graph is requested.
 
     Raises
     ------
@@ -161,7 +158,7 @@ def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
 
 
 def _positions(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
-    """Of each column that the configuration means, by role."""
+    """Return the position of each configured column, by role."""
     right_roles = key_roles("right", len(config.right_columns))
     wanted: dict[str, int | str] = {"left": config.left, **dict(zip(right_roles, config.right_columns, strict=True))}
     if config.weight is not None:
@@ -179,7 +176,7 @@ def _refuse_one_twice(
         found, expected = f"{setting('input.left')} and {setting('input.right')} are both", "two columns"
         again = config.left
     elif len(set(right)) < len(right):
-        found, expected = f"{setting('input.right')} has twice", "each column once"
+        found, expected = f"{setting('input.right')} repeats", "each column once"
         again = next(key for i, key in enumerate(config.right_columns) if right[i] in right[:i])
     else:
         return
@@ -221,6 +218,6 @@ def _position(available: Sequence[str], key: int | str, full_role: str, source: 
 
 
 def listing(available: Sequence[str]) -> str:
-    """Positions and names of columns, the first 20 of them."""
+    """List positions and names of the first 20 columns."""
     shown = ", ".join(f"{position} {name!r}" for position, name in enumerate(available[:20]))
     return shown + (f" and {len(available) - 20} more" if len(available) > 20 else "") if available else "no columns"

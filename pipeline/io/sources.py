@@ -1,6 +1,6 @@
-"""Several sources that are one table: files, a pattern such as `dir/*.csv`, a directory of text files; standard input.
+"""Several sources as one table: files, a pattern such as `dir/*.csv`, a directory of text files; and standard input.
 
-They have one format and the same columns, or are refused. Their rows stand one file behind the other.
+All files must have one format and the same columns. Their rows are concatenated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["are_places", "at_hand", "files_of", "joined_names", "one_format", "o
 log = logging.getLogger(__name__)
 
 _CALLED = "standard input"
-# Their keys are numbers of rows, unless columns have names; with the way out.
+# Formats whose keys are row numbers (unless columns have names), with the remedy.
 _STACK = "stack the matrices with scipy.sparse.vstack, and save one"
 _NUMBERED = {
     "fimi": "read them as one: cat FILES | mbe enumerate --format fimi -",
@@ -43,18 +43,21 @@ _NUMBERED = {
     "matrix_market": _STACK,
     "npz": _STACK,
 }
-# Names in a list of sources.
+# Number of names that a list of sources shows.
 _SHOWN = 3
 
 
 def are_places(source: object) -> bool:
-    """Whether a source is a list of paths and addresses, or a tuple of paths; a tuple of texts could be two columns."""
+    """Return whether a source is a list of paths and addresses, or a tuple of paths.
+
+    A tuple of texts is not: it could be two columns.
+    """
     kinds = str | os.PathLike if isinstance(source, list) else os.PathLike
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(each, kinds) for each in source)
 
 
 def joined_names(places: Any) -> str:
-    """What messages call a place, or several together."""
+    """Return the name of one or several places for messages."""
     of_each = places if isinstance(places, list | tuple) else [places]
     names = [_CALLED if place == STANDARD_INPUT else str(place) for place in of_each]
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
@@ -62,10 +65,10 @@ def joined_names(places: Any) -> str:
 
 @contextmanager
 def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
-    """Copy standard input and what lies at addresses to this machine's disk while the context lasts.
+    """Copy standard input and remote files to a local disk for the duration of the context.
 
-    Yields the places as given, with paths of the copies, and a function that gives texts the user's names in their
-    place; errors within the context have them.
+    Yields the places, with local paths for copies, and a function that puts the user's names back into texts. Errors
+    within the context get the user's names too.
     """
     copies: dict[str, str] = {}
 
@@ -98,7 +101,7 @@ def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
 
 @functools.lru_cache(1)
 def _copy_of(stream: Any) -> Path:
-    """A file with all of standard input, until the process ends: another tier that takes over reads it again."""
+    """Return a file with all of standard input, kept until the process ends because another tier may read it again."""
     if stream is None:
         raise InputError.at(_CALLED, found="closed", expected="edges", remedy=f"correct {setting('input.path')}")
     log.info("reading %s", _CALLED)
@@ -111,14 +114,14 @@ def _copy_of(stream: Any) -> Path:
         raise InputError.at(
             _CALLED,
             found=f"cannot be copied to {folder} ({error.strerror or error})",
-            expected="room for it there",
+            expected="enough free space there",
             remedy="free some space, or set TMPDIR to a larger disk",
         ) from None
     return Path(folder) / "stdin"
 
 
 def files_of(path: Path, format_name: str) -> list[Path]:
-    """What a path stands for: itself, the files that match it as a pattern, or the text files of a directory."""
+    """Expand a path: itself, the files that match it as a pattern, or the text files of a directory."""
     text = str(path)
     if os.path.lexists(path) or not set("*?[") & set(text) or "\0" in text:
         return _inside(path, format_name)
@@ -130,7 +133,7 @@ def files_of(path: Path, format_name: str) -> list[Path]:
 
 
 def _inside(path: Path, format_name: str) -> list[Path]:
-    """The files of a directory of text files; of all else the path itself."""
+    """List the files of a directory of text files; any other path stands for itself."""
     from mbe_stage.pipeline.io.parquet import data_files
 
     if format_name in ("parquet", "konect") or not path.is_dir() or data_files(path):
@@ -141,7 +144,7 @@ def _inside(path: Path, format_name: str) -> list[Path]:
 
 
 def one_format(files: Sequence[tuple[Path, str]]) -> str:
-    """The format of all files; refuses the first that is in another."""
+    """Return the common format of all files; refuse the first that differs."""
     first, common = files[0]
     for path, found in files:
         if found != common:
@@ -155,13 +158,13 @@ def one_format(files: Sequence[tuple[Path, str]]) -> str:
 
 
 def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]) -> RawEdges:
-    """Read files as one table of that name, in their order; refuses the first that has other columns."""
+    """Read files as one table of that name, in their order; refuse the first with other columns."""
     parts: list[RawEdges] = []
     table, ends = pa.table({}), list[int]()
     for path in files:
         part = read(path)
         if part.format in _NUMBERED and all(column.name is None for column in part.input_columns):
-            found = f"one of several files of the format {part.format}, whose keys are numbers of rows"
+            found = f"one of several files of the format {part.format}, whose keys are row numbers"
             raise InputError.at(path, found=found, expected="one file", remedy=_NUMBERED[part.format])
         parts.append(replace(part, table=part.table.slice(0, 0)))
         if _columns(part) != _columns(parts[0]):

@@ -1,4 +1,4 @@
-"""The edges of a matrix: every entry that is not zero."""
+"""The edges of a matrix: every non-zero entry."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ _NAMES = ["row", "column", "weight"]
 def matrix_edges(
     matrix: Any, source: str, format_name: str, config: InputConfig, *, first: int, one_of_two: bool = False
 ) -> RawEdges:
-    """Rows are left, columns right, values weights; entries that are stored but 0 are no edges.
+    """Read a matrix: rows are left, columns right, values weights; stored zeros are not edges.
 
     Parameters
     ----------
-    matrix : SciPy sparse array or matrix, or 2-D NumPy array
     first : int
         The key of the first row and column.
     one_of_two : bool
-        Whether of the entries (i, j) and (j, i) only that below the diagonal is read.
+        Read only the entries on and below the diagonal, as in symmetric storage.
 
     Raises
     ------
@@ -51,7 +50,7 @@ def matrix_edges(
         refuse_two_sets(config, source, f"a matrix of shape {shape}, whose rows and columns are not the same vertices")
     try:
         if hasattr(matrix, "check_format"):
-            # SciPy trusts index arrays; wrong ones would have it write outside its arrays.
+            # SciPy trusts index arrays; wrong ones would make it write out of bounds.
             matrix.check_format(full_check=True)
         entries = scipy.sparse.coo_array(matrix)
     except (ValueError, TypeError, IndexError, MemoryError) as error:

@@ -18,6 +18,9 @@ from mbe_stage.pq_counts.count import pq_local_counts
 
 __all__ = ["MbeGraph", "butterflies", "can_run", "convert_from_nx", "convert_to_nx", "find_cliques", "should_run"]
 
+# With fewer edges networkx is done before a graph is converted and the engine has begun.
+_WORTH_CONVERTING = 2000
+
 
 @dataclass(frozen=True, eq=False)
 class MbeGraph:
@@ -25,7 +28,6 @@ class MbeGraph:
 
     Attributes
     ----------
-    csr : UndirectedCSR
     nodes : list
         Position is the id.
     ids : dict
@@ -84,10 +86,6 @@ class MbeGraph:
         return iter(self.nodes)
 
 
-# With fewer edges networkx is done before a graph is converted and the engine has begun.
-_WORTH_CONVERTING = 2000
-
-
 def convert_from_nx(graph: Any, *_: Any, **__: Any) -> MbeGraph:
     """A graph of networkx as this backend has it; which attributes are wanted makes no difference, it has none."""
     return graph if isinstance(graph, MbeGraph) else MbeGraph.of(graph)
@@ -124,7 +122,6 @@ def find_cliques(
 
     Parameters
     ----------
-    G : MbeGraph
     nodes : list, optional
         Only cliques that hold all of these.
     engine : str
@@ -158,7 +155,6 @@ def butterflies(
 
     Parameters
     ----------
-    G : MbeGraph
     nodes : iterable, optional
         Only these are told; those that are none of the graph are left out.
     engine : str

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mbe_stage.pipeline.config.registry import OutputFacts, ProblemFacts
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pydantic import BaseModel
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.query import KeyedEdges
     from mbe_stage.pipeline.publish.changes import Comparison
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.pipeline.stores.protocol import Store
+    from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress
 
@@ -61,7 +63,6 @@ class Collecting:
     ----------
     run_path : Path
         The staging path; the collector writes its tables below it, and nothing else.
-    config : Config
     edges
         The clean edges, as the backend has them, with `facts`, `left_keys` and `right_keys`.
     graph
@@ -95,7 +96,7 @@ class Collected:
     counts : mapping of str to int or str
         Of the manifest: how many of what; `Publication.counted` among them.
     content_fingerprint : str
-        Equal for two runs exactly when they hold the same results.
+        Equal for two runs if and only if they hold the same results.
     seen : optional
         What was kept of the results while they streamed past, for `Publication.page`.
     """
@@ -172,10 +173,6 @@ class Completing:
 
     Attributes
     ----------
-    run_path : Path
-    config : Config
-    input : InputFacts
-    config_fingerprint : str
     truncated : str or None
         As in the manifest.
     counts : mapping of str to int
@@ -370,7 +367,6 @@ class Room:
 
     Attributes
     ----------
-    n_bytes : int
     lines : sequence of (str, str)
         What ``mbe inspect`` says of it: label and text.
     """
@@ -385,7 +381,7 @@ def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG0
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(ProblemFacts):
     """A problem, as the pipeline sees it.
 
     Attributes
@@ -533,7 +529,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedPublication:
+class DerivedPublication(OutputFacts):
     """A derived output, as the pipeline sees it; attributes are those of `Publication`, for the output's own tables.
 
     Attributes

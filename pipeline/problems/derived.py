@@ -13,7 +13,7 @@ from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.lack_of_memory import is_of_device_memory
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.installed import derived_of
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 __all__ = ["GuardedCollector", "derived_collectors"]
 
@@ -29,7 +29,6 @@ class GuardedCollector:
     ----------
     name : str
         Of the derived output.
-    collecting : Collecting
     make : callable
         Gives its collector.
     """

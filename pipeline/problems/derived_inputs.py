@@ -1,17 +1,14 @@
-"""The files that sections of derived outputs name: looked at before anything is read, and again for `--if-changed`."""
+"""What a manifest says of the files that sections of derived outputs name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from mbe_stage.pipeline.cli.terminal import shortened, visible
 
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.config.model import Config
-
-__all__ = ["DerivedInput", "LabelClass", "inputs_of"]
+__all__ = ["DerivedInput", "LabelClass"]
 
 _SHOWN_CLASSES = 20
 
@@ -60,19 +57,3 @@ class DerivedInput(BaseModel):
         ordered = sorted(self.classes, key=lambda each: (-each.keys, each.name))
         told = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
         return ", ".join(told) + (f" and {len(ordered) - len(told):,} more classes" if len(ordered) > len(told) else "")
-
-
-def inputs_of(config: Config) -> dict[str, dict[str, str]]:
-    """Fingerprints of the files that derived outputs are given, by output and key of its section.
-
-    Raises
-    ------
-    InputError
-        One of them cannot be used.
-    ConfigError
-        Two outputs would write the same table.
-    """
-    from mbe_stage.pipeline.problems.installed import derived_of
-
-    found = {each.name: dict(each.inputs(config)) for each in derived_of(config)}
-    return {name: inputs for name, inputs in found.items() if inputs}

@@ -1,30 +1,27 @@
-"""The publications of the problems and derived outputs that are installed, by name.
+"""The publications of the problems and derived outputs that are installed, and those that a configuration asks for.
 
-`mbe_stage.problem` finds problems and derived outputs; each names its publication as text (`Problem.publication`),
-which is imported here when it is asked for.
+`pipeline.config.registry` finds and imports them.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import cast
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.config.registry import derived_facts, forget_publications, problem_facts, published_problems
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.problems.base import DerivedPublication, Publication
-from mbe_stage.problem import DerivedOutput, derived_outputs, package_of, problem_named, problem_names
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.problem import problem_named
 
 __all__ = [
     "derived_of",
     "derived_publications",
     "every_publication",
     "forget_publications",
+    "inputs_of",
     "limit_of",
     "publication_of",
     "published_problems",
@@ -33,16 +30,6 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-
-_OF_FINGERPRINTS = frozenset({"derived", "key_type", "schema_version"})
-"""Keys that `config_fingerprint` sums up beside the sections: a section of that name would replace them."""
-
-
-def published_problems() -> tuple[str, ...]:
-    """The names of the problems that the pipeline can publish, ours first; not one that is called like our sections."""
-    return tuple(
-        name for name in problem_names() if problem_named(name).publication is not None and _may_be_a_section(name)
-    )
 
 
 def publication_of(problem: str) -> Publication:
@@ -53,10 +40,8 @@ def publication_of(problem: str) -> Publication:
     InvalidArgument
         There is no such problem, it has none, or names something else.
     """
-    where = problem_named(problem).publication
-    if where is None:
-        raise InvalidArgument(f"problem is {problem!r}, which has no tables: expected one of {_names()}")
-    return _imported(where, Publication)
+    # Nothing else has the facts of one.
+    return cast(Publication, problem_facts(problem))
 
 
 def every_publication() -> tuple[Publication, ...]:
@@ -80,15 +65,7 @@ def derived_publications(problem: str) -> tuple[DerivedPublication, ...]:
 
     One that cannot be imported is left out with a warning: a broken package must not end what needs none of it.
     """
-    found = (_of_output(output) for output in derived_outputs(problem) if _may_be_a_section(output.name))
-    return tuple(each for each in found if each is not None)
-
-
-def forget_publications() -> None:
-    """Import and look at publications anew when next asked; beside `mbe_stage.problem.forget`."""
-    _imported.cache_clear()
-    _of_output.cache_clear()
-    _may_be_a_section.cache_clear()
+    return cast(tuple[DerivedPublication, ...], derived_facts(problem))
 
 
 def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
@@ -126,7 +103,6 @@ def reading_of(config: Config, **given: str) -> InputConfig:
 
     Parameters
     ----------
-    config : Config
     **given
         Keys of the section to be replaced.
 
@@ -162,40 +138,15 @@ def unknown_sections(config: Config) -> tuple[str, ...]:
     return tuple(name for name in config.model_extra or {} if name not in known)
 
 
-def _names() -> str:
-    return ", ".join(published_problems())
+def inputs_of(config: Config) -> dict[str, dict[str, str]]:
+    """Fingerprints of the files that derived outputs are given, by output and key of its section.
 
-
-@functools.cache
-def _may_be_a_section(name: str) -> bool:
-    from mbe_stage.pipeline.config.model import Config
-
-    if name in Config.model_fields:
-        reason = "the configuration has a key of that name"
-    elif name in _OF_FINGERPRINTS:
-        reason = "the fingerprint of a configuration has a key of that name"
-    else:
-        return True
-    log.warning("%r of the package %s is left out: %s", name, package_of(name), reason)
-    return False
-
-
-@functools.cache
-def _of_output(output: DerivedOutput) -> DerivedPublication | None:
-    try:
-        return _imported(output.publication, DerivedPublication)
-    except InvalidArgument as error:
-        log.warning("the derived output %r is left out: %s", output.name, error)
-        return None
-
-
-@functools.cache
-def _imported(where: str, kind: type) -> Any:
-    module, _, attribute = where.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except Exception as error:
-        raise InvalidArgument(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(found, kind):
-        raise InvalidArgument(f"{where} is {found!r}: expected a {kind.__name__}")
-    return found
+    Raises
+    ------
+    InputError
+        One of them cannot be used.
+    ConfigError
+        Two outputs would write the same table.
+    """
+    found = {each.name: dict(each.inputs(config)) for each in derived_of(config)}
+    return {name: inputs for name, inputs in found.items() if inputs}

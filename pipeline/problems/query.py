@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Key, QueryConfig
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.edges import InputFacts
 from mbe_stage.pipeline.errors import InputError
 
 __all__ = ["KeyedEdges", "dense_ids", "to_query"]
@@ -22,10 +22,10 @@ class KeyedEdges(Protocol):
         """What was read."""
 
     def vertex_of(self, text: str, side: str) -> int | None:
-        """The dense id of the key that is written so; None where no key is."""
+        """Return the dense id of the key with this text; None if there is no such key."""
 
     def key_of(self, vertex: int, side: str) -> int | str:
-        """The key of a dense id."""
+        """Return the key of a dense id."""
 
 
 def to_query(config: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:

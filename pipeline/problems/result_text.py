@@ -29,8 +29,6 @@ def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGra
 
     Parameters
     ----------
-    config : Config
-    facts : InputFacts
     graph
         As `Publication.graph` gave it.
     """

@@ -18,7 +18,6 @@ class SearchedGraph:
     ----------
     n_vertices : int
         Of a bipartite graph those of both sides.
-    n_edges : int
     made_of_input : str or None
         What it is of the input's graph: ``left projection``; None where it is that graph.
     """

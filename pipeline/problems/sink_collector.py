@@ -20,7 +20,6 @@ class SinkCollector:
 
     Parameters
     ----------
-    collecting : Collecting
     package : str
         Where the problem's folders of backends stand: ``mbe_stage.pipeline.problems.bicliques``. Each has the
         modules `sink`, with `sink_of`, and `tables`.
@@ -44,7 +43,7 @@ class SinkCollector:
         return self._sink.shares
 
     def accept(self, block: Any) -> None:
-        """Take one block in; its arrays are kept until they are written.
+        """Take one block; its arrays are kept until they are written.
 
         Raises
         ------

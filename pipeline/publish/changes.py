@@ -18,8 +18,6 @@ class ComparedGroup(_Frozen):
     ----------
     status : str
         As `mbe_stage.pipeline.views.diff.Status`.
-    biclique_key : int
-    n_left, n_right : int
     left, right, came, went : tuple of str
         Members, and those that its partner had not and those that only its partner had.
     jaccard : float or None
@@ -48,8 +46,6 @@ class Comparison(_Frozen):
         What should be known first, a sentence each.
     counts : dict
         Bicliques by status; empty where the runs were not compared.
-    n_same : int or None
-    largest : tuple of ComparedGroup
     """
 
     run_id: str | None

@@ -9,12 +9,12 @@ from typing import Any
 
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.config.registry import problem_facts
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import store_at
-from mbe_stage.pipeline.stores.protocol import Store
 
 __all__ = ["ListedRun", "asked", "list_runs"]
 
@@ -40,7 +40,6 @@ class ListedRun:
         None where it cannot be read.
     damage : str or None
         What is wrong with it, as far as names and sizes of files tell; None where nothing is.
-    is_latest : bool
     """
 
     run_dir: Path
@@ -74,7 +73,7 @@ def asked(config: Config) -> dict[str, Any]:
     of_input, of_execution = (
         {key: value for key, value in given.get(section, {}).items() if key in keys} for section, keys in _ASKED.items()
     )
-    own = publication_of(config.problem).section_name if is_here(config.problem) else config.problem
+    own = problem_facts(config.problem).section_name if is_here(config.problem) else config.problem
     derived = {name: given.get(name, {}) for name in config.model_extra or {} if name != own}
     return {**of_input, **given.get(own, {}), **of_execution, **derived}
 
@@ -82,7 +81,7 @@ def asked(config: Config) -> dict[str, Any]:
 def _listed(store: Store, run_dir: Path, is_latest: bool) -> ListedRun | None:
     try:
         manifest = read_manifest(run_dir)
-        damage = lost_file(run_dir, manifest, store)
+        damage = lost_file(run_dir, manifest, store.sizes(run_dir))
     except (PublishError, OSError) as error:
         manifest, damage = None, str(error).removeprefix(f"{run_dir}/")
     # Another writer may have removed it by now.

@@ -29,11 +29,6 @@ def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -
         Open for writing where it may be on another machine: network file systems lock no other for one holder.
     tell_of_waiting : callable, optional
         Called before it waits, if it has to.
-
-    Returns
-    -------
-    binary file
-        The same.
     """
     try:
         if tell_of_waiting is not None:
@@ -55,7 +50,6 @@ def opened_lock(path: Path, above: int | None = None) -> IO[bytes]:
 
     Parameters
     ----------
-    path : Path
     above : int, optional
         The descriptor of its directory, in which it is opened.
 

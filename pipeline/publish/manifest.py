@@ -8,12 +8,11 @@ import json
 import platform
 import resource
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import pyarrow.parquet as pq
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -25,23 +24,19 @@ from pydantic import (
     field_validator,
 )
 
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config, PublishedConfig
 from mbe_stage.pipeline.config.plugin_sections import OURS, is_here
+from mbe_stage.pipeline.config.registry import derived_facts, problem_facts
 from mbe_stage.pipeline.config.section import message_of
-from mbe_stage.pipeline.edges import InputFacts
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.worker_stats import Ranks
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
-from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
 from mbe_stage.pipeline.publish.changes import Comparison
-from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME, RunStore
-from mbe_stage.pipeline.publish.schemas import SCHEMA_VERSION
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 from mbe_stage.pipeline.version import version_of
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.stores.protocol import Store
 
 __all__ = [
     "Counts",  # noqa: F822 - given by `__getattr__`
@@ -67,7 +62,7 @@ _PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])
 def __getattr__(name: str) -> Any:
     # This module knows no problem; the counts of bicliques were here before there were others.
     if name == "Counts":
-        return publication_of(OURS).counts
+        return problem_facts(OURS).counts
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -171,12 +166,12 @@ class Manifest(_Frozen):
         InvalidArgument
             The problem is not installed here.
         """
-        return self._count(publication_of(self.problem).counted)
+        return self._count(problem_facts(self.problem).counted)
 
     @property
     def graph(self) -> SearchedGraph:
         """The graph that was searched; where the problem is not installed here, that of the input."""
-        made = publication_of(self.problem).made_of_input(self.config) if is_here(self.problem) else None
+        made = problem_facts(self.problem).made_of_input(self.config) if is_here(self.problem) else None
         if made is None:
             return graph_of_input(self.input)
         return SearchedGraph(self._count("vertices"), self._count("edges"), made)
@@ -189,16 +184,16 @@ class Manifest(_Frozen):
     def _as_the_problem_counts(cls, value: Any, info: ValidationInfo) -> Any:
         config = info.data.get("config")
         problem = None if config is None or not is_here(config.problem) else config.problem
-        publication = None if problem is None else publication_of(problem)
-        model = None if publication is None else publication.counts
+        facts = None if problem is None else problem_facts(problem)
+        model = None if facts is None else facts.counts
         try:
             counts = _PLAIN_COUNTS.validate_python(value) if model is None else model.model_validate(value)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise ValueError(f"{where}: {message_of(first)}" if where else message_of(first)) from None
-        if publication is not None and isinstance(counts, dict) and publication.counted not in counts:
-            raise ValueError(f"holds {', '.join(counts) or 'nothing'}; expected {publication.counted} among them")
+        if facts is not None and isinstance(counts, dict) and facts.counted not in counts:
+            raise ValueError(f"holds {', '.join(counts) or 'nothing'}; expected {facts.counted} among them")
         return counts
 
 
@@ -220,7 +215,7 @@ def question(config: Config) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "key_type": config.input.key_type,
-        publication_of(config.problem).section_name: config.asked.model_dump(mode="json"),
+        problem_facts(config.problem).section_name: config.asked.model_dump(mode="json"),
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
         "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
@@ -232,7 +227,9 @@ def question(config: Config) -> dict[str, Any]:
     if not config.output.bicliques:
         # Runs that have the table are called what they were called before it could be left out.
         asked["output"]["bicliques"] = False
-    if derived := derived_of(config):
+    # Where no section but the problem's own is there, no other package is looked for.
+    outputs = derived_facts(config.problem) if config.model_extra else ()
+    if derived := [each for each in outputs if config.section(each.name) is not None]:
         asked["derived"] = {
             each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
             for each in derived
@@ -260,6 +257,9 @@ def sha256_of(path: Path) -> str:
 
 def file_entry(run_path: Path, path: Path) -> FileEntry:
     """Size, checksum and rows of one file of a run."""
+    # Reading a manifest does not need Arrow.
+    import pyarrow.parquet as pq
+
     digest = sha256_of(path)
     rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else None
     return FileEntry(path=path.relative_to(run_path).as_posix(), bytes=path.stat().st_size, sha256=digest, rows=rows)
@@ -270,7 +270,6 @@ def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileE
 
     Parameters
     ----------
-    run_path : Path
     known : iterable of FileEntry
         Of some of them, made when these were complete: nothing is read again.
     """
@@ -281,20 +280,18 @@ def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileE
         return tuple(pool.map(lambda path: entries.get(path) or file_entry(run_path, path), paths))
 
 
-def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> str | None:
+def lost_file(run_dir: Path, manifest: Manifest, size_of: Callable[[str], int | None] | None = None) -> str | None:
     """The first file of a run that is missing, a link, or of another size than its manifest says; nothing is read.
 
     Parameters
     ----------
-    run_dir : Path
-    manifest : Manifest
-    store : Store, optional
-        Of which it is a run, where not all of it may be on this machine.
+    size_of : callable, optional
+        `Store.sizes` of the run, where not all of it may be on this machine.
     """
     # Of a run at an address only what was fetched is here, and nothing of it is odd.
     if run_dir.exists() and (odd := odd_entry(run_dir)) is not None:
         return odd
-    size_of = (store or RunStore(run_dir)).sizes(run_dir)
+    size_of = size_of or sizes_of(run_dir)
     for entry in manifest.files:
         size = size_of(entry.path)
         if size is None:

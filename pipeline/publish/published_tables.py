@@ -27,7 +27,6 @@ class PublishedTables(Mapping[str, "pa.Table"]):
 
     Parameters
     ----------
-    run_dir : Path
     manifest : Manifest
         Its files say which tables there are.
     """

@@ -14,7 +14,7 @@ from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
-from mbe_stage.pipeline.publish.run_store import MANIFEST_NAME
+from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
 from mbe_stage.pipeline.publish.schemas import BICLIQUES
 from mbe_stage.pipeline.safe_paths import is_directory
 
@@ -25,7 +25,9 @@ __all__ = [
     "check_problem",
     "has_bicliques",
     "key_type",
+    "numbers_of",
     "open_part",
+    "problem_of",
     "reading",
     "run_with_bicliques",
     "vertex_keys",
@@ -79,7 +81,6 @@ def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.R
 
     Parameters
     ----------
-    run_path : path
     members : int
         Of a side, that a batch holds where its rows are like the average of their row group; this bounds memory.
 
@@ -146,6 +147,17 @@ def _check_written(run_path: str | Path) -> None:
         )
 
 
+def problem_of(run_path: str | Path) -> str | None:
+    """Whose results a run holds; None where there is no manifest.
+
+    Raises
+    ------
+    PublishError
+        The manifest cannot be read.
+    """
+    return read_manifest(run_path).problem if (Path(run_path) / MANIFEST_NAME).is_file() else None
+
+
 def check_problem(run_path: str | Path) -> None:
     """Refuse a run of another problem, where there is a manifest that says so.
 
@@ -154,10 +166,8 @@ def check_problem(run_path: str | Path) -> None:
     PublishError
         It is one.
     """
-    if not (Path(run_path) / MANIFEST_NAME).is_file():
-        return
-    problem = read_manifest(run_path).problem
-    if problem != BICLIQUE_PROBLEM.name:
+    problem = problem_of(run_path)
+    if problem not in (None, BICLIQUE_PROBLEM.name):
         raise PublishError(
             f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, "
             "whose members this command reads; its tables are Parquet files to read with anything"
@@ -199,8 +209,25 @@ def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
         As `key_type`.
     """
     key_type(run_path, side)
-    with reading(run_path):
-        return pq.read_table(Path(run_path) / f"{side}_vertices.parquet", columns=["key"])["key"]
+    with reading(run_path), pq.ParquetFile(Path(run_path) / f"{side}_vertices.parquet") as file:
+        return file.read(columns=["key"])["key"]
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """The numbers of a column without nulls, in its own memory.
+
+    Arrow's `to_numpy` imports pandas if it is installed, which takes longer than all else that `mbe top` does.
+
+    Raises
+    ------
+    pa.ArrowInvalid
+        There is a null.
+    """
+    if column.null_count:
+        raise pa.ArrowInvalid(f"{column.null_count} nulls in a column of {column.type}")
+    kind = np.dtype(str(column.type))
+    values = column.buffers()[1]
+    return np.frombuffer(values, kind, len(column), column.offset * kind.itemsize) if len(column) else np.empty(0, kind)
 
 
 def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_vertices: int) -> None:
@@ -213,9 +240,9 @@ def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_verti
     PublishError
     """
     lists = rows.column(side)
-    if not np.array_equal(np.diff(lists.offsets.to_numpy()), rows.column(f"n_{side}").to_numpy()):
+    if not np.array_equal(np.diff(numbers_of(lists.offsets)), numbers_of(rows.column(f"n_{side}"))):
         raise PublishError(f"{run_path}: n_{side} is not how many members {side} holds; {_REMEDY}")
-    members = lists.flatten().to_numpy()
+    members = numbers_of(lists.flatten())
     if members.size and not (members.min() >= 0 and members.max() < n_vertices):
         raise PublishError(
             f"{run_path}: {side} holds a vertex that {side}_vertices does not have; expected ids below "

@@ -1,12 +1,10 @@
-"""The published tables, column by column. Any change here is a change of `SCHEMA_VERSION`."""
+"""The published tables, column by column; any change here is one of `pipeline.publish.run_files.SCHEMA_VERSION`."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["BICLIQUES", "MEMBERS", "SCHEMA_VERSION", "SIZE_HISTOGRAM", "vertices"]
-
-SCHEMA_VERSION = 2
+__all__ = ["BICLIQUES", "MEMBERS", "SIZE_HISTOGRAM", "vertices"]
 
 BICLIQUES = pa.schema(
     [

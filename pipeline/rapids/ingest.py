@@ -11,11 +11,10 @@ __all__ = ["ingest"]
 
 
 def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
-    """Read edges and bring them into the form that everything after works on.
+    """Read and clean edges.
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
         Taken instead of `config.path`: a `cudf.DataFrame`, or whatever `pipeline.execution.ingest.ingest` takes.
 

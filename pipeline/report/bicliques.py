@@ -67,8 +67,6 @@ def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = No
 
     Parameters
     ----------
-    run_path, manifest, top
-        As there.
     seen : Largest, optional
         What was kept of the bicliques while they streamed past; without it, and where too many of them are near copies,
         the table is read.

@@ -29,7 +29,6 @@ def ladder(sizes: Sizes, min_left: int = 1, min_right: int = 1) -> list[Rung]:
 
     Parameters
     ----------
-    sizes : Sizes
     min_left, min_right : int
         Minimum sizes of the run itself: smaller ones would need another run, so they have no rung.
     """

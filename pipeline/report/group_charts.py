@@ -1,4 +1,4 @@
-"""The pattern of a group's edges as inline SVG: left members are rows, right members columns."""
+"""The charts of a group as inline SVG: the pattern of its edges (left members are rows), and its time line."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ WIDTHS = {
     "7d": (timedelta(days=7), "7 days"),
 }
 """The windows of `busiest_window`, the narrowest first, with their words."""
+
+MOST_ROWS, MOST_COLUMNS = 24, 72
+_CELL, _BAR, _GAP = 9, 40, 5
 
 
 def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
@@ -81,10 +84,6 @@ def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> s
 def _said(moment: datetime, step: timedelta) -> str:
     """A moment as exactly as parts of that width are worth it."""
     return moment.strftime("%Y-%m-%d" if step >= timedelta(days=1) else "%Y-%m-%d %H:%M")
-
-
-MOST_ROWS, MOST_COLUMNS = 24, 72
-_CELL, _BAR, _GAP = 9, 40, 5
 
 
 def pattern(left: Sequence[float], right: Sequence[float], absent: Iterable[tuple[int, int]] = ()) -> str:

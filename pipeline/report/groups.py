@@ -52,12 +52,6 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     """The section of a run's groups, before all others; see `pipeline.problems.base.DerivedPublication`.
 
     All groups are shown as far as they take 3 MB, and `top` of those that are muted.
-
-    Parameters
-    ----------
-    run_path : Path
-    manifest : Manifest
-    top : int
     """
     every_group = pq.read_table(run_path / "groups.parquet")
     groups = every_group.filter(pc.invert(every_group["is_muted"]))

@@ -1,4 +1,4 @@
-"""Numbers in a grid, as inline SVG with a logarithmic colour: the parts that every heat map is drawn of."""
+"""Heat maps as inline SVG with a logarithmic colour: the numbers of results by size, and the grid they share."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ __all__ = ["Axis", "Cell", "HeatWords", "heat_grid", "heat_map"]
 _MOST_COLUMNS, _MOST_ROWS = 40, 28
 _WIDTH, _HEIGHT = 798, 430
 _LARGEST_CELL = 44
+
+_LEVELS = 16  # shades of the style sheet, classes h0 .. h15
+_LEFT, _TOP, _BOTTOM, _LEGEND = 52, 28, 56, 58
+_STEP = 20
+_LEAST_BETWEEN_MARKS = 34
 
 
 def heat_map(sizes: Sizes) -> str:
@@ -65,13 +70,6 @@ def _size_cells(cells: np.ndarray, columns: Axis, rows: Axis) -> list[Cell]:
         title = f"{columns.label(column)} left × {rows.label(row)} right: {plural(number, 'biclique')}"
         found.append(Cell(int(row), int(column), number, title))
     return found
-
-
-_LEVELS = 16  # shades of the style sheet, classes h0 .. h15
-
-_LEFT, _TOP, _BOTTOM, _LEGEND = 52, 28, 56, 58
-_STEP = 20
-_LEAST_BETWEEN_MARKS = 34
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,8 +138,6 @@ def _cells(
 
     Parameters
     ----------
-    cells : sequence of Cell
-    columns, rows : Axis
     bottom : float
         Where the first row ends.
     most : int

@@ -40,8 +40,6 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
         The run's facts; its `files` are not used.
     top : int
         Length of the lists of results and vertices.
-    seen : optional
-        As of `pipeline.problems.base.Collected`: what is not read from the tables then.
 
     Returns
     -------

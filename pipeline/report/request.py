@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.edges import InputFacts
 from mbe_stage.pipeline.key_parts import has_parts
 from mbe_stage.pipeline.problems.searched_graph import graph_of_input, sizes_text
 from mbe_stage.pipeline.report.wording import count, key, tuple_key

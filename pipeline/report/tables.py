@@ -108,8 +108,6 @@ def read_side(path: Path, side: str, top: int) -> SideSummary:
 
     Parameters
     ----------
-    path : Path
-    side : str
     top : int
         How many of the busiest vertices to keep; of equals the one that comes first.
     """

@@ -133,13 +133,13 @@ def _refuse_secrets(text: str, scheme: str, authority: str) -> None:
     if not is_host or (at and not may_have_user):
         raise ConfigError(
             f"{scheme}://...{f'@{host}' if at and is_host else ''}: holds a user or a password; expected an address "
-            "without; give credentials as environment variables (docs/object-stores.md)"
+            "without; give credentials as environment variables (docs/how-to/object-stores.md)"
         )
     shown = f"{scheme}://{host}"
     if "?" in text or "#" in text:
         raise ConfigError(
             f"{shown}: has settings behind its key (? or #); expected {scheme}://bucket/key alone; set environment "
-            "variables (docs/object-stores.md)"
+            "variables (docs/how-to/object-stores.md)"
         )
 
 

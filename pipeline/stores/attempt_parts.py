@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import file_entry
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors

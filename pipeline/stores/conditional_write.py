@@ -64,13 +64,7 @@ class Cell(Protocol):
 
 
 class ConditionalCell:
-    """An object, by the conditional writes of an object store.
-
-    Parameters
-    ----------
-    objects : Objects
-    name : str
-    """
+    """An object, by the conditional writes of an object store."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name
@@ -98,7 +92,7 @@ class ConditionalCell:
             objects.delete([scratch])
         if not holds:
             reason = "the store does not keep the conditions of writes (If-None-Match, If-Match)"
-            remedy = "choose one that does, or two writers could undo each other's runs; see docs/object-stores.md"
+            remedy = "choose one that does, or two writers could undo each other's runs: docs/how-to/object-stores.md"
             raise StoreFailure(errno.EOPNOTSUPP, reason, str(objects.address), remedy)
 
 
@@ -107,8 +101,6 @@ class NumberedCell:
 
     Parameters
     ----------
-    objects : ObjectsBelow
-    name : str
     keeps_apart : bool
         Whether of two writers that create the same file at the same time one is sure to be refused.
     """
@@ -167,12 +159,12 @@ class NumberedCell:
             objects.delete([scratch])
         if not holds:
             reason = "a file that is there is replaced where it should be refused, or is not listed"
-            remedy = "choose another place, or two writers could undo each other's runs; see docs/object-stores.md"
+            remedy = "choose another place, or two writers could undo each other's runs: docs/how-to/object-stores.md"
             raise StoreFailure(errno.EOPNOTSUPP, reason, str(objects.address), remedy)
         if not self._keeps_apart:
             log.warning(
                 "%s: %s:// does not keep two writers apart that publish at the same time, and one could undo what the "
-                "other has published: let one at a time publish there (docs/object-stores.md)",
+                "other has published: let one at a time publish there (docs/how-to/object-stores.md)",
                 objects.address,
                 objects.address.scheme,
             )

@@ -24,12 +24,7 @@ _IDLE = 20.0
 
 
 class Connections:
-    """At most `AT_ONCE` drivers of one address that are used at once; they are closed with the object.
-
-    Parameters
-    ----------
-    address : Address
-    """
+    """At most `AT_ONCE` drivers of one address that are used at once; they are closed with the object."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

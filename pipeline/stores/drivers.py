@@ -21,7 +21,7 @@ from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
 __all__ = ["OVER_SSH", "asked", "close_driver", "driver_class", "is_missing", "opened_driver"]
 
 OVER_SSH = ("sftp", "ssh")
-_SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/object-stores.md)"
+_SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/how-to/object-stores.md)"
 # Where the package is called otherwise than the module.
 _PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
 _DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)

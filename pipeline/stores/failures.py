@@ -21,7 +21,7 @@ _METADATA = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "to
 
 _CREDENTIALS = (
     "give credentials as environment variables: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of "
-    "docs/object-stores.md"
+    "docs/how-to/object-stores.md"
 )
 _ALLOW = "check the credentials, and allow this user to list, read, write and delete there"
 _AGAIN = "check the network and the endpoint, and try again"

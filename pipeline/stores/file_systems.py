@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, unquote
 
+from mbe_stage.pipeline.publish.run_files import STAGING
 from mbe_stage.pipeline.stores import transfers
 from mbe_stage.pipeline.stores.address import Address
 from mbe_stage.pipeline.stores.conditional_write import NumberedCell
@@ -25,7 +26,6 @@ from mbe_stage.pipeline.stores.drivers import asked, driver_class
 from mbe_stage.pipeline.stores.exclusive_create import take_of
 from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreConflict, StoreFailure
 from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
-from mbe_stage.pipeline.stores.protocol import STAGING
 from mbe_stage.pipeline.stores.transfers import OnBytes, Stopped, StoredObject
 
 __all__ = ["FileSystemObjects"]
@@ -36,10 +36,6 @@ _MOST_ATTEMPTS = 5
 
 class FileSystemObjects(ObjectsBelow):
     """Files below an address.
-
-    Parameters
-    ----------
-    address : Address
 
     Raises
     ------

@@ -22,10 +22,8 @@ class Pointer:
 
     Attributes
     ----------
-    run_id : str
     sequence : int
         1 for the first run that was published there.
-    manifest_sha256 : str
     previous : tuple of str
         The names of some runs that were published before it, the newest first.
     version
@@ -77,8 +75,6 @@ def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> byte
     ----------
     before : Pointer or None
         What it says now.
-    run_id : str
-    manifest : bytes
     """
     values = {
         "run_id": run_id,

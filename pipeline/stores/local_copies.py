@@ -24,10 +24,9 @@ from typing import IO
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.errors import RunIsBeingWritten
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
-from mbe_stage.pipeline.publish.run_store import KEPT_DAYS, as_publish_errors, rooms_in, written_at
+from mbe_stage.pipeline.publish.run_files import KEPT_DAYS, STAGING, as_publish_errors, rooms_in, written_at
 from mbe_stage.pipeline.safe_paths import is_directory, opened_directory, remove_tree
 from mbe_stage.pipeline.stores.address import Address
-from mbe_stage.pipeline.stores.protocol import STAGING
 
 __all__ = [
     "Mirror",
@@ -170,7 +169,6 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
 
     Parameters
     ----------
-    address : Address
     kept_days : float
         What can be gone on with stays for so long.
     but : Path, optional

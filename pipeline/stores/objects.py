@@ -42,10 +42,6 @@ _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 class Objects(ObjectsBelow):
     """Objects of a store below an address.
 
-    Parameters
-    ----------
-    address : Address
-
     Raises
     ------
     ConfigError
@@ -185,7 +181,7 @@ def _open(address: Address) -> Any:
         return from_url(address.root, client_options=options, retry_config=_RETRIES)
     except (BaseError, ValueError):
         # What it says may quote the settings.
-        remedy = "check the address and the store's environment variables (docs/object-stores.md)"
+        remedy = "check the address and the store's environment variables (docs/how-to/object-stores.md)"
         raise ConfigError(f"{address}: no such store can be opened; expected a bucket; {remedy}") from None
 
 

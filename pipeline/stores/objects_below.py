@@ -23,10 +23,6 @@ class ObjectsBelow(ABC):
     """What lies below an address, by names relative to it; the empty name is the address itself.
 
     All raise `StoreFailure` where the store or the server refuses, or is not reached.
-
-    Parameters
-    ----------
-    address : Address
     """
 
     def __init__(self, address: Address) -> None:

@@ -14,7 +14,7 @@ from mbe_stage.pipeline.stores.address import is_address, parse_address, place_o
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.pipeline.stores.protocol import Store
+    from mbe_stage.pipeline.publish.staging import Store
 
 __all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at", "whole_run"]
 

@@ -27,12 +27,11 @@ from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import sha256_of
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, sync
+from mbe_stage.pipeline.publish.run_files import STAGING, as_publish_errors, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
 from mbe_stage.pipeline.stores.opening import objects_at
-from mbe_stage.pipeline.stores.protocol import STAGING
 from mbe_stage.pipeline.stores.remote_input import MovedBytes
 from mbe_stage.pipeline.stores.transfers import Stopped, StoredObject, check_names, side_by_side
 from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
@@ -149,8 +148,6 @@ def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str
 
     Parameters
     ----------
-    objects : ObjectsBelow
-    run_path : Path
     below : str
         The name of the published run.
 

@@ -13,14 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.run_files import (
+    ABANDONED_AFTER,
+    KEPT_DAYS,
+    MANIFEST_NAME,
+    RUNS,
+    STAGING,
+    as_publish_errors,
+)
 from mbe_stage.pipeline.publish.run_ids import next_run_id
-from mbe_stage.pipeline.publish.run_store import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
+from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.publish.stored_parts import stored_entries
 from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
 from mbe_stage.pipeline.stores.latest_pointer import pointer_behind
 from mbe_stage.pipeline.stores.local_copies import adopt
 from mbe_stage.pipeline.stores.part_objects import copy_into_run, remove_parts
-from mbe_stage.pipeline.stores.protocol import ABANDONED_AFTER, RUNS, STAGING
 from mbe_stage.pipeline.stores.remote_input import MovedBytes
 from mbe_stage.pipeline.wording import bytes_text
 
@@ -41,7 +48,6 @@ class RemoteStaging(Staging):
 
     Parameters
     ----------
-    store : RemoteStore
     kept_days : float
         As of `RemoteStore.begin`.
     room : Path, optional

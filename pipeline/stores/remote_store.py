@@ -28,8 +28,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.run_files import (
+    ABANDONED_AFTER,
+    KEPT_DAYS,
+    LATEST,
+    MANIFEST_NAME,
+    RUNS,
+    STAGING,
+    as_publish_errors,
+)
 from mbe_stage.pipeline.publish.run_ids import RUN_ID, is_run_id, provisional_id
-from mbe_stage.pipeline.publish.run_store import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
+from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.safe_paths import is_path_within
 from mbe_stage.pipeline.stores.address import Address, parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
@@ -37,7 +46,6 @@ from mbe_stage.pipeline.stores.latest_pointer import Pointer
 from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
 from mbe_stage.pipeline.stores.opening import objects_at
 from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
-from mbe_stage.pipeline.stores.protocol import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from mbe_stage.pipeline.stores.remote_input import MovedBytes
 from mbe_stage.pipeline.stores.transfers import StoredObject
 from mbe_stage.pipeline.wording import bytes_text
@@ -53,11 +61,7 @@ _OURS = re.compile(rf"{re.escape(STAGING)}/({_OF_RUNS}|[0-9a-f]{{16}}\.part)")
 
 
 class RemoteStore:
-    """See `pipeline.stores.protocol.Store`.
-
-    Parameters
-    ----------
-    address : str
+    """See `pipeline.publish.staging.Store`.
 
     Raises
     ------
@@ -103,7 +107,7 @@ class RemoteStore:
         if self._address.is_http:
             raise PublishError(
                 f"{self.address}: a server of HTTP can only be read; expected a directory, an object store, or another "
-                "address of docs/object-stores.md; choose one"
+                "address of docs/how-to/object-stores.md; choose one"
             )
         self._refuse_among_published()
         with as_store_publish_errors():

@@ -32,6 +32,13 @@ _CHUNK = 1 << 16
 # Enough draws that on a small graph nearly every pair comes up.
 _PAIRS_PER_EDGE = 16
 
+# Pairs of vertices whose bicliques are looked up.
+_PAIRS = 100_000
+# Characters of a key in a message.
+_KEY = 80
+Keys = tuple[pa.ChunkedArray, pa.ChunkedArray]
+"""Those of the left and of the right vertices, by dense id."""
+
 
 def vertex_seeds(n_vertices: int, most: int, rng: np.random.Generator) -> np.ndarray:
     """Each vertex with itself, ``(n, 2)``; a random choice of them where there are more than `most`."""
@@ -64,7 +71,6 @@ def check_witnesses(
 
     Parameters
     ----------
-    adjacency : Adjacency
     side : str
         Whose vertices the seeds are.
     seeds : (n, 2) integers
@@ -75,7 +81,6 @@ def check_witnesses(
         Those of the run's bicliques, ascending.
     vertex_keys : pa.ChunkedArray
         The keys of that side as the user wrote them, for the message.
-    threads : int
 
     Raises
     ------
@@ -102,15 +107,6 @@ def check_witnesses(
                 f"{sizes[seed, 0]} x {sizes[seed, 1]}, biclique_key {keys[np.argmin(found)]}"
             )
     return np.unique(np.concatenate(looked_up))
-
-
-# Pairs of vertices whose bicliques are looked up.
-_PAIRS = 100_000
-# Characters of a key in a message.
-_KEY = 80
-
-Keys = tuple[pa.ChunkedArray, pa.ChunkedArray]
-"""Those of the left and of the right vertices, by dense id."""
 
 
 def adjacency(edges: EdgeData) -> closure.Adjacency:

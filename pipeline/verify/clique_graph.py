@@ -60,8 +60,6 @@ def graph_of(edges: EdgeData, project: str | None, min_shared: int) -> CliqueGra
 
     Parameters
     ----------
-    edges : EdgeData
-    project : {"left", "right"} or None
     min_shared : int
         Of the projection.
     """

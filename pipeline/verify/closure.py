@@ -90,7 +90,6 @@ def judge(
     left_offsets, right_offsets : (n_bicliques + 1,) int64
     left_members, right_members : int32
         Members of all bicliques of the table.
-    threads : int
     """
     verdicts = np.empty((rows.size, 3), np.int64)
     graph = adjacency.arrays()
@@ -223,7 +222,6 @@ def _judge(rows, l_starts, l_members, r_starts, r_members, l_offsets, l_edges, r
 
     Parameters
     ----------
-    rows : int
     l_starts, r_starts : (n_bicliques + 1,) int64
     l_members, r_members : int32
         Members of all bicliques of the table.
@@ -298,7 +296,6 @@ def _closures(seeds, own_side, other_side, sizes, sums, holds_all):
     ----------
     seeds : (n, 2) integers
         Pairs of vertices of the own side; a vertex twice stands for itself.
-    own_side, other_side : _Side
     sizes, sums : (n, 2) int64, uint64
         The result, own side first.
     holds_all : (n,) bool

@@ -20,7 +20,7 @@ from mbe_stage.options import Execution
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import lost_file, read_manifest
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.schemas import BICLIQUES
 from mbe_stage.pipeline.safe_paths import is_directory
 from mbe_stage.pipeline.verify.job import Job
@@ -85,8 +85,6 @@ def found_anew(job: Job, edges: EdgeData, rules: RowRules, n_stated: int) -> Pat
 
     Parameters
     ----------
-    job : Job
-    edges : EdgeData
     rules : RowRules
         What the query asks for, in dense ids.
     n_stated : int

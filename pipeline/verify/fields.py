@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.edges import InputFacts, UndirectedFacts
+from mbe_stage.pipeline.clean.facts import InputFacts, UndirectedFacts
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.problems.installed import derived_of, limit_of, publication_of, reading_of
 from mbe_stage.pipeline.publish.manifest import Manifest
@@ -148,8 +148,6 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
 
     Parameters
     ----------
-    run : Path
-    manifest : Manifest
     keys : pair of pa.ChunkedArray
         Of the left and of the right vertices.
 

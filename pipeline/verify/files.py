@@ -58,7 +58,6 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
 
     Parameters
     ----------
-    run : Path
     manifest : Manifest
         Its files are those on the disk.
     tables : iterable of str
@@ -89,13 +88,6 @@ def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[s
 
     A column whose values do not get smaller may be stored as it is, whatever the codec.
 
-    Parameters
-    ----------
-    run : Path
-    manifest : Manifest
-    tables : iterable of str
-        As in `check_asked`.
-
     Raises
     ------
     VerificationError
@@ -120,7 +112,6 @@ def check_schemas(run: Path, schemas: Callable[[tuple[pa.DataType, pa.DataType]]
 
     Parameters
     ----------
-    run : Path
     schemas : callable
         Takes the types of the left and the right keys, and gives the schema of every table by its name below the run.
     """

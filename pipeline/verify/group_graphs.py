@@ -79,9 +79,6 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
 
     Parameters
     ----------
-    later : Job
-    edges : EdgeData
-    rules : RowRules
     keys : pair of pa.ChunkedArray
         Of the vertices.
     directory : Path
@@ -117,7 +114,6 @@ class OneGraph:
     rows : (n,) int64
         Of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
-    n_edges : int
     first_right : int
         The id of its first right vertex in the list of all groups.
     whose : str
@@ -157,7 +153,6 @@ class Graphs:
     ----------
     job : Job
         With the edges and keys of all graphs.
-    groups : Groups
     parts : tuple of OneGraph
         One or two.
     """

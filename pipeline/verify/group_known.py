@@ -1,6 +1,6 @@
 """What is known of groups, recomputed: the lists of known keys, muted groups, known cases, and what goes with them.
 
-Written from the definitions in docs/groups.md, over one group after the other.
+Written from the definitions in docs/reference/groups.md, over one group after the other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class Known:
         Vertices among which they are counted; None for all of the side.
     sizes : (int, int)
         Vertices of the sides.
-    allowed : pair of set of int, or None
     """
 
     limit: int

@@ -163,7 +163,6 @@ def every_edge(groups: Groups, sizes: tuple[int, int]) -> Within:
 
     Parameters
     ----------
-    groups : Groups
     sizes : (int, int)
         Vertices of the sides.
     """
@@ -184,7 +183,6 @@ def within(groups: Groups, sizes: tuple[int, int], of_row: np.ndarray, left: np.
 
     Parameters
     ----------
-    groups : Groups
     sizes : (int, int)
         Vertices of the sides.
     of_row, left, right : int64
@@ -227,20 +225,12 @@ def check_scores(
 
     Parameters
     ----------
-    job : Job
-    groups : Groups
     share_numerators : pair of (n,) int64
-    by_edge : EdgeScores
     is_whole : bool
         Whether these are of all bicliques, and not of the groups alone.
     explained : pair of (n,) int64
         Of each vertex's edges, those that lie in some group.
     degrees : pair of (n,) int64
-
-    Returns
-    -------
-    str
-        How many they are.
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
@@ -359,7 +349,6 @@ def refuse_first(
 
     Parameters
     ----------
-    path : Path
     is_wrong : (n,) bool
     what : str or callable
         What is wrong; a callable takes the position of the row among these.

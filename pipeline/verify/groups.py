@@ -220,13 +220,10 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
 
     Parameters
     ----------
-    job : Job
-    groups : Groups
     found : list of Scored
         Of each graph.
     n_not_scored : int
         Candidates that there were no steps for.
-    known : Known
     """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
     best, told = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)

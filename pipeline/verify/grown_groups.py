@@ -76,8 +76,6 @@ def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int,
 
     Parameters
     ----------
-    part : OneGraph
-    bicliques : Scored
     found : Within
         The edges of its groups, as `read_edges` gives them.
     n_listed : int

@@ -44,6 +44,12 @@ __all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "check_limits", "pu
 
 _OF_MEMORY = "stopped at the memory budget: "
 
+# Results that are held against the graph one by one; where there are more, a random sample of so many.
+DEFAULT_SAMPLE = 5_000_000
+# Share of the work that is done when the checksums, the keys' hashes and the results are, roughly.
+_FILES, _KEYS, _ROWS = 0.1, 0.2, 0.9
+_VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
+
 
 def check_limits(run: Path, manifest: Manifest) -> str:
     """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
@@ -73,13 +79,6 @@ def check_limits(run: Path, manifest: Manifest) -> str:
     return truncated
 
 
-# Results that are held against the graph one by one; where there are more, a random sample of so many.
-DEFAULT_SAMPLE = 5_000_000
-# Share of the work that is done when the checksums, the keys' hashes and the results are, roughly.
-_FILES, _KEYS, _ROWS = 0.1, 0.2, 0.9
-_VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was found to be as it should."""
@@ -94,16 +93,12 @@ class VerifyReport:
 
     Attributes
     ----------
-    run : Path
-    problem : str
     n_found : int
         Results, by the tables.
     n_against_input : int
         How many of them were held against the graph one by one; 0 without the input.
-    checks : list of Check
     not_checked : list of str
         What could not be checked, or only in part, and why.
-    seconds : float
     """
 
     run: Path
@@ -147,10 +142,6 @@ def verify_run(
         0 is every core.
     on_progress : callable, optional
         Called with the share of the work that is done, roughly: checksums, keys, rows, and the rest.
-
-    Returns
-    -------
-    VerifyReport
 
     Raises
     ------
@@ -203,8 +194,6 @@ class Job:
 
     Parameters
     ----------
-    run : Path
-    manifest : Manifest
     edges : EdgeData or None
         The input, where it is given; once `check_input` has passed, it is the run's input.
     sample : int

@@ -113,7 +113,6 @@ class Walk:
 
     Parameters
     ----------
-    of : Recount
     cells : sequence of (int, int)
     with_local : bool
         Whether also in how many each vertex and edge is.
@@ -206,7 +205,6 @@ def _pairs(rows: csr_array, products: np.ndarray) -> Counter[int]:
 
     Parameters
     ----------
-    rows : csr_array
     products : (n_rows,) float64
         Multiplications that each row takes; the matrix is multiplied in parts of `_PART_PRODUCTS`, or a row.
     """

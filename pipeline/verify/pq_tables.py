@@ -64,11 +64,9 @@ def locals_of(
 
     Parameters
     ----------
-    run : Path
     cells : sequence of (int, int)
     keys : pa.Array
         Of the left vertices, then of the right ones, as the table has them.
-    n_left : int
     edges : pair of pa.Array, or None
         The left and the right key of each edge; None where there is no such table.
 
@@ -101,11 +99,9 @@ def check_sums(
 
     Parameters
     ----------
-    run : Path
     cell : (int, int)
     count : int
         Of the bicliques.
-    local : Local
     ends : pair of (n_edges,) int, or None
         The dense ids of each edge's ends, where they are known: each biclique of a left vertex has q of its edges.
 

@@ -146,7 +146,6 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
 
     Parameters
     ----------
-    parts : list of Path
     read : callable, optional
         Takes a part, some of its rows and the number of the first, and gives these as a batch: by default bicliques.
     """

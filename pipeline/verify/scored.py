@@ -40,7 +40,6 @@ class Scored:
         The largest surprise, positive or not.
     share_numerators : pair of (n_vertices,) int64
         As `Best.numerators`.
-    by_edge : EdgeScores
     is_whole : bool
         Whether these are all bicliques of the run; else the groups themselves, which tell less.
     """

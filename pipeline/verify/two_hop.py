@@ -32,8 +32,6 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
 
     Parameters
     ----------
-    run : Path
-    side : str
     most_steps : int
         `output.two_hop_steps` of the run.
 
@@ -65,7 +63,6 @@ def check_two_hop(
 
     Returns
     -------
-    detail : str
     n_skipped : int
         Vertices whose figure was not recounted, for want of time.
 

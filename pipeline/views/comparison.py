@@ -14,8 +14,8 @@ from mbe_stage.pipeline.cli.terminal import shortened
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.changes import ComparedGroup, Comparison
 from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
+from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import addresses_in
-from mbe_stage.pipeline.stores.protocol import Store
 from mbe_stage.pipeline.views.top import Biclique
 
 __all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete", "not_sought"]
@@ -48,7 +48,7 @@ def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest
             log.info("no run to compare with: %s", error)
             continue
         asked_the_same = manifest.config_fingerprint == config_fingerprint
-        if asked_the_same and manifest.truncated is None and lost_file(run, manifest, store) is None:
+        if asked_the_same and manifest.truncated is None and lost_file(run, manifest, store.sizes(run)) is None:
             return run, manifest
     return None
 
@@ -67,7 +67,6 @@ def compare_with_last(
 
     Parameters
     ----------
-    store : Store
     run_path : Path
         Where the run's tables are.
     manifest : Manifest

@@ -18,7 +18,8 @@ import pyarrow.csv
 from mbe_stage.pipeline.cli.terminal import visible
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.reading import bicliques_batches, bicliques_parts, check_members, reading, vertex_keys
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, refuse_among_published
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.run_store import refuse_among_published
 from mbe_stage.pipeline.views.top import Biclique
 
 __all__ = ["COLUMNS", "csv_output", "export_bicliques", "export_run", "harmless"]
@@ -54,8 +55,6 @@ def export_run(
 
     Parameters
     ----------
-    run_dir : path
-    output : binary file
     min_left, min_right : int
         Only bicliques with at least that many vertices on a side.
     limit : int, optional

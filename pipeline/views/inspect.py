@@ -2,33 +2,39 @@
 
 How many results there are cannot be read off sizes and degrees. What can: the graph's own memory, the two-hop pairs
 that any search starts from, and how much of the graph is left when small groups do not matter. For the rest there is a
-trial (`pipeline.execution.forecast`).
+trial: a problem that can estimate brings one (`Publication.outlook`); for the others the engine runs for a moment.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.graphs import two_hop
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
+from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.edges import EdgeData, InputFacts
-from mbe_stage.pipeline.execution.forecast import Trying, look_ahead
+from mbe_stage.pipeline.execution.forecast import Prospect, Trying
 from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
+from mbe_stage.pipeline.problems.base import Publication
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.views.core_sizes import CoreSize, core_size
+from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.problem import problem_named
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
+from mbe_stage.stream import Progress, stream
 
 __all__ = ["Inspection", "SideFacts", "TwoHopFacts", "compile_steps", "inspect_edges"]
 
@@ -68,13 +74,36 @@ class TwoHopFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """The result of a short run of the engine, for any problem.
+
+    Attributes
+    ----------
+    seconds : float
+        Duration without compilation.
+    n_found : int
+        Results in that time: all of them if `complete`.
+    work_done : float
+        Share of the work, as the engine estimates it.
+    table_bytes : int or None
+        Size of those results in their table, before compression; None if rows have no fixed size.
+    """
+
+    engine: str
+    device: str
+    seconds: float
+    n_found: int
+    work_done: float
+    table_bytes: int | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """A graph and what to expect of it.
 
     Attributes
     ----------
-    problem : str
-    graph : SearchedGraph
     left, right : SideFacts
         Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
     graph_bytes : int
@@ -90,7 +119,7 @@ class Inspection:
         What is left of the graph for some minimum sizes.
     trial
         What a short run of the engine found: `pipeline.problems.bicliques.trial.Trial`, or
-        `pipeline.execution.forecast.Tried`; None without one.
+        `Tried`; None without one.
     suggestions : tuple of str
         What to try first.
     estimate
@@ -144,7 +173,6 @@ def inspect_edges(
 
     Parameters
     ----------
-    edges : EdgeData
     config : Config, optional
         Its problem and what is asked, engine, threads and budget; of the output `two_hop_steps`, and what counts among
         the bytes.
@@ -162,7 +190,7 @@ def inspect_edges(
     outlook = None
     if trial_seconds > 0:
         key_types = (edges.left_keys.type, edges.right_keys.type)
-        outlook = look_ahead(
+        outlook = _look_ahead(
             Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         )
     unknown = f"unknown: it depends on the number of {publication.counted}, which no figure above gives away"
@@ -236,3 +264,63 @@ def _two_hop(degrees: np.ndarray) -> TwoHopFacts:
     median, p90, p99 = np.quantile(degrees, [0.5, 0.9, 0.99]) if degrees.size else (0.0, 0.0, 0.0)
     mean = float(degrees.mean()) if degrees.size else 0.0
     return TwoHopFacts(mean, float(median), float(p90), float(p99), int(degrees.max(initial=0)))
+
+
+def _look_ahead(trying: Trying) -> Prospect:
+    """Forecast the search."""
+    publication = publication_of(trying.config.problem)
+    return _by_trying(publication, trying) if publication.outlook is None else publication.outlook(trying)
+
+
+def _by_trying(publication: Publication, trying: Trying) -> Prospect:
+    last = Progress(0, 0.0, 0.0, "")
+
+    def note(progress: Progress) -> None:
+        nonlocal last
+        last = progress
+
+    limited = replace(trying.execution, time_limit_seconds=trying.seconds, max_bicliques=None, max_cliques=None)
+    problem, sink = problem_named(publication.problem), publication.count_sink()
+    facts = stream(problem, sink, trying.graph, trying.query, limited, trying.engine, note)
+    row = _row_bytes(publication, trying)
+    tried = Tried(
+        engine=facts.engine,
+        device=facts.device,
+        seconds=facts.seconds,
+        n_found=facts.n_found,
+        work_done=1.0 if facts.truncated is None else last.work_done,
+        table_bytes=None if row is None else row * facts.n_found,
+        complete=facts.truncated is None,
+    )
+    return Prospect(tried, None, _trial_lines(publication, tried), _after_trial(publication, tried))
+
+
+def _row_bytes(publication: Publication, trying: Trying) -> int | None:
+    """Return the bytes of a row in the table of results; None unless every column has a fixed width."""
+    schemas = publication.schemas(trying.config, trying.key_types)
+    schema = schemas.get(publication.counted, schemas.get(f"{publication.counted}.parquet"))
+    if schema is None or any(not _is_fixed(column.type) for column in schema):
+        return None
+    return sum((column.type.bit_width + 7) // 8 for column in schema)
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def _trial_lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:
+    of = f"a trial of {seconds_text(tried.seconds)} ({tried.engine}: {tried.device})"
+    found = f"{of} found {plural(tried.n_found, *publication.unit)}"
+    size = "" if tried.table_bytes is None else f", {bytes_text(tried.table_bytes)} before compression"
+    if tried.complete:
+        return [("trial", f"{found}: all there are{size}")]
+    share = f"{percent_text(tried.work_done, 1)} of the work"
+    beyond = f"the problem {publication.problem} has no other estimate"
+    return [("trial", f"{found}{size}, and did not finish: {share}, as the engine estimates it; {beyond}")]
+
+
+def _after_trial(publication: Publication, tried: Tried) -> Sequence[str]:
+    if tried.complete:
+        return ["a full run is quick: the trial found all there are"]
+    command = problem_named(publication.problem).called
+    return [f"count before you store: mbe {command} INPUT --count-only --time-limit 60"]

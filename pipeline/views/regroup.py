@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError
 from mbe_stage.pipeline.execution.compiling import OnCompile, host_steps
 from mbe_stage.pipeline.execution.ingest import ingest
@@ -28,8 +28,7 @@ from mbe_stage.pipeline.execution.steps import Clock, EnumerationFacts, collect_
 from mbe_stage.pipeline.execution.tier_fallback import OnProgress
 from mbe_stage.pipeline.execution.tiers import choose_tier
 from mbe_stage.pipeline.io.sources import joined_names
-from mbe_stage.pipeline.problems.derived_inputs import inputs_of
-from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
+from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
 from mbe_stage.pipeline.publish.reading import (
     bicliques_batches,
@@ -116,7 +115,6 @@ def _regrouped(
 
     Parameters
     ----------
-    run_dir : Path
     sections, source, on_share, on_progress, on_compile
         As for `regroup`.
     """

@@ -10,11 +10,10 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.publish.reading import bicliques_parts, open_part, reading, vertex_keys
+from mbe_stage.pipeline.publish.reading import bicliques_parts, numbers_of, open_part, reading, vertex_keys
 
 __all__ = ["ALL", "Biclique", "BicliqueIds", "Conditions", "Measure", "SideName", "find_vertex", "largest_bicliques"]
 __all__ += ["largest_ids", "with_keys"]
@@ -42,7 +41,6 @@ class Biclique:
         `biclique_key`.
     left, right : tuple of int or str
         The members' own keys, in the order of the side's keys.
-    n_edges : int
     """
 
     key: int
@@ -95,7 +93,7 @@ class Conditions:
     def rows(self, batch: pa.RecordBatch) -> np.ndarray:
         """Positions in a batch, which has the members of `side`, of the rows that are looked at; ascending."""
         rows = _rows_with(batch, self.side, self.vertex)
-        n_left, n_right = (batch.column(name).to_numpy()[rows] for name in ("n_left", "n_right"))
+        n_left, n_right = (numbers_of(batch.column(name))[rows] for name in ("n_left", "n_right"))
         return rows[(n_left >= self.min_left) & (n_right >= self.min_right)]
 
 
@@ -118,7 +116,6 @@ def largest_bicliques(
         How many at most.
     by : {"edges", "left", "right"}
         What makes a biclique large; of equals, the smaller key comes first.
-    conditions : Conditions
 
     Returns
     -------
@@ -161,16 +158,27 @@ def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Bi
         The run has no tables of vertices, or a damaged one.
     """
     with reading(run_path):
-        left, right = (vertex_keys(run_path, side) for side in ("left", "right"))
+        left, right = (_one_array(vertex_keys(run_path, side)) for side in ("left", "right"))
         return [
             Biclique(
                 key=one.key,
-                left=tuple(left.take(pa.array(one.left)).to_pylist()),
-                right=tuple(right.take(pa.array(one.right)).to_pylist()),
+                left=_keys_of(one.left, left),
+                right=_keys_of(one.right, right),
                 n_edges=one.n_edges,
             )
             for one in bicliques
         ]
+
+
+def _one_array(keys: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """One array, which looks keys up faster, where there is one part of the table."""
+    return keys.chunk(0) if keys.num_chunks == 1 else keys
+
+
+def _keys_of(members: np.ndarray, keys: pa.Array | pa.ChunkedArray) -> tuple[int | str, ...]:
+    if members.size and not 0 <= members.min() <= members.max() < len(keys):
+        raise pa.ArrowIndexError(f"vertices up to {members.max()}, of {len(keys)}")
+    return tuple(keys[i].as_py() for i in members.tolist())
 
 
 def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
@@ -226,13 +234,13 @@ class _Best:
         group, start : int
             Its row group, and the number of the batch's first row in it.
         """
-        measures = batch.column(measure).to_numpy().astype(np.int64)[rows]
+        measures = numbers_of(batch.column(measure)).astype(np.int64)[rows]
         if len(self._places) == self._limit:
             # Rows below the worst that is kept cannot get in: most batches end here.
             rows, measures = rows[kept := measures >= self._measures[-1]], measures[kept]
         if rows.size == 0:
             return
-        keys = batch.column("biclique_key").to_numpy()[rows]
+        keys = numbers_of(batch.column("biclique_key"))[rows]
         chosen = np.lexsort((keys, -measures))[: self._limit]
         places = self._places + [_Place(part, group, start + int(row)) for row in rows[chosen]]
         measures = np.concatenate([self._measures, measures[chosen]])
@@ -272,8 +280,8 @@ def _rows_with(batch: pa.RecordBatch, side: SideName | None, vertex: int | None)
     if side is None or vertex is None:
         return np.arange(batch.num_rows)
     members = batch.column(side)
-    hits = np.flatnonzero(members.flatten().to_numpy() == vertex)
-    offsets = members.offsets.to_numpy() - members.offsets[0].as_py()
+    hits = np.flatnonzero(numbers_of(members.flatten()) == vertex)
+    offsets = numbers_of(members.offsets) - members.offsets[0].as_py()
     return np.unique(np.searchsorted(offsets, hits, side="right") - 1)
 
 
@@ -301,10 +309,11 @@ def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[
         if start > wanted[-1]:
             return
         here = [row for row in wanted if start <= row < start + batch.num_rows]
-        chosen = batch.take(pa.array([row - start for row in here], pa.int64()))
-        keys, n_edges = (chosen.column(name).to_pylist() for name in ("biclique_key", "n_edges"))
-        sides = [[chosen.column(side)[i].values.to_numpy() for i in range(len(here))] for side in ("left", "right")]
-        yield from zip(here, map(BicliqueIds, keys, *sides, n_edges), strict=True)
+        for row in here:
+            key, left, right, n_edges = (batch.column(name)[row - start] for name in columns)
+            # Copied: the batch is not kept for them.
+            own_left, own_right = (numbers_of(side.values).copy() for side in (left, right))
+            yield row, BicliqueIds(key.as_py(), own_left, own_right, n_edges.as_py())
         start += batch.num_rows
 
 
@@ -316,5 +325,8 @@ def _row_of(keys: pa.ChunkedArray, key: str) -> int | None:
             return None
     else:
         value = pa.scalar(key, keys.type)
+    # Importing it takes as long as all that `mbe top` does without a vertex.
+    import pyarrow.compute as pc
+
     row = pc.index(keys, value).as_py()
     return None if row < 0 else row

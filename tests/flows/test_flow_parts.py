@@ -157,7 +157,7 @@ def test_configuration_refuses_an_unknown_key():
         ),
         (
             Progress(30, 0.9, 10.0, "cpu", Outlook(300, 500, None)),
-            "30 of at least 300 bicliques (nobody knows how many) in 10 s (3 a second), share unknown",
+            "30 of at least 300 bicliques (total unknown) in 10 s (3 a second), share unknown",
             None,
         ),
         (Progress(30, 1.0, 10.0, "cpu", Outlook.exactly(30), 1.0, 0.0), "30 bicliques in 10 s (3 a second), all", 100),

@@ -1,4 +1,4 @@
-"""A flow goes on with what an earlier run of it has left, or begins anew where it cannot, and says so."""
+"""A flow resumes the unfinished run of an earlier one, or starts over with a warning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mbe_stage import pipeline, run_limits
 from mbe_stage.flows.enumerate import configure, enumerate_bicliques_flow
-from mbe_stage.pipeline.execution import journal
+from mbe_stage.pipeline.execution import unfinished
 from mbe_stage.pipeline.execution.output_limit import OutputLimit
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.publish.manifest import read_manifest, software_versions
@@ -47,7 +47,7 @@ def test_a_flow_goes_on(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.INFO, "prefect.flow_runs"):
         state = flow(edges, tmp_path / "out")
     assert state.is_completed(), state.message
-    assert any("going on with a run" in text for text in caplog.messages)
+    assert any("resuming an interrupted run" in text for text in caplog.messages)
     manifest = read_manifest(state.result()["run"])
     assert any("and resumed:" in text for text in manifest.warnings)
     undisturbed = pipeline.run(configure(None, str(edges), str(tmp_path / "undisturbed"), OVERRIDES)).manifest
@@ -95,7 +95,7 @@ def test_of_other_software_it_begins_anew(
     tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
+        patched.setattr(unfinished, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
         room = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
     begins_anew(edges, tmp_path / "out", room, "numpy was 1.0 and is ", caplog)
 
@@ -107,7 +107,7 @@ def begins_anew(
     with caplog.at_level(logging.WARNING, "prefect.flow_runs"):
         state = flow(source, out, *overrides)
     assert state.is_completed(), state.message
-    (warning,) = (text for text in caplog.messages if "an earlier run was ended early" in text)
+    (warning,) = (text for text in caplog.messages if "an earlier run was interrupted" in text)
     assert f"{room}: cannot be resumed: " in warning
     assert told in warning
     assert not any("resumed" in text for text in read_manifest(state.result()["run"]).warnings)

@@ -19,7 +19,7 @@ from mbe_stage.flows.gpu import device_limit_name, device_slot
 from mbe_stage.flows.markdown import code
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from mbe_stage.pipeline.execution.tiers import Tier
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.mbe_stage import small_gpu
@@ -319,7 +319,7 @@ def test_the_next_tier_takes_over_where_rapids_has_too_little_memory(edges_file,
     manifest = read_manifest(state.result()["run"])
     assert manifest.engine == "cuda"
     (warning,) = manifest.warnings
-    assert f"and cuda takes over. What rapids said: the limit of 1 MiB is reached in {step}" in warning
+    assert f"and cuda takes over; rapids reported: the limit of 1 MiB is reached in {step}" in warning
     assert warning in caplog.text
     assert not list(Path(state.result()["run"]).glob("left-behind"))
     assert unfinished(out) == []

@@ -1,4 +1,4 @@
-"""The two scheduled ways of docs/schedule.md, with real processes on loopback: server and work pool, and `--serve`."""
+"""The two scheduled ways of docs/how-to/schedule.md, with real processes: server and work pool, and `--serve`."""
 
 import os
 import re
@@ -66,7 +66,8 @@ def test_server_and_work_pool(edges_file, tmp_path):
     assert not api.healthy()
 
 
-def test_serve_brings_its_own_server(edges_file, tmp_path):
+@pytest.mark.parametrize("fails_too", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_serve_brings_its_own_server(edges_file, tmp_path, fails_too):
     """The command of the documentation: scheduled runs appear, a triggered one works, and nothing stays behind."""
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
@@ -87,9 +88,10 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
         assert httpx.get(f"http://127.0.0.1:{port}/ui-settings").json()["api_url"] == api.url
         for auth in (None, ("tests", "another")):
             assert httpx.post(f"{api.url}/flow_runs/filter", json={}, auth=auth).status_code == 401
-        missing = api.trigger(deployment, input_path="missing.csv")
-        state = eventually(lambda: api.finished(missing), process=process)
-        assert (state["type"], "missing.csv: no such file" in state["message"]) == ("FAILED", True)
+        if fails_too:
+            missing = api.trigger(deployment, input_path="missing.csv")
+            state = eventually(lambda: api.finished(missing), process=process)
+            assert (state["type"], "missing.csv: no such file" in state["message"]) == ("FAILED", True)
         scheduled = {"state": {"type": {"any_": ["SCHEDULED"]}}}
         runs = eventually(lambda: api.post("flow_runs/filter", flow_runs=scheduled), process=process)
         assert all(run["auto_scheduled"] and "T06:00:00" in run["expected_start_time"] for run in runs)
@@ -97,9 +99,8 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
         assert process.wait(PATIENCE) == 0
         assert not api.healthy()
     log = (tmp_path / "serve.log").read_text()
-    assert "missing.csv: no such file" in log
-    assert "Traceback" not in log
-    assert "unexpected exception" not in log
+    assert ("missing.csv: no such file" in log) == fails_too
+    assert not any(word in log for word in ("Traceback", "unexpected exception")), log[-20_000:]
     assert "no secret" not in log
 
 
@@ -164,7 +165,7 @@ def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
         assert process.wait(85.0) == (0 if is_served else 130)
         took = time.monotonic() - begun
     log = (tmp_path / "run.log").read_text()
-    assert "a last checkpoint is waited for" in log
+    assert "saving a last checkpoint" in log
     (kept,) = list_unfinished(out)
     assert kept.n_found > 0, log
     assert RunStore(out).runs() == []

@@ -1,6 +1,7 @@
 """`--show` and `make flow-gpu`: what a run left with Prefect, as text."""
 
 import re
+import signal
 import sys
 from datetime import timedelta
 from types import SimpleNamespace
@@ -8,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
 from prefect.client.schemas.objects import Artifact
-from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from processes import environment
+from typer.testing import CliRunner
 
+from mbe_stage.flows.command import app_of
 from mbe_stage.flows.transcript import artifact_text, tasks_text
 from tests.patience import completed
 
@@ -41,34 +43,35 @@ def test_a_run_with_all_it_left(edges_file, tmp_path):
     assert re.search(r"^verified ", printed, re.M)
 
 
-def check_failed(done):
-    assert done.returncode == 2
-    assert re.search(r"^flow run [\w-]+: Failed: .*no column 'user'", done.stdout, re.M)
-    assert re.search(r"^ingest-\w+ +Failed", done.stdout, re.M)
-    assert "verified" not in done.stdout
+def check_failed(code, printed):
+    assert code == 2
+    assert re.search(r"^flow run [\w-]+: Failed: .*no column 'user'", printed, re.M)
+    assert re.search(r"^ingest-\w+ +Failed", printed, re.M)
+    assert "verified" not in printed
 
 
 @pytest.mark.slow
 def test_the_one_command_where_a_run_fails(edges_file, tmp_path):
-    check_failed(flow_run(str(edges_file), "--engine", "reference", "--set", "input.left=user", home=tmp_path))
+    done = flow_run(str(edges_file), "--engine", "reference", "--set", "input.left=user", home=tmp_path)
+    check_failed(done.returncode, done.stdout)
 
 
-@pytest.mark.usefixtures("prefect_server")
+@pytest.fixture
+def signals_as_before():
+    """The command hears them, here in the tests' own process."""
+    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in heard.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("prefect_server", "signals_as_before")
 def test_a_run_that_fails(edges_file, tmp_path):
-    """On the server that is there: one of its own takes most of the time."""
-    command = [
-        sys.executable,
-        "-m",
-        "mbe_stage.flows.enumerate",
-        "--show",
-        "--input",
-        edges_file,
-        "--out",
-        tmp_path / "out",
-    ]
+    """In this process, on the server that is there: those of its own take most of the time."""
+    command = ["--show", "--input", str(edges_file), "--out", str(tmp_path / "out")]
     settings = ["--set", "execution.engine=reference", "--set", "input.left=user"]
-    with_server = environment(tmp_path / "home", PREFECT_API_URL=PREFECT_API_URL.value())
-    check_failed(completed([*command, *settings], env=with_server, cwd=CHECKOUT))
+    done = CliRunner().invoke(app_of("enumerate"), [*command, *settings])
+    check_failed(done.exit_code, done.stdout)
 
 
 def test_tasks_are_aligned():

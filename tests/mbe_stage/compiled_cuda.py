@@ -1,7 +1,7 @@
 """Compiles every kernel to PTX and through ptxas, without a GPU. Run as a script: prints a JSON object.
 
 The PTX of one capability is that of another under its name: of small kernels this is looked at, with `each` as argument
-of all.
+of all. Without it large kernels are compiled for the newest capability alone, without variants whose code others have.
 
 numba-cuda asks the current device for its capability while it compiles device functions; there is none here, so this
 process gives it one. Kernels that stand beside what calls them come with CuPy, which is not needed to compile them.
@@ -37,7 +37,15 @@ from tests.patience import completed
 CAPABILITIES = ((8, 0), (9, 0))
 # Characters of PTX that take NVVM part of a second.
 _SMALL = 130_000
-
+# Kernels that take most of the time.
+_LARGE_SECONDS = 8.0
+# Each has all of its code in another kernel, which is compiled.
+_BETWEEN = (
+    "add_vertices_warp_per_task",
+    "bicliques_warp_per_task_sizes",
+    "cliques_warp_per_task_sizes",
+    "count_bicliques_in_windows_warp_per_task",
+)
 
 # Arguments and launch bounds.
 Call = tuple[tuple[Any, ...], Any]
@@ -51,7 +59,6 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         collapse_twins,
         keys,
         twin_expansion_kernels,
-        twin_groups,
         vertex_statistics,
         whole_graph,
     )
@@ -61,7 +68,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     from mbe_stage.device import copying, core, lists, two_hop  # noqa: F401
     from mbe_stage.groups.cuda import block_scores  # noqa: F401
     from mbe_stage.pq_counts.cuda import kernels as counting
-    from mbe_stage.pq_counts.cuda import lean_kernels, wedges  # noqa: F401
+    from mbe_stage.pq_counts.cuda import lean_prepare, wedges  # noqa: F401
     from mbe_stage.pq_counts.cuda.local import kernels as adding
     from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES as ALL_OF_COUNTING
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
@@ -126,6 +133,12 @@ def _name(capability: tuple[int, int]) -> str:
     return f"sm_{capability[0]}{capability[1]}"
 
 
+def is_due(kernel: Any, capability: tuple[int, int]) -> bool:
+    """Whether a kernel is compiled for a capability where not each is."""
+    is_large = jit.known_kernels()[kernel].seconds >= _LARGE_SECONDS
+    return not is_large or (capability == CAPABILITIES[-1] and kernel.py_func.__name__ not in _BETWEEN)
+
+
 def resources(kernel: Any, ptx: str, target: str, ptxas: str) -> dict[str, int]:
     """Registers, stack and spills that ptxas reports for a kernel."""
     with tempfile.TemporaryDirectory() as directory:
@@ -157,6 +170,7 @@ def main(*, each: bool) -> None:
         )
         for capability in CAPABILITIES
         for kernel, call in calls(capability).items()
+        if each or is_due(kernel, capability)
     }
     json.dump(report, sys.stdout, indent=2)
     print()

@@ -96,14 +96,14 @@ def main(which: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     launcher = put_in_place()
-    from mbe_stage.device import held_roots
+    from mbe_stage.search.cuda import barriers
 
     for number, (name, graph, query) in enumerate({"few": few_cases, "many": many_cases}[which]()):
         launcher.seed = number
-        held_roots.MOST_RANGES = 2 if number % 3 == 0 else 1024
+        barriers.MOST_RANGES = 2 if number % 3 == 0 else 1024
         # Every other case is begun in parts, as if what is found took its time to be written.
-        held_roots._LEAST_ROOTS = 4 if number % 2 == 0 else 1 << 30
-        held_roots._TAKEN_SLOWLY = held_roots._PART_SECONDS = 0.0
+        barriers._LEAST_ROOTS = 4 if number % 2 == 0 else 1 << 30
+        barriers._TAKEN_SLOWLY = barriers._PART_SECONDS = 0.0
         sizes = {"n_blocks": 1, "quantum_seconds": 0.02} | SCARCE[number % len(SCARCE)]
         tasks = tuple(engine_cpu.tasks_of(graph, query, 5)[::2]) if name == "some roots" else None
         print(json.dumps({"case": name} | checked(graph, query, sizes, number, tasks)), flush=True)

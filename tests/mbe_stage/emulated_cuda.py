@@ -221,7 +221,7 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Arenas that have to grow where only half of the warps can have larger ones: the stacks of the others wait."""
-    from mbe_stage.bicliques.cuda import memory_replanning, session
+    from mbe_stage.bicliques.cuda import memory_plan, session
 
     n_waiting = 0
     resume = session.resume
@@ -233,7 +233,7 @@ def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         return waiting
 
     session.resume = counted_resume
-    memory_replanning.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
+    memory_plan.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
     for seed, shape, density in ((0, (20, 60), 0.4),):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))

@@ -137,11 +137,11 @@ def many_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """A device that fails in the middle, once in the first epoch and once later; all of them; one that is left out."""
-    from mbe_stage.bicliques.cuda import shared_search
+    from mbe_stage.bicliques.cuda import search
 
     launcher.seed = 2
     graph = graphs.from_matrix(graphs.random_matrix(6, 30, 30, 0.25))
-    work = shared_search.SharedSearch.work
+    work = search.SharedSearch.work
 
     def failing(after: int, which: str) -> None:
         n_quanta = 0
@@ -156,7 +156,7 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
                     raise MemoryBudgetExceeded("the memory of this device has an error")
             return work(self, block_bytes)
 
-        shared_search.SharedSearch.work = failing_work
+        search.SharedSearch.work = failing_work
 
     for after, epoch_seconds in ((1, 1e9), (4, 0.0)):
         failing(after, "gpu-1-1")
@@ -175,7 +175,7 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     yield _ended("handed on", graph, Detail.MEMBERS, Execution(memory_budget_bytes=1))
     failing(2, "gpu-1-1")
     yield _ended("limited", graph, Detail.COUNT, Execution(time_limit_seconds=1e6))
-    shared_search.SharedSearch.work = work
+    search.SharedSearch.work = work
     yield from _left_out(graph)
 
 
@@ -215,12 +215,12 @@ def _left_out(graph: BipartiteCSR) -> Iterator[dict[str, Any]]:
 
 
 def barrier_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    from mbe_stage.device import held_roots
+    from mbe_stage.search.cuda import barriers
 
     graph = graphs.from_matrix(graphs.random_matrix(2, 60, 50, 0.06))
     wanted = wanted_of(graph)
     for seed, (n, detail) in enumerate(((2, Detail.MEMBERS), (3, Detail.COUNT), (2, Detail.COUNT))):
-        launcher.seed, held_roots.MOST_RANGES = seed, 3 if seed else 1024
+        launcher.seed, barriers.MOST_RANGES = seed, 3 if seed else 1024
         dice, barrier, sink, counted, markers, same = random.Random(seed), Barrier(), TableSink(), 0, 0, True
         barrier.ask()
         runner = runner_of(n, {"quantum_seconds": 0.02}, epoch_seconds=0.3 * seed)
@@ -234,7 +234,7 @@ def barrier_cases(launcher: Any) -> Iterator[dict[str, Any]]:
                 for each in engine_cpu.run(graph, EVERYTHING, Execution(threads=1), Detail.MEMBERS, block.remaining):
                     rest.accept(each)
                 same &= len(block) == 0 and counted + len(rest.table()) == len(wanted)
-                same &= len(block.remaining) <= held_roots.MOST_RANGES
+                same &= len(block.remaining) <= barriers.MOST_RANGES
                 if detail == Detail.MEMBERS:
                     same &= sink.table().as_set() | rest.table().as_set() == wanted
             if dice.random() < 0.5:

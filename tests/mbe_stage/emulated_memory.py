@@ -45,7 +45,7 @@ def graph() -> BipartiteCSR:
 
 def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
     """Give a session its plan and so many bytes as its budget, and have it say what becomes of the plan."""
-    from mbe_stage.bicliques.cuda import memory_replanning, pool_compaction, session
+    from mbe_stage.bicliques.cuda import memory_plan, pool_compaction, session
 
     class Limited(original):
         def __init__(
@@ -54,7 +54,7 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
             super().__init__(graph, limits, mode, plan, plan.total_bytes + spare_bytes, techniques, rows)
 
     def with_space_in_pool(plan: MemoryPlan, used: int, needed: int, *others: int) -> MemoryPlan:
-        after = memory_replanning.with_space_in_pool(plan, used, needed, *others)
+        after = memory_plan.with_space_in_pool(plan, used, needed, *others)
         if after.pool == plan.pool:
             happened.append("in place")
         else:

@@ -244,7 +244,7 @@ def check_rows(rng: np.random.Generator) -> int:
 def check_accumulator(rng: np.random.Generator) -> int:
     """What rows are to a list child: candidates numbered, full rows counted, the most of an earlier one."""
     from mbe_stage.bicliques.cuda import layout as at
-    from mbe_stage.bicliques.cuda.sparse_accumulator import look_at_rows
+    from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows
     from mbe_stage.bicliques.cuda.walk_bundles import Child
 
     n_rows, n_left = int(rng.integers(2, 150)), 5

@@ -39,8 +39,7 @@ def main() -> None:
     # The mixing of numbers wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     emulated_warp.put_in_place()
-    from mbe_stage.bicliques.cuda.open_subgraphs import find_open_node
-    from mbe_stage.bicliques.cuda.work_donation import is_donor
+    from mbe_stage.bicliques.cuda.work_donation import find_open_node, is_donor
 
     answer = np.zeros(32, np.int32)
 

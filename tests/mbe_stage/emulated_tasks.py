@@ -25,7 +25,7 @@ def main() -> None:
     put_in_place()
     twins = np.repeat(np.repeat(graphs.random_matrix(3, 8, 8, 0.5), 2, 0), 3, 1)
     cases = [
-        ("crown", graphs.crown(7), BicliqueQuery()),
+        ("crown", graphs.crown(6), BicliqueQuery()),
         ("twins", graphs.from_matrix(twins), BicliqueQuery()),
         ("sizes", graphs.from_matrix(graphs.random_matrix(5, 20, 20, 0.4)), BicliqueQuery(min_left=2, min_right=3)),
         ("containing", graphs.from_matrix(graphs.random_matrix(6, 14, 18, 0.5)), BicliqueQuery(containing_left=(3,))),
@@ -34,7 +34,7 @@ def main() -> None:
     for seed, (n_left, n_right, density) in enumerate([(12, 12, 0.5), (30, 12, 0.3), (9, 40, 0.4), (60, 50, 0.06)]):
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         cases.append((f"random {seed}", graph, BicliqueQuery()))
-    cases.append(("list children", graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6)), BicliqueQuery()))
+    cases.append(("list children", graphs.from_matrix(graphs.random_matrix(7, 110, 8, 0.55)), BicliqueQuery()))
     for (name, graph, query), sizes in zip(cases, itertools.cycle(SCARCE)):
         tasks = engine_cpu.tasks_of(graph, query, 6)
         sink, counted = TableSink(), 0

@@ -12,9 +12,9 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.collapse_twins import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.bicliques.cuda.twin_expansion import expanded, room_for_sizes, work_out_sizes
-from mbe_stage.bicliques.cuda.twin_groups import DeviceGroups
 
 __all__ = ["CASES", "check_expansion", "expand_all"]
 

@@ -32,12 +32,13 @@ from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pq_counts import engine_cpu as counting_on_the_host
 from mbe_stage.pq_counts import engine_cuda as counting_engine
 from mbe_stage.pq_counts.cuda import session as counting_session
-from mbe_stage.pq_counts.cuda import stretches
 from mbe_stage.pq_counts.cuda.local import session as local_session
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as CountDetail
 from mbe_stage.pq_counts.results import PqSink
+from mbe_stage.search.cuda import pool
+from mbe_stage.search.cuda import session as search_session
 from tests.mbe_stage.groups import device_checks
 from tests.mbe_stage.groups.random_graphs import blocks_of, keyed
 from tests.mbe_stage.pq_counts.local_counting import counted, sums_hold
@@ -77,8 +78,9 @@ def main() -> int:
         if "bicliques" in options.of:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
-            find_cliques({"n_blocks": 4}, CliqueTechniques.switched("donation"))
-        allocation.cp = counting_session.cp = stretches.cp = local_session.cp = clique_session.cp = _Filled()
+            find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
+        for module in (allocation, counting_session, pool, search_session, local_session, clique_session):
+            module.cp = _Filled()
     if options.work:
         tight = (
             lambda: work(TIGHT, TIGHT_OUTPUT),

@@ -26,11 +26,11 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
-from mbe_stage.device import held_roots
-from mbe_stage.device.held_roots import begun_all_the_same, ranges_from, with_barriers
 from mbe_stage.run_limits import Checkpoints, Course, Limits
 from mbe_stage.search.cpu import quanta
 from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.search.cuda import barriers
+from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from, with_barriers
 from mbe_stage.stream import NOTHING_KEPT, stream
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
@@ -303,7 +303,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(held_roots, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(barriers, "perf_counter", lambda: self.now)
 
 
 class Counting:

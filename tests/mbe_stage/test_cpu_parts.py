@@ -12,7 +12,6 @@ from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.cpu.closed_sets import bit_masks, closed_sets, column_groups, subsets_of, subsets_of_singles
 from mbe_stage.bicliques.cpu.layout import Excluded
-from mbe_stage.bicliques.cpu.member_sorting import SORT_SLACK, sort_ids
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
     drop_dominated_with_payload,
@@ -22,7 +21,7 @@ from mbe_stage.bicliques.cpu.row_words import (
     sort_rows_with_payload,
     table_size,
 )
-from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
+from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
 from mbe_stage.bicliques.reduction import Groups, reduce_graph
 from mbe_stage.bicliques.results import Detail, TableSink
 from tests.mbe_stage import graphs

@@ -16,20 +16,17 @@ from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import (
     ReducedSizes,
+    blocks_that_fit,
+    check_growth,
     check_preparation,
     expansion_bytes,
     plan_memory,
     preparation_bytes,
-    whole_lines,
-)
-from mbe_stage.bicliques.cuda.memory_replanning import (
-    blocks_that_fit,
-    check_growth,
     with_larger_arenas,
     with_space_in_pool,
 )
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.device import available
+from mbe_stage.device import available, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from tests.mbe_stage.emulated_memory import AT_THE_EDGE, EVENTS
 from tests.mbe_stage.emulated_sizes import TINY
@@ -198,11 +195,12 @@ def test_a_technique_that_does_not_exist_is_named() -> None:
     any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
     reason="numba-cuda is missing: the dependency group cuda-compile has it",
 )
-@pytest.mark.parametrize("ptx", ["of small kernels", pytest.param("each", marks=pytest.mark.slow)])
-def test_kernels_compile_for_both_architectures_as_recorded(ptx: str) -> None:
-    found = json.loads(run_module("compiled_cuda", ptx))
+@pytest.mark.parametrize(("kernels", "n"), [("most", 64), pytest.param("each", 80, marks=pytest.mark.slow)])
+def test_kernels_compile_for_both_architectures_as_recorded(kernels: str, n: int) -> None:
+    found = json.loads(run_module("compiled_cuda", kernels))
     recorded = json.loads((Path(__file__).parent / "cuda_resources.json").read_text())
-    assert found.keys() == recorded.keys()
+    assert found.keys() <= recorded.keys()
+    assert (len(found), len(recorded)) == (n, 80)
     for kernel, resources in found.items():
         assert resources == recorded[kernel], (
             f"{kernel}: if this is meant, python -m tests.mbe_stage.compiled_cuda prints the new cuda_resources.json"

@@ -148,7 +148,11 @@ class Noting(TableSink):
         self.kept.append((len(self.table()), remaining))
 
 
-@pytest.mark.parametrize("ends_in_time", [True, False], ids=["leases end in time", "leases go on"])
+@pytest.mark.parametrize(
+    "ends_in_time",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["leases end in time", "leases go on"],
+)
 def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, ends_in_time: bool) -> None:
     """They are of half a minute."""
     if not ends_in_time:

@@ -91,7 +91,7 @@ EDGES = np.array([[0, 1], [1, 2], [2, 0]])
     ids=["array", "list", "matrix", "number", "path"],
 )
 def test_what_is_no_graph_is_refused_with_what_takes_it(graph: Any, kind: str) -> None:
-    takes = r"\(edges\[:, 0\], edges\[:, 1\]\); pipeline\.run takes"
+    takes = r"\(edges\[:, 0\], edges\[:, 1\]\); mbe_stage\.pipeline\.run takes"
     for of_cliques in (enumerate_maximal_cliques, count_maximal_cliques, find_cliques):
         with pytest.raises(InvalidArgument, match=rf"graph is of type {kind}: expected UndirectedCSR, or .*{takes}"):
             of_cliques(graph)

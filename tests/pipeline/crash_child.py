@@ -19,7 +19,7 @@ from typing import Any
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import INTERRUPTED, exit_code
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 
 
 def say(text: str) -> None:

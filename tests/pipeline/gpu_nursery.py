@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from mbe_stage.bicliques.cuda import search
-from mbe_stage.device import held_roots
+from mbe_stage.search.cuda import barriers
 from tests.pipeline import nursery
 from tests.pipeline.crash_child import say
 
@@ -26,7 +26,7 @@ def main() -> None:
         return plan
 
     search.plan_memory = planned
-    held_roots._TAKEN_SLOWLY, held_roots._PART_SECONDS = 0.0, 0.05
+    barriers._TAKEN_SLOWLY, barriers._PART_SECONDS = 0.0, 0.05
     nursery.main()
 
 

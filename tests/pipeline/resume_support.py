@@ -103,8 +103,8 @@ def noted(round_: int, seed: int) -> Iterator[None]:
         raise
 
 
-IN_ROUNDS = pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
-"""Five as found and five sorted, and a hundred behind the marker."""
+IN_ROUNDS = pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=pytest.mark.slow)])
+"""Two rounds as found and two sorted; a hundred behind the marker."""
 
 
 def in_rounds(rounds: int, out: Path, one: Callable[[Path, random.Random], object]) -> None:

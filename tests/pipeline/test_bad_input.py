@@ -179,7 +179,7 @@ TEXTS = {
     ),
     "snap: fraction": ("e.txt", "# c\n1 2\n1.5 2\n", {}, ["line 3", "'1.5'", "an integer"]),
     "snap: not UTF-8": ("e.txt", b"# c\n1 2\n3 \xff\n", {}, ["line 3: bytes that are not UTF-8", "UTF-8"]),
-    "snap: old line ends": ("e.txt", b"# c\r1 2\n3 4\r", {}, ["carriage return", "convert the line ends"]),
+    "snap: old line ends": ("e.txt", b"# c\r1 2\n3 4\r", {}, ["carriage return", "convert the line endings"]),
     "fimi: not an integer": (
         "e.fimi",
         "1 2\n\n3 milk\n",
@@ -243,7 +243,7 @@ TEXTS = {
         {},
         ["not a readable matrix"],
     ),
-    "unknown text": ("notes.txt", "Dear reader,\n\nhello\n", {}, ["no format that is recognised", "input.format"]),
+    "unknown text": ("notes.txt", "Dear reader,\n\nhello\n", {}, ["in no recognised format", "input.format"]),
     "edges or transactions": ("e.dat", "1 2\n3 4\n", {}, ["edges or transactions", "snap or to fimi"]),
     "empty file": ("e.csv", "", {}, ["an empty file", "edges"]),
     "binary garbage": ("e", bytes(range(256)) * 20, {}, ["binary data", "input.format"]),
@@ -293,7 +293,7 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     message = refusal(tmp_path / "egdes.csv")
     assert "no such file" in message
     assert f"did you mean '{tmp_path / 'edges.csv'}'?" in message
-    assert "nor the directory" in refusal(tmp_path / "nowhere" / "edges.csv")
+    assert "and no directory" in refusal(tmp_path / "nowhere" / "edges.csv")
     assert "download remote data first" in refusal(Path("other://host/edges.csv"))
     assert "set input.path" in refusal()
     assert "no such file" in refusal(Path("~nobody-of-that-name/edges.csv"))
@@ -368,7 +368,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
         ({"u": LEFT, "v": RIGHT}, {"left": "w"}, ["no column 'w'", "0 'u', 1 'v'"]),
         ({"u": LEFT, "v": RIGHT + 0.5}, {}, ["row 1", "column 'v'", "the number 9.5", "whole"]),
         ({"u": LEFT, "v": RIGHT > 3}, {}, ["column 'v'", "type bool", "integers or text"]),
-        ({"u": LEFT, "v": RIGHT.astype(complex)}, {}, ["type that cannot be keys"]),
+        ({"u": LEFT, "v": RIGHT.astype(complex)}, {}, ["whose type cannot be keys"]),
         ({"u": LEFT, "v": np.array([{}] * 7, object)}, {}, ["not a readable NumPy archive"]),
         ({"u": LEFT[:0], "v": RIGHT[:0]}, {}, ["no edges"]),
         ({}, {}, ["arrays none"]),
@@ -404,7 +404,7 @@ def test_npz_whose_sparse_matrix_contradicts_itself(tmp_path: Path) -> None:
         (pd.DataFrame({"a": [pd.Timestamp(0)], "b": [1]}), {}, ["memory:pandas", "column 'a'", "timestamp"]),
         (pd.DataFrame({"a": [1.0, 2.5], "b": [1, 2]}), {}, ["row 2", "column 'a'", "2.5"]),
         (pd.DataFrame({"a": [1.0, None], "b": [1, 2]}), {}, ["row 2", "column 'a'", "no value", "input.nulls"]),
-        (pd.DataFrame({"a": [1, "x"], "b": [1, 2]}), {}, ["column 'a'", "not of one type", "astype(str)"]),
+        (pd.DataFrame({"a": [1, "x"], "b": [1, 2]}), {}, ["column 'a'", "mixed types", "astype(str)"]),
         (pd.DataFrame({"a": ["x", ""], "b": [1, 2]}), {}, ["row 2", "column 'a'", "no value"]),
         (pd.DataFrame({"a": [1], "b": [2]}), {"left": "c"}, ["no column 'c'", "0 'a', 1 'b'"]),
         ((np.array([1, 2**63], np.uint64), [1, 2]), {}, ["row 2", "9223372036854775808", "key_type to string"]),
@@ -432,14 +432,14 @@ def test_objects(source: object, settings: dict[str, object], fragments: list[st
 def test_filters_that_leave_nothing_say_which(tmp_path: Path) -> None:
     path = written(tmp_path, "e.csv", "user,item,w,t\n1,2,0.5,10\n3,4,0.7,20\n")
     message = refusal(path, weight="w", min_weight=1)
-    assert "none of 2 rows is left: dropped 2 by weight (input.min_weight is 1.0)" in message
+    assert "all 2 rows were dropped: 2 by weight (input.min_weight is 1.0)" in message
     message = refusal(path, timestamp="t", time_from=30)
-    assert "dropped 2 by time (input.time_from is 30" in message
+    assert "dropped: 2 by time (input.time_from is 30" in message
     message = refusal(path, weight="w", min_weight=0.6, timestamp="t", time_until=15)
-    assert "dropped 1 by weight" in message
+    assert "dropped: 1 by weight" in message
     assert "1 by time" in message
     message = refusal(written(tmp_path, "n.csv", "user,item\n1,\n,4\n"), nulls="drop")
-    assert "dropped 2 by null (input.nulls is drop)" in message
+    assert "dropped: 2 by null (input.nulls is drop)" in message
 
 
 def test_an_error_after_filters_names_the_row_of_the_file(tmp_path: Path) -> None:
@@ -451,7 +451,7 @@ def test_an_error_after_filters_names_the_row_of_the_file(tmp_path: Path) -> Non
 def test_bounds_that_cannot_be_read(tmp_path: Path) -> None:
     path = written(tmp_path, "e.csv", "user,item,t\n1,2,1700000000000\n")
     message = refusal(path, timestamp="t", time_from="2024-01-01")
-    assert "no seconds since 1970" in message
+    assert "not seconds since 1970" in message
     message = refusal(path, timestamp="t", time_from="soon")
     assert "input.time_from is 'soon'" in message
     message = refusal(written(tmp_path, "f.csv", "user,item,t\n1,2,2024-01-01\n"), timestamp="t", time_until=5)

@@ -257,7 +257,7 @@ def test_numbers_are_seconds_below_ten_to_the_eleventh(seconds: int, is_taken: b
     if is_taken:
         assert ingest(asked, edges).facts.n_edges == (2 if "time_bucket" in setting else 1)
     else:
-        with pytest.raises(InputError, match="no seconds since 1970"):
+        with pytest.raises(InputError, match="not seconds since 1970"):
             ingest(asked, edges)
 
 

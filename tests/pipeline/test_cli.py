@@ -25,6 +25,7 @@ from mbe_stage import pipeline
 from mbe_stage.pipeline.cli import app
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
+from tests.commands import Commands
 from tests.patience import begun, completed, output_of
 from tests.pipeline.output_support import assert_nothing_staged
 
@@ -283,14 +284,14 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
 def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after `latest` has moved, while the move is made durable."""
     out = tmp_path / "out"
-    real_sync = pipeline.publish.run_store.sync
+    real_sync = pipeline.publish.staging.sync
 
     def interrupt(path: Path) -> None:
         real_sync(path)
         if path == out:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline.publish.run_store, "sync", interrupt)
+    monkeypatch.setattr(pipeline.publish.staging, "sync", interrupt)
     result = mbe("enumerate", edges, "--out", out, "--quiet", "--engine", "reference")
     latest = pipeline.RunStore(out).latest()
     assert latest is not None
@@ -493,19 +494,19 @@ def test_version() -> None:
     assert done.stdout.startswith("mbe ")
 
 
-def test_results_on_stdout_and_the_rest_on_stderr(tmp_path: Path, edges: Path) -> None:
+def test_results_on_stdout_and_the_rest_on_stderr(tmp_path: Path, edges: Path, commands: Commands) -> None:
     done = command("enumerate", edges, "--out", tmp_path / "out", "--engine", "reference", "--json")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 1
     assert json.loads(done.stdout)["bicliques"] == 4
     assert done.stderr != ""
-    quiet = command("enumerate", edges, "--out", tmp_path / "out", "--engine", "reference", "--json", "--quiet")
+    quiet = commands.mbe("enumerate", edges, "--out", tmp_path / "out", "--engine", "reference", "--json", "--quiet")
     assert quiet.stderr == ""
 
 
-def test_real_exit_codes(tmp_path: Path) -> None:
+def test_real_exit_codes(tmp_path: Path, commands: Commands) -> None:
     assert command("enumerate", tmp_path / "no.csv").returncode == 2
-    assert command("verify", tmp_path).returncode == 3
+    assert commands.mbe("verify", tmp_path).returncode == 3
 
 
 def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:
@@ -528,7 +529,7 @@ def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:
     assert pipeline.RunStore(tmp_path / "out").runs() == []
 
 
-def test_progress_on_a_terminal(tmp_path: Path, edges: Path) -> None:
+def test_progress_on_a_terminal(tmp_path: Path, edges: Path, commands: Commands) -> None:
     import pty
 
     leader, follower = pty.openpty()
@@ -542,12 +543,8 @@ def test_progress_on_a_terminal(tmp_path: Path, edges: Path) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    done = completed(
-        [*MBE, "enumerate", edges, "--out", tmp_path / "out", "--engine", "reference"],
-        cwd=ROOT,
-        stderr=follower,
-        env={**os.environ, "TERM": "xterm"},
-    )
+    asked = ["enumerate", edges, "--out", tmp_path / "out", "--engine", "reference"]
+    done = commands.mbe(*asked, stderr=follower, environment={**os.environ, "TERM": "xterm"})
     os.close(follower)
     reader.join()
     os.close(leader)
@@ -582,10 +579,10 @@ def test_a_column_is_its_name_before_its_position(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", [["enumerate", "{edges}", "--count-only", "--json"], ["runs", "{out}", "--json"]])
-def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: list[str]) -> None:
+def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: list[str], commands: Commands) -> None:
     words = [word.format(edges=edges, out=out) for word in command]
     with open("/dev/full", "w") as full:
-        done = completed([sys.executable, "-m", "mbe_stage.pipeline.cli.entry", *words], stdout=full)
+        done = commands.mbe(*words, stdout=full.fileno())
     assert done.returncode == 3, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: standard output: cannot be written (No space left on device)")

@@ -244,7 +244,7 @@ def test_a_problem_called_like_a_command_has_none(installed: Installed, caplog: 
     installed.add("toolbox", "top = toolbox_top:TOP")
     result = mbe("--help")
     (record,) = caplog.records
-    assert "the problem 'top' of the package toolbox has no command: mbe top is another one" in record.message
+    assert "the problem 'top' of the package toolbox has no command: mbe top is another command" in record.message
     assert result.stdout.count("\n  top ") == 1
 
 

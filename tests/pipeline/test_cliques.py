@@ -223,7 +223,7 @@ def test_graphs_of_cugraph_with_their_isolated_vertices(monkeypatch: pytest.Monk
     monkeypatch.setattr(CugraphLike, "__module__", "cugraph.structure.graph_classes")
     facts = ingest(reading_of(settings(input={"weight": "weight"})), CugraphLike()).facts
     assert (facts.source, facts.n_left, facts.n_edges) == ("memory:cugraph", 4, 2)
-    with pytest.raises(InputError, match="does not say on which side a vertex is"):
+    with pytest.raises(InputError, match="does not store the side of a vertex"):
         ingest(Config().input, CugraphLike())
 
 
@@ -444,7 +444,7 @@ def test_the_largest_and_those_of_a_vertex(edges_file: Path, tmp_path: Path) -> 
     assert of_d == [next(row for row in found if "d" in row["vertices"])]
     assert "a, b, c" in mbe("top", tmp_path).stdout
     assert "no vertex 'zoe'" in mbe("top", tmp_path, "--vertex", "zoe", code=2).stderr
-    assert "--min-left: is about bicliques, but" in mbe("top", tmp_path, "--min-left", 2, code=2).stderr
+    assert "--min-left: only applies to bicliques, but" in mbe("top", tmp_path, "--min-left", 2, code=2).stderr
 
 
 def test_two_runs_are_compared_by_their_keys(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline.nursery_support import SchedulerNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
+    IN_ROUNDS,
     assert_as_undisturbed,
     config_for,
     edges,
@@ -272,7 +273,7 @@ def in_rounds(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_workers_are_lost_at_random_moments(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch) -> None:
     in_rounds(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch)
 
@@ -359,7 +360,7 @@ def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptur
         logger.removeHandler(caplog.handler)
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
     rounds, schedulers, tmp_path, edges, undisturbed, monkeypatch, dask_is_heard
 ) -> None:

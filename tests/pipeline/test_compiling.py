@@ -99,7 +99,7 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
 
 # Loads all that any command may need, and prints how many functions.
 LOADED = """
-from mbe_stage import jit
+from mbe_stage.runtime import jit
 from mbe_stage.pipeline.cli.compile import compile_everything
 compile_everything("cpu", lambda _: None)
 print(len([each for each in jit._known if each.overloads]))
@@ -107,7 +107,7 @@ print(len([each for each in jit._known if each.overloads]))
 # Publishes a run of eight edges; prints which of our functions were loaded for it, and the names of its steps.
 EIGHT_EDGES = """
 import sys
-from mbe_stage import jit
+from mbe_stage.runtime import jit
 from mbe_stage.pipeline.cli.app import app
 from mbe_stage.pipeline.publish.manifest import read_manifest
 source, out = sys.argv[1:]
@@ -207,7 +207,7 @@ def test_where_nothing_can_be_kept_the_command_fails(tmp_path: Path, monkeypatch
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     done = CliRunner().invoke(app, ["compile", "--engine", "reference"])
     assert done.exit_code == 3
-    assert "compiled code cannot be kept" in done.stderr
+    assert "compiled code cannot be saved" in done.stderr
 
 
 @pytest.mark.parametrize("engine", ["cuda", "rapids"])

@@ -50,7 +50,7 @@ def test_keys_are_json_in_the_order_of_their_bytes(rows: list[tuple[object, ...]
     source = table(rows, pa.int64(), pa.string(), pa.int64(), pa.string())
     config = InputConfig(left="u", right=("a", "b", "c"), nulls="drop")
     if not present:
-        with pytest.raises(InputError, match=r"none of .* rows is left"):
+        with pytest.raises(InputError, match=r"all .* rows were dropped"):
             ingest(config, source)
         return
     edges = ingest(config, source)
@@ -144,8 +144,8 @@ def test_formats_without_columns_refuse(tmp_path: Path, name: str, content: str,
 @pytest.mark.parametrize(
     ("right", "says"),
     [
-        (("item", "item"), "input.right has twice column 'item'; expected each column once"),
-        (("item", 1), "input.right has twice column 1"),
+        (("item", "item"), "input.right repeats column 'item'; expected each column once"),
+        (("item", 1), "input.right repeats column 1"),
         (("item", "user"), "input.left and input.right are both column 'user'"),
         (("item", "stars"), "no column 'stars' for input.right; expected one of 0 'user'"),
     ],

@@ -116,12 +116,12 @@ def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch
         (
             Progress(300, 0.9, 10.0, "cpu", Outlook(950, 5000, None)),
             None,
-            "enumerating, 300 of at least 950 bicliques (nobody knows how many), 30/s",
+            "enumerating, 300 of at least 950 bicliques (total unknown), 30/s",
         ),
         (
             Progress(300, 0.9, 10.0, "cpu", Outlook(300, 5000, None)),
             None,
-            "enumerating, 300 bicliques (nobody knows yet of how many), 30/s",
+            "enumerating, 300 bicliques (total not known yet), 30/s",
         ),
         (
             Progress(300, 0.9, 10.0, "cpu", Outlook(900, 5000, 9000)),

@@ -132,7 +132,7 @@ def _writer(out: Path, edges: Path, attempt: int) -> Writer:
 
 
 def test_killed_at_random_moments(tmp_path, edges):
-    crash_many_times(tmp_path / "out", edges, attempts=8, seed=random.randrange(10**6))
+    crash_many_times(tmp_path / "out", edges, attempts=4, seed=random.randrange(10**6))
 
 
 @pytest.mark.slow
@@ -140,8 +140,15 @@ def test_killed_fifty_times(tmp_path, edges):
     crash_many_times(tmp_path / "out", edges, attempts=50, seed=random.randrange(10**6))
 
 
-@pytest.mark.parametrize("moment", ["running", "publishing"])
-@pytest.mark.parametrize("sort", [False, True])
+def slow(pair: tuple[object, object]) -> object:
+    """One that says little more than those with either of its values."""
+    return pytest.param(*pair, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("sort", "moment"),
+    [(False, "running"), (True, "publishing"), *map(slow, [(False, "publishing"), (True, "running")])],
+)
 def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
     out = tmp_path / "out"
     slow = "slow-blocks" if moment == "running" else "slow-sync"
@@ -155,8 +162,14 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
     assert_nothing_staged(out)
 
 
-@pytest.mark.parametrize("option", ["killed-before-lock", "killed-before-removal"])
-@pytest.mark.parametrize("remedy", ["clean", "run"])
+@pytest.mark.parametrize(
+    ("remedy", "option"),
+    [
+        ("run", "killed-before-lock"),
+        ("clean", "killed-before-removal"),
+        *map(slow, [("clean", "killed-before-lock"), ("run", "killed-before-removal")]),
+    ],
+)
 def test_killed_between_two_calls_to_the_system(tmp_path, edges, option, remedy):
     """Between the making of a room and its lock, and between the renaming of an old run and its removal."""
     out = tmp_path / "out"
@@ -197,7 +210,7 @@ def test_two_runs_at_once_into_one_directory(tmp_path, edges):
     assert_nothing_staged(out)
 
 
-@pytest.mark.parametrize("sort", [False, True])
+@pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_file_size_limit_is_reported_and_nothing_published(tmp_path, edges, sort):
     out = tmp_path / "out"
     writer = Writer(out, edges, "file-limit=50000", output={"compression": "none", "sort": sort})

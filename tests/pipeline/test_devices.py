@@ -22,7 +22,7 @@ def test_all_or_numbers(given: Any, devices: Any) -> None:
 
 @pytest.mark.parametrize("given", ["every", "", "0;1", [], [-1], [0.5], "-1"])
 def test_anything_else_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="expected all, or numbers of GPUs such as 0,1"):
+    with pytest.raises(ValueError, match="expected all, or GPU indices such as 0,1"):
         ExecutionConfig(devices=given)
 
 
@@ -31,10 +31,10 @@ def test_anything_else_is_refused(given: Any) -> None:
     [
         (
             {"engine": "reference"},
-            "execution.engine is reference.* take rapids or cuda, or leave execution.devices out",
+            "execution.engine is reference.* use rapids or cuda, or leave execution.devices out",
         ),
-        ({"engine": "cpu"}, "execution.engine is cpu.* take rapids or cuda"),
-        ({"runner": "dask"}, "execution.runner is dask.* take local"),
+        ({"engine": "cpu"}, "execution.engine is cpu.* use rapids or cuda"),
+        ({"runner": "dask"}, "execution.runner is dask.* use local"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(others: dict[str, Any], message: str) -> None:

@@ -46,7 +46,7 @@ def test_it_is_put_off_to_the_end_of_the_context(before: Any) -> None:
     seen: list[Any] = []
     with pytest.raises(Ended):
         put_off(PATIENCE, lambda grace: seen.append((grace.ended(), grace.patience())))
-    assert seen == [("told to end (SIGTERM)", PATIENCE)]
+    assert seen == [("stopped by SIGTERM", PATIENCE)]
     assert signal.getsignal(signal.SIGTERM) is before
 
 

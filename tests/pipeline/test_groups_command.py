@@ -219,7 +219,7 @@ def test_where_all_are_known_good_it_is_said(tmp_path: Path, edges_file: Path) -
     rings = [f"ring {ring} <{u}>" for ring, n in ((0, 8), (1, 6)) for u in range(n)]
     (tmp_path / "allow.csv").write_text("key,side\n" + "".join(f"{key},left\n" for key in rings))
     shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--allow", tmp_path / "allow.csv").stdout
-    assert "muted      2 of what is known good alone: no other is significant" in shown
+    assert "muted      2 of known good keys only: no other is significant" in shown
     assert "rank" not in shown
 
 
@@ -255,7 +255,7 @@ def test_every_option_of_the_section_is_there_without_its_prefix() -> None:
         (("--limit", "0"), "--limit is '0'"),
         (("--rank-by", "edges"), "--rank-by is 'edges'"),
         (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is for the short list"),
-        (("--input", "x.csv"), "--input: says where the input of a published run is now"),
+        (("--input", "x.csv"), "--input: gives the input's new place for a published run"),
         (("--left", "nobody"), "nobody"),
     ],
 )
@@ -450,7 +450,7 @@ def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
         ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques is a question to a graph"),
         ({"input": {"left": "l"}}, r"input\.left is a question to a graph"),
         ({"groups": {"limit": 0}}, r"groups\.limit is 0"),
-        ({"output": {"sort": True}}, r"output\.sort is about the table of bicliques"),
+        ({"output": {"sort": True}}, r"output\.sort needs the table of bicliques"),
     ],
 )
 def test_what_is_no_question_to_a_run_is_refused(source: Path, sections: Any, message: str) -> None:

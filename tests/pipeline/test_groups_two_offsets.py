@@ -325,7 +325,7 @@ def test_what_the_second_search_missed_is_found(tmp_path: Path, kind: str, monke
     ):
         verify_run(run_dir, edges)
     monkeypatch.setattr(
-        searched, "enumerate_into", lambda *given: replace(found := whole(*given), n_bicliques=found.n_bicliques + 1)
+        searched, "enumerate_into", lambda *given: replace(found := whole(*given), n_found=found.n_bicliques + 1)
     )
     with pytest.raises(VerificationError, match=r"half_later_bicliques is \d+; found \d+"):
         verify_run(run(config, source).run_dir, edges)

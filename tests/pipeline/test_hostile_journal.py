@@ -20,7 +20,7 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, run
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.publish.manifest import sha256_of
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import config_for, edges, ended_after, values, whatever_they_cost
 
@@ -163,6 +163,19 @@ def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
     with (room / JOURNAL_NAME).open("ab") as file:
         file.write(b"%08x %s\n" % (zlib.crc32(text), text))
     assert len(read_journal(room)[1]) == n_records
+
+
+def test_a_record_that_its_checksum_does_not_fit_is_none(tmp_path, edges) -> None:
+    """Valid in every other way: one result more than there are."""
+    room = ended_after(2, config_for(tmp_path / "out", edges))
+    before = read_journal(room)[1]
+    header, *lines = (room / JOURNAL_NAME).read_bytes().splitlines()
+    checksum, _, text = lines[-1].partition(b" ")
+    record = json.loads(text)
+    record["n_found"] += 1
+    changed = b"%s %s" % (checksum, json.dumps(record).encode())
+    (room / JOURNAL_NAME).write_bytes(b"\n".join([header, *lines[:-1], changed, b""]))
+    assert read_journal(room)[1] == before[:-1]
 
 
 def beyond(values: pa.ListArray) -> pa.ListArray:

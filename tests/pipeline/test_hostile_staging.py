@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mbe_stage.pipeline import PublishError, RunStore
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 from mbe_stage.pipeline.publish.run_store import resolve_run
 from mbe_stage.pipeline.stores.open_store import holds_runs
 from tests.pipeline.output_support import crown_pairs, edge_data, publish, random_pairs, settings

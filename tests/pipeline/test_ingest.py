@@ -396,7 +396,7 @@ def test_more_columns_than_were_asked_for_are_doubtful(tmp_path: Path, caplog: p
     found = doubts(three)
     assert found == (
         "memory:pandas: no column was named, and there are 3; taken: memory; left = 0 'u', right = 1 'v' of 3 columns; "
-        "name the ones that are meant: input.left and input.right"
+        "name the right ones: input.left and input.right"
     )
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [found]
     assert "no column was named" in doubts(three, InputConfig().of_one_set())

@@ -12,7 +12,8 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, run
 from mbe_stage.pipeline.errors import RunIsBeingWritten
 from mbe_stage.pipeline.execution.journal import Journal, read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME, Staging
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
+from mbe_stage.pipeline.publish.staging import Staging
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import Killed, config_for, edges, ended_after, values, whatever_they_cost
 

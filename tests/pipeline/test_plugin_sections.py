@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from mbe_stage.pipeline.config.model import Config, PublishedConfig, QueryConfig, load_config
+from mbe_stage.pipeline.config.registry import TOP_LEVEL_KEYS
 from mbe_stage.pipeline.config.section import read_section
 from mbe_stage.pipeline.errors import ConfigError
 from tests.pipeline.plugins import Installed, PathsSection, RankedSection, WedgesSection
@@ -59,7 +60,10 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ({"problem": 7}, "problem is 7: "),
         ({"problem": "paths", "paths": {"lenth": 2}}, "paths.lenth: unknown key; did you mean 'length'?"),
         ({"problem": "paths", "paths": {"length": 10}}, "paths.length is 10: expected 1 to 9"),
-        ({"problem": "paths", "paths": {"length": True}}, "paths.length is True: expected a name or a number, no boo"),
+        (
+            {"problem": "paths", "paths": {"length": True}},
+            "paths.length is True: expected a name or a number; YAML rea",
+        ),
         ({"problem": "paths", "paths": {"kind": "{0}"}}, "paths.kind is '{0}': expected one of simple, induced"),
         ({"problem": "paths", "paths": {"through": [[]]}}, "paths.through is []: expected a whole number or text"),
         ({"problem": "paths", "paths": None}, "paths is None: expected keys and their values, or {} for the defaults"),
@@ -101,7 +105,9 @@ def test_overrides_set_keys_of_such_sections(tmp_path: Path) -> None:
     config = load_config(path, ["paths.kind=induced", "paths.steps=[2, 3]"])
     assert config.asked == PathsSection(length=4, kind="induced", steps=(2, 3))
     assert load_config(None, ["problem=paths", "paths.length=5"]).asked.length == 5
-    with pytest.raises(ConfigError, match=r"'problem' is no section; expected one of input, query, .*, ranked_groups$"):
+    with pytest.raises(
+        ConfigError, match=r"'problem' is not a section; expected one of input, query, .*, ranked_groups$"
+    ):
         load_config(path, ["problem.length=5"])
 
 
@@ -198,7 +204,7 @@ def test_two_packages_with_the_same_name(installed: Installed, caplog: pytest.Lo
 
 @pytest.mark.parametrize("values", [{"shares": {"a": False}}, {"shares": {"a": 0.5, "b": True}}])
 def test_a_boolean_within_a_mapping_is_no_number(values: dict[str, Any]) -> None:
-    assert "expected a name or a number, no boolean" in refused({"problem": "paths", "paths": values})
+    assert "expected a name or a number; YAML reads" in refused({"problem": "paths", "paths": values})
     assert read_section(PathsSection, "paths", {"shares": {"a": 0}}) == PathsSection(shares={"a": 0.0})
 
 
@@ -220,5 +226,9 @@ def test_a_boolean_is_taken_where_one_is_meant() -> None:
     values = {"flags": {"a": True}, "nested": {"b": {"strict": False}}, "several": [{"strict": False}]}
     read = read_section(Roomy, "roomy", values | {"anything": {"c": True}})
     assert read.model_dump() == {**values, "several": ({"strict": False},), "anything": {"c": True}, "numbers": set()}
-    with pytest.raises(ValidationError, match="no boolean"):
+    with pytest.raises(ValidationError, match="YAML reads yes"):
         read_section(Roomy, "roomy", {"numbers": {2.0, True}})
+
+
+def test_no_other_section_can_have_a_key_of_ours() -> None:
+    assert (*Config.model_fields,) == TOP_LEVEL_KEYS

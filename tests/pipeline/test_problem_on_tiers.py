@@ -103,7 +103,9 @@ def test_auto_asks_the_derived_outputs_too(tmp_path: Path, monkeypatch: pytest.M
     assert choose_tier(Config().execution, "bicliques", asked).name == "rapids"
     host_only = [replace(each, frames=("arrow",)) for each in asked]
     assert choose_tier(Config().execution, "bicliques", host_only).name in ("cuda", "cpu")
-    with pytest.raises(EngineUnavailable, match="the derived output 'smaller_sides' takes no results in device memory"):
+    with pytest.raises(
+        EngineUnavailable, match="the derived output 'smaller_sides' cannot read results in device memory"
+    ):
         tier_named("rapids", "bicliques", host_only)
 
 
@@ -131,7 +133,7 @@ def test_a_problem_without_the_cuda_engine_is_not_for_rapids(monkeypatch: pytest
     found = {name: module for name, module in problem_named("butterflies").engines.items() if name != "cuda"}
     monkeypatch.setattr(engines, "_engines", lambda _problem: found)
     assert choose_tier(Config().execution, "butterflies").name == "cpu"
-    with pytest.raises(EngineUnavailable, match="the problem 'butterflies' has no engine 'cuda'; take auto"):
+    with pytest.raises(EngineUnavailable, match="the problem 'butterflies' has no engine 'cuda'; use auto"):
         tier_named("rapids", "butterflies")
 
 
@@ -146,7 +148,7 @@ def test_the_engine_that_is_asked_whether_it_runs_is_the_problems_own(monkeypatc
 def test_inspect_asks_for_the_tier_of_its_problem() -> None:
     assert publication_of("butterflies").frames == ("arrow",)
     config = Config.from_mapping({"problem": "butterflies", "execution": {"engine": "rapids"}})
-    with pytest.raises(EngineUnavailable, match="the problem 'butterflies' writes no tables in device memory"):
+    with pytest.raises(EngineUnavailable, match="the problem 'butterflies' cannot write tables in device memory"):
         inspect._engine(config)
 
 

@@ -43,7 +43,7 @@ def test_busy_ratios_and_skew() -> None:
     assert found.lines() == [
         ("tcp://one", "6 results, 2.0 KiB written, 2 leases, busy 75%; cpu, 1 thread"),
         ("1", "3 results, 10 B sent, 1 lease, busy 25%; a GPU"),
-        ("skew", "50% above the mean of what they were at work, in 4.0 s"),
+        ("skew", "longest busy time 50% above the mean, in 4.0 s"),
     ]
 
 

@@ -18,10 +18,11 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, run
 from mbe_stage.pipeline.backends.arrow import parts
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.execution import job
-from mbe_stage.pipeline.execution import journal as journal_module
+from mbe_stage.pipeline.execution import unfinished as unfinished_module
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished, room_to_resume
 from mbe_stage.pipeline.publish import manifest
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.small_gpu import SmallGpu
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (
@@ -130,8 +131,8 @@ def test_other_edges_are_refused(tmp_path, edges) -> None:
 def test_other_software_is_refused(tmp_path, edges, monkeypatch) -> None:
     config = config_for(tmp_path, edges)
     ended_after(1, config)
-    versions = {**journal_module.software_versions(), "numpy": "1.0"}
-    monkeypatch.setattr(journal_module, "software_versions", lambda: versions)
+    versions = {**unfinished_module.software_versions(), "numpy": "1.0"}
+    monkeypatch.setattr(unfinished_module, "software_versions", lambda: versions)
     with pytest.raises(PublishError, match=r"numpy was .* and is 1\.0"):
         run(config, resume=True)
 
@@ -144,7 +145,7 @@ def test_nothing_to_resume_begins_anew(tmp_path, edges, caplog) -> None:
 @pytest.mark.usefixtures("installed")
 def test_problems_that_keep_nothing_say_so(tmp_path, edges) -> None:
     config = Config.from_mapping({**values(tmp_path, edges), "problem": "butterflies"})
-    with pytest.raises(ConfigError, match="whose runs keep nothing to go on with"):
+    with pytest.raises(ConfigError, match="whose runs write no checkpoints"):
         run(config, resume=True)
 
 
@@ -223,6 +224,15 @@ def test_what_is_old_is_removed_by_the_next_run(tmp_path, edges) -> None:
     assert RunStore(tmp_path).unfinished() == [room]
     run(config_for(tmp_path, edges, output={"keep_unfinished_days": 0}))
     assert_nothing_staged(tmp_path)
+
+
+@pytest.mark.parametrize(("days", "is_kept"), [(4.9, True), (5.1, False)])
+def test_it_is_kept_for_as_many_days_as_are_asked_for(tmp_path, edges, days, is_kept) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    written = time.time() - days * 24 * 3600
+    os.utime(room / JOURNAL_NAME, (written, written))
+    run(config_for(tmp_path, edges, query={"min_left": 3}, output={"keep_unfinished_days": 5}))
+    assert RunStore(tmp_path).unfinished() == ([room] if is_kept else [])
 
 
 def test_the_commands(tmp_path, edges) -> None:

@@ -14,8 +14,8 @@ import pytest
 from mbe_stage.pipeline import RunStore, run
 from mbe_stage.pipeline.execution import journal, steps
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
-from mbe_stage.pipeline.publish import run_store
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish import run_files, staging
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
@@ -35,7 +35,7 @@ __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 DAY = 86_400.0
 # Around the days for which what is unfinished is kept, and years.
 JUMPS = (10.0, 4000.0)
-KEPT_DAYS = run_store.KEPT_DAYS
+KEPT_DAYS = run_files.KEPT_DAYS
 
 
 class Clock:
@@ -59,7 +59,7 @@ class Clock:
                 return datetime.fromtimestamp(clock.now(), UTC) + timedelta(days=clock.off())
 
         monkeypatch.setattr(time, "time", lambda: self.now() + DAY * self.off())
-        for module in (journal, run_store, steps):
+        for module in (journal, staging, steps):
             monkeypatch.setattr(module, "datetime", JumpingTime)
 
     def jumps(self, dice: random.Random) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mbe_stage.pipeline import PublishError, RunStore, run
 from mbe_stage.pipeline.execution.journal import Record, read_journal
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,

@@ -111,7 +111,7 @@ def end_and_resume(
         settings["output"]["checkpoint_seconds"] = 3600
     n_signals = dice.choice([1, 1, 2])
     code = told_to_end(nursery, settings, dice, n_signals)
-    kept, has_waited = list_unfinished(out), any("a last checkpoint is waited for" in line for line in nursery.said)
+    kept, has_waited = list_unfinished(out), any("saving a last checkpoint" in line for line in nursery.said)
     assert code in (0, INTERRUPTED, LEFT)
     assert RunStore(out).runs() == [] or code == 0
     assert not has_waited or grace_seconds > 0

@@ -15,7 +15,7 @@ from mbe_stage.pipeline import Config, PublishError, RunStore, read_manifest, ru
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
-from mbe_stage.pipeline.publish import run_store as publish_module
+from mbe_stage.pipeline.publish import staging as publish_module
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import (
@@ -80,11 +80,12 @@ def test_a_number_of_results(tmp_path, edges, undisturbed, share) -> None:
 def test_fewer_than_are_kept_is_refused(tmp_path, edges) -> None:
     run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
     (kept,) = list_unfinished(tmp_path)
-    with pytest.raises(
-        PublishError, match=rf"{kept.n_found:,} results are there already, and execution\.max_bicliques"
-    ):
+    with pytest.raises(PublishError, match=rf"it already has {kept.n_found:,} results, and execution\.max_bicliques"):
         run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found - 1}), resume=True)
     assert RunStore(tmp_path).unfinished() == [kept.room]
+    # As many as are kept are within it.
+    result = run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found}), resume=True)
+    assert result.manifest.n_found == kept.n_found
 
 
 def test_a_time(tmp_path, edges, undisturbed) -> None:
@@ -127,8 +128,8 @@ def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"problem": "pq_counts"}, r"execution\.max_output_bytes: is about rows .* problem 'pq_counts' has none"),
-        ({"groups": {}, "output": {"bicliques": False}}, r"max_output_bytes: .* which output\.bicliques leaves out"),
+        ({"problem": "pq_counts"}, r"execution\.max_output_bytes: limits rows .* problem 'pq_counts' has none"),
+        ({"groups": {}, "output": {"bicliques": False}}, r"max_output_bytes: .* output\.bicliques leaves them out"),
     ],
 )
 def test_bytes_of_what_is_not_written_are_refused(values, message) -> None:
@@ -229,7 +230,7 @@ def test_a_run_is_published_where_what_is_kept_cannot_be_moved(tmp_path, edges, 
     usual = publish_module.os.rename
 
     def refused(source: Path, target: Path) -> None:
-        if Path(source).name == publish_module._KEPT:
+        if Path(source).name == publish_module.KEPT:
             raise OSError(28, "No space left on device")
         usual(source, target)
 

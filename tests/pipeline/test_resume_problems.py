@@ -20,7 +20,7 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.journal import read_journal
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.problems.installed import reading_of
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from mbe_stage.pipeline.verify import verify_run
 from tests.mbe_stage.processes import run_module
 from tests.pipeline.nursery_support import RunNursery

@@ -103,7 +103,7 @@ def test_the_published_tables_are_the_same(
     assert theirs.counts == ours.counts
     assert tables(shared.run_dir) == tables(alone.run_dir)
     assert "Dask worker" in theirs.device
-    assert "what it finds is sent here" in caplog.text or writes
+    assert "results are sent" in caplog.text or writes
     ranks = theirs.ranks
     assert ranks is not None
     assert ours.ranks is None
@@ -212,10 +212,10 @@ def test_a_worker_is_killed_with_parts_half_written(
 
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> None:
     for execution, message in (
-        ({"workers": 2}, "execution.workers is about execution.runner dask"),
-        ({"cluster": "tcp://host:8786"}, "execution.cluster is about execution.runner dask"),
+        ({"workers": 2}, "execution.workers needs execution.runner dask"),
+        ({"cluster": "tcp://host:8786"}, "execution.cluster needs execution.runner dask"),
         ({"runner": "dask", "cluster": "tcp://host:1", "workers": 2}, "leave one of them out"),
-        ({"runner": "dask", "engine": "rapids"}, "keeps all of a run on devices of this machine"),
+        ({"runner": "dask", "engine": "rapids"}, "needs all of a run on local devices"),
     ):
         with pytest.raises((ConfigError, ValueError), match=message):
             settings(tmp_path, edges, **execution)
@@ -252,7 +252,7 @@ def test_options_of_the_command_line_name_the_runner() -> None:
     ):
         execution = configuration(table, {"source": "edges.csv", **given}).execution
         assert (execution.runner, execution.cluster, execution.workers) == expected
-    with pytest.raises(ConfigError, match="has workers of its own: leave one of them out"):
+    with pytest.raises(ConfigError, match="has its own workers: leave one of them out"):
         configuration(table, {"source": "edges.csv", "cluster": "tcp://host:1", "workers": 2})
 
 

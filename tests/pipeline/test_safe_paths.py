@@ -82,7 +82,7 @@ def test_links_on_the_way_and_what_is_no_file(tmp_path: Path) -> None:
     assert dict(entries_below(top)) == {
         "empty": "is an empty directory",
         "link": "is a symbolic link",
-        "pipe": "is no regular file",
+        "pipe": "is not a regular file",
         "real/file": "",
         "real/link": "is a symbolic link",
     }
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_and_what_is_too_deep(tmp_path: Path) -> None:
         deep = deep / "a"
         deep.mkdir()
     (entry,) = entries_below(tmp_path)
-    assert entry[1] == "is no regular file"
+    assert entry[1] == "is not a regular file"
     assert odd_entry(tmp_path) is not None
 
 

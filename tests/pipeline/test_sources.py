@@ -174,7 +174,7 @@ def test_keys_that_are_numbers_of_rows_do_not_collide(tmp_path: Path, monkeypatc
         (tmp_path / f"{name}.mtx").write_text(MTX)
         (tmp_path / f"{name}.npz").write_bytes(input_support.to_sparse_npz(np.array([1, 2]), np.array([1, 2])))
     for suffix in ("fimi", "mtx", "npz"):
-        assert "keys are numbers of rows; expected one file" in refusal(f"*.{suffix}")
+        assert "keys are row numbers; expected one file" in refusal(f"*.{suffix}")
     # The way out that it names.
     assert "cat FILES | mbe enumerate --format fimi -" in refusal("*.fimi")
     joined = "".join(path.read_text() for path in sorted(tmp_path.glob("*.fimi")))
@@ -274,6 +274,6 @@ def test_another_tier_that_takes_over_has_it_too(tmp_path: Path, monkeypatch: py
 def test_a_flow_has_no_standard_input(tmp_path: Path) -> None:
     configure = pytest.importorskip("mbe_stage.flows.enumerate").configure
     for given in ("-", None):
-        with pytest.raises(ConfigError, match=r"^input.path: standard input, which"):
+        with pytest.raises(ConfigError, match=r"^input.path: standard input cannot be read again"):
             configure(None, given, str(tmp_path), ["input.path=[a, '-']"])
     assert configure(None, "a-b.csv").input.path == "a-b.csv"

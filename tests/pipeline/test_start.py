@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from mbe_stage.pipeline import Config, run
 from tests.patience import completed
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
+# What commands do without that only read what is published, and of these what a list of runs needs neither.
+NOT_TO_READ = {"asyncio", "llvmlite", "numba", "pandas", "prefect", "scipy"}
+NOT_TO_LIST = NOT_TO_READ | {"numpy", "pyarrow"}
 # What finds the problems of other packages.
 LIGHT = {
     "mbe_stage.cliques",
@@ -77,9 +81,44 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
         "import sys; from mbe_stage.pipeline.cli.entry import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {name for name in sys.modules if name.startswith('mbe_stage.')}\n"
+        "ours = {name for name in sys.modules if name.startswith('mbe_stage.')}\n"
+        "heavy = {name for name in ours if not name.startswith('mbe_stage.pipeline')}\n"
         f"print('imported:', ({HEAVY!r} & set(sys.modules)) | (heavy - {LIGHT!r}))"
     )
     shown = in_a_new_process(code, *arguments)
     assert shown.startswith("mbe ") or "Usage: " in shown
     assert shown.splitlines()[-1] == "imported: set()"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("start")
+    edges = directory / "edges.csv"
+    edges.write_text("left,right\na,b\na,c\nd,b\nd,c\n")
+    config = {"input": {"path": str(edges)}, "output": {"directory": str(directory / "out")}}
+    run(Config.from_mapping(config | {"execution": {"engine": "reference"}}))
+    return directory / "out"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "avoided"),
+    [
+        (["runs"], NOT_TO_LIST),
+        (["runs", "--json"], NOT_TO_LIST | {"rich"}),
+        (["top"], NOT_TO_READ),
+        (["top", "--json"], NOT_TO_READ | {"rich"}),
+        (["top", "--vertex", "a"], NOT_TO_READ - {"pandas"}),
+        (["export", "--csv", "--quiet"], NOT_TO_READ - {"pandas"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_reading_imports_only_what_it_needs(out: Path, arguments: list[str], avoided: set[str]) -> None:
+    code = (
+        "import sys; from mbe_stage.pipeline.cli.entry import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        f"print('imported:', {avoided!r} & set(sys.modules))"
+    )
+    shown = in_a_new_process(code, arguments[0], out, *arguments[1:])
+    assert shown.splitlines()[-1] == "imported: set()"
+    assert len(shown.splitlines()) > 1

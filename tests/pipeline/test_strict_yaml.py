@@ -57,9 +57,7 @@ def test_one_key_is_a_list_of_one(text: str, key: int | str) -> None:
 def test_a_number_of_another_base_is_none(text: str, number: float) -> None:
     """`010` would be the vertex 8."""
     written = text.strip("[]").rpartition(" ")[2]
-    with pytest.raises(
-        ConfigError, match=f'line 2: {written} is the number {number} to YAML; .*; write "{written}" for'
-    ):
+    with pytest.raises(ConfigError, match=f'line 2: YAML reads {written} as {number}; .*; write "{written}" for'):
         parse_yaml(f"query:\n  containing_left: {text}\n", "job.yaml")
 
 
@@ -72,11 +70,11 @@ def test_what_is_neither_number_nor_text_is_named_by_its_key(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("input:\n  left: a\n  right: b\n  left: c\n", ["line 4", "'left' stands twice, first in line 2"]),
-        ("input: {}\nquery: {}\ninput: {}\n", ["line 3", "'input' stands twice, first in line 1"]),
-        ("input: {left: a, left: b}\n", ["line 1", "'left' stands twice"]),
+        ("input:\n  left: a\n  right: b\n  left: c\n", ["line 4", "'left' is a duplicate of line 2"]),
+        ("input: {}\nquery: {}\ninput: {}\n", ["line 3", "'input' is a duplicate of line 1"]),
+        ("input: {left: a, left: b}\n", ["line 1", "'left' is a duplicate"]),
         (NESTED_ALIASES, ["line 5", "more than 10,000 values"]),
-        ("a: &a\n  b: *a\n", ["line 2", "*a stands within what it names"]),
+        ("a: &a\n  b: *a\n", ["line 2", "*a refers to a value that contains it"]),
         ("[" * 5000, ["line 1", "nested more than 20 deep"]),
         ("- " * 5000, ["line 1", "nested more than 20 deep"]),
         ("# nothing\n" * (LARGEST_DOCUMENT // 8), [f"longer than {LARGEST_DOCUMENT:,} characters"]),
@@ -104,7 +102,7 @@ def test_one_sentence_says_what_and_where(tmp_path: Path, text: str, parts: list
     ("value", "part"),
     [
         ("[" * 5000, "nested more than"),
-        ("{a: 1, a: 2}", "'a' stands twice"),
+        ("{a: 1, a: 2}", "'a' is a duplicate"),
         (f"[{'a,' * 20_000}]", "more than 10,000"),
     ],
 )
@@ -137,7 +135,7 @@ def test_yaml_is_read_as_ever(text: str, values: Any) -> None:
     [("yes", "a boolean"), ("on", "a boolean"), ("False", "a boolean"), ("~", "nothing")],
 )
 def test_a_key_that_is_no_name_to_yaml_is_refused_as_it_is_spelt(key: str, kind: str) -> None:
-    expected = f"f.yaml, line 2: the key {key!r} is {kind} to YAML; expected the name of a section or key; write"
+    expected = f"f.yaml, line 2: the key {key!r} is {kind} in YAML; expected the name of a section or key; write"
     with pytest.raises(ConfigError, match=re.escape(f'{expected} "{key}" if')):
         parse_yaml(f"shares:\n  {key}: 0.5\n", "f.yaml")
     assert parse_yaml(f'shares:\n  "{key}": 0.5\n', "f.yaml") == {"shares": {key: 0.5}}

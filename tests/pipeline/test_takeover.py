@@ -39,8 +39,8 @@ def test_the_next_tier_takes_over_and_the_manifest_says_so(tmp_path, rapids, dev
     assert rapids.n_refused == 1
     assert (manifest.engine, manifest.counts.bicliques) == (engine, 62)
     assert manifest.warnings[0].startswith(
-        "tier auto: rapids had too little device memory before the first result, and cuda takes over. What rapids "
-        f"said: the limit of 1 MiB is reached in {rapids.refuses_at}"
+        "tier auto: rapids had too little device memory before the first result, and cuda takes over; rapids "
+        f"reported: the limit of 1 MiB is reached in {rapids.refuses_at}"
     )
     # The engine's own refusal comes second.
     assert len(manifest.warnings) == (2 if engine == "cpu" else 1)

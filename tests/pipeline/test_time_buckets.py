@@ -110,7 +110,7 @@ def test_a_row_without_time_is_refused_or_dropped(tmp_path: Path) -> None:
     [
         (
             pa.array([0, 10**12]),
-            r"numbers up to 1000000000000, which are no seconds since 1970, for input\.time_bucket",
+            r"numbers up to 1000000000000, which are not seconds since 1970, for input\.time_bucket",
         ),
         (pa.array([0.0, np.inf]), "numbers up to inf"),
         (pa.array([0, -(2**62)], pa.timestamp("us")), "times outside the years 1 to 9999"),
@@ -137,13 +137,16 @@ def test_what_is_no_length_of_time(text: str) -> None:
     ("given", "says"),
     [
         ({"time_bucket": "7d"}, "input.time_bucket needs the timestamp column: set input.timestamp"),
-        ({"time_bucket": "0d", "timestamp": "t"}, "input.time_bucket is '0d': expected more than no time, such as 7d"),
+        (
+            {"time_bucket": "0d", "timestamp": "t"},
+            "input.time_bucket is '0d': expected a positive duration, such as 7d",
+        ),
         ({"time_bucket": 7, "timestamp": "t"}, "input.time_bucket is 7: expected a whole number and one of the units"),
-        ({"time_bucket": 0, "timestamp": "t"}, "input.time_bucket is 0: expected more than no time"),
+        ({"time_bucket": 0, "timestamp": "t"}, "input.time_bucket is 0: expected a positive duration"),
         ({"time_bucket": ["7d"], "timestamp": "t"}, "input.time_bucket.*expected a whole number and one of the units"),
         (
             {"time_offset": "1d", "timestamp": "t"},
-            "input.time_offset is where buckets of time begin: set input.time_bucket",
+            "input.time_offset shifts the time buckets: set input.time_bucket",
         ),
         ({"time_offset": None, "time_bucket": "7d", "timestamp": "t"}, "input.time_offset.*expected a whole number"),
     ],

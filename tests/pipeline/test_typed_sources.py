@@ -219,7 +219,7 @@ def test_polars_frames(tmp_path: Path, name: str) -> None:
         assert pairs(path) == expected
         return
     message = refusal(path)
-    assert "integers of 128 bits" in message
+    assert "128-bit integers" in message
     line = message.partition("write them as text: ")[2].replace("'edges.parquet'", repr(str(tmp_path / "text.parquet")))
     exec(line, {"polars": pl})
     assert pairs(tmp_path / "text.parquet") == {(str(key), item) for key, item in expected}

@@ -22,7 +22,7 @@ from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, read_manifest
 from mbe_stage.pipeline.publish.reading import bicliques_parts
-from mbe_stage.pipeline.publish.schemas import SCHEMA_VERSION
+from mbe_stage.pipeline.publish.run_files import SCHEMA_VERSION
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.verify.groups import check as check_groups
 from mbe_stage.pipeline.verify.job import Job
@@ -140,9 +140,9 @@ def test_the_option_is_the_key(tmp_path: Path, edges_file: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--no-bicliques",), "--no-bicliques: leaves the bicliques out, and nothing else is made of them"),
-        (("--no-bicliques", "--groups", "--members"), "--members is about the table of bicliques, which --no-bicliq"),
-        (("--no-bicliques", "--groups", "--sort"), "--sort is about the table of bicliques, which --no-bicliques"),
+        (("--no-bicliques",), "--no-bicliques: leaves the bicliques out, but nothing else is made of them"),
+        (("--no-bicliques", "--groups", "--members"), "--members needs the table of bicliques, but --no-bicliq"),
+        (("--no-bicliques", "--groups", "--sort"), "--sort needs the table of bicliques, but --no-bicliques"),
     ],
 )
 def test_what_contradicts_itself_is_refused(tmp_path: Path, edges_file: Path, options: Any, message: str) -> None:

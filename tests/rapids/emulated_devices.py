@@ -25,9 +25,10 @@ from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from mbe_stage.pipeline import Config
 from mbe_stage.pipeline.backends.backend import GraphFacts
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.execution.journal import begun_journal, header_of, read_journal
+from mbe_stage.pipeline.execution.journal import begun_journal, read_journal
 from mbe_stage.pipeline.execution.steps import count, enumerate_to
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.execution.unfinished import header_of
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage import emulated_devices, graphs
 from tests.mbe_stage.emulated_device import launch_on_the_emulator
 from tests.patience import PATIENCE
@@ -159,7 +160,7 @@ class Runs:
 @contextmanager
 def failing(name: str, after: int) -> Iterator[None]:
     """The device of the thread of that name fails after so many quanta."""
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
 
     work, n_quanta = SharedSearch.work, 0
 

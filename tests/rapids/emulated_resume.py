@@ -27,17 +27,18 @@ from mbe_stage.cliques import reference as clique_reference
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pipeline import Config
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.execution.journal import begun_journal, header_of, read_journal
+from mbe_stage.pipeline.execution.journal import begun_journal, read_journal
 from mbe_stage.pipeline.execution.steps import enumerate_to
+from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.problems.installed import reading_of
-from mbe_stage.pipeline.publish.run_store import JOURNAL_NAME
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
 from tests.rapids.emulated_cliques import Said, random_ends
 from tests.rapids.emulated_devices import degrees_alone, ends
 
-PLENTY, LITTLE = 1 << 30, 1 << 18
+PLENTY, LITTLE = 1 << 30, 1 << 17
 N_TASKS = 9
 CLIQUES: dict[str, Any] = {"problem": "cliques"}
 GROUPS: dict[str, Any] = {"groups": {}, "output": {"bicliques": False}}
@@ -139,7 +140,7 @@ def ended_and_resumed(places: Places, directory: Path, said: Said, case: Case) -
     output = {"two_hop_steps": 0, "checkpoint_seconds": 1e-6, **sections.get("output", {})}
     execution = {"block_bytes": 16000}
     asked = Config.from_mapping({**sections, "output": output, "execution": execution})
-    edges = ingest(reading_of(asked), random_ends(1, 24, 130) if "problem" in sections else ends(1, 40, 30, 0.3))
+    edges = ingest(reading_of(asked), random_ends(1, 24, 130) if "problem" in sections else ends(1, 30, 22, 0.3))
     room = directory / name / "room"
     run_path = room / room.name
     run_path.mkdir(parents=True)

@@ -180,7 +180,7 @@ def test_refusals_are_the_hosts_own_words(backend: Any, case: str) -> None:
 def test_no_row_is_left(backend: Any) -> None:
     config = InputConfig(weight="weight", min_weight=9, nulls="drop")
     message = agreed(backend, config, table(left=[1, 2], right=[1, None], weight=[1.0, 2.0]))
-    assert "none of 2 rows is left: dropped 1 by null (input.nulls is drop), 1 by weight" in str(message)
+    assert "all 2 rows were dropped: 1 by null (input.nulls is drop), 1 by weight" in str(message)
 
 
 @pytest.mark.parametrize("key", ["x7", "9223372036854775808"])

@@ -152,7 +152,7 @@ def test_counting(tmp_path: Path, edges: Path) -> None:
 def test_a_device_that_is_lost(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
-    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.bicliques.cuda.search import SharedSearch
 
     alone, work = published(edges, tmp_path / "alone", None), SharedSearch.work
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_an_edge_is_refused() -> None:
 
 
 def test_the_document_shows_what_its_program_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "on-a-gpu.md").read_text(encoding="utf-8")
     (program, output), *others = re.findall(r"^```py\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert not others
     exec(program, {})

@@ -42,7 +42,7 @@ def test_a_limit_that_is_reached_is_to_be_raised(kind):
         fail_in(kind(LIMIT_REACHED))
     message = str(refusal.value)
     assert message.startswith("device memory: the limit of 3,072 MiB (execution.device_memory) is reached in ")
-    assert "which needs 3,584 MiB at least; raise it (the GPU has 1,024 of 8,192 MiB free)" in message
+    assert "which needs at least 3,584 MiB; raise it (the GPU has 1,024 of 8,192 MiB free)" in message
     assert (refusal.value.may_pass, exit_code(refusal.value)) == (False, 4)
 
 
@@ -144,7 +144,7 @@ def test_the_limit_that_an_error_names_is_the_smallest(encoder_bytes, members, s
     def shares(limit: int) -> MemoryShares:
         return MemoryShares.of(limit, GRAPH, encoder_bytes, members=members, sort=sort)
 
-    with pytest.raises(DeviceMemoryExhausted, match=r"the limit of 30 MiB .*too little to write the output") as refusal:
+    with pytest.raises(DeviceMemoryExhausted, match=r"the limit of 30 MiB .*too small to write the output") as refusal:
         shares(30 << 20)
     assert not refusal.value.may_pass
     named = int(re.search(r"raise it to ([\d,]+) MiB", str(refusal.value))[1].replace(",", ""))
@@ -222,7 +222,7 @@ def test_what_a_piece_of_work_takes():
 def test_a_share_that_is_too_little_for_the_engine_names_the_limit():
     with (
         pytest.raises(
-            MemoryBudgetExceeded, match=r"^needs 3 bytes; .* execution\.device_memory, of which 7 MiB would do$"
+            MemoryBudgetExceeded, match=r"^needs 3 bytes; .* execution\.device_memory, for which 7 MiB would do$"
         ),
         naming_the_limit(lambda needed: (2 * needed << 20) + 1),
     ):

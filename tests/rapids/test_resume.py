@@ -17,9 +17,9 @@ import pytest
 
 from benchmarks.edge_table import edges_as_parquet
 from mbe_stage import run_limits
-from mbe_stage.device import held_roots
 from mbe_stage.pipeline import Config, RunStore, run
 from mbe_stage.pipeline.execution.journal import read_journal
+from mbe_stage.search.cuda import barriers
 from tests.mbe_stage.processes import run_module
 from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting, planned
 from tests.pipeline.resume_support import Killed
@@ -56,8 +56,8 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
         module = importlib.import_module(f"mbe_stage.{problem}.cuda.search")
         monkeypatch.setattr(module, "plan_memory", planned(module.plan_memory, {"quantum_seconds": 0.005}))
     # Cliques are found in less time than anything is asked for in.
-    monkeypatch.setattr(held_roots, "_TAKEN_SLOWLY", 0.0)
-    monkeypatch.setattr(held_roots, "_PART_SECONDS", 0.2)
+    monkeypatch.setattr(barriers, "_TAKEN_SLOWLY", 0.0)
+    monkeypatch.setattr(barriers, "_PART_SECONDS", 0.2)
     monkeypatch.setattr(run_limits, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(run_limits.Checkpoints, "note", noting(run_limits.Checkpoints.note))
     MARKERS.clear()

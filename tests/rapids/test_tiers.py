@@ -66,7 +66,7 @@ def test_rapids_by_name_runs_or_says_why_not(installed, modules, cuda_reason, sa
 
 @pytest.mark.parametrize("name", ["cpu", "reference"])
 def test_engines_by_name_are_tiers_of_the_host(name):
-    assert tier_named(name) == Tier(name, name, "asked for by name")
+    assert tier_named(name) == Tier(name, name, "requested by name")
 
 
 def test_nothing_of_rapids_is_imported():

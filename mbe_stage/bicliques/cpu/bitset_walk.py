@@ -1,10 +1,11 @@
 """Nodes with at most 64 left vertices: a row is one word. Nearly all nodes are of this kind.
 
-In the arena of words a node keeps its candidates' rows (distinct, ascending, none dominated) and behind them the rows
-of its excluded vertices. Where members are wanted, the arena of ints holds the groups, the right vertices behind each
-candidate row: ``n_rows + 1`` starts and then the ids.
+A frame is built from raw candidate rows: sort, merge, drop dominated rows, restrict excluded ones. In the arena of
+words a node keeps its candidates' rows (distinct, ascending, none dominated) and behind them the rows of its excluded
+vertices. If members are wanted, the arena of ints holds the groups, the right vertices behind each candidate row:
+``n_rows + 1`` starts and then the ids.
 
-Iteration in memory that a whole subtree shares: node reuse of GMBE+ IV-A 1. Rows as bitmaps: GMBE+ IV-B, there of 32
+All nodes of a subtree share one piece of memory: node reuse of GMBE+ IV-A 1. Rows as bitmaps: GMBE+ IV-B, there of 32
 bits.
 """
 
@@ -13,9 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
-from mbe_stage.bicliques.cpu.bounds import drop_too_small, word_multiplicity
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     bit_masks,
@@ -24,15 +24,148 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     subsets_of,
     subsets_of_singles,
 )
-from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_word
-from mbe_stage.bicliques.cpu.row_words import is_excluded, table_size
+from mbe_stage.bicliques.cpu.emit import (
+    drop_too_small,
+    emit_closed_sets,
+    emit_word,
+    is_hopeless,
+    path_multiplicity,
+    word_multiplicity,
+)
+from mbe_stage.bicliques.cpu.row_words import (
+    drop_dominated,
+    drop_dominated_with_payload,
+    is_excluded,
+    merge_equal,
+    restrict_distinct,
+    sort_rows,
+    sort_rows_with_payload,
+    table_size,
+)
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["walk_bitset_frames"]
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
+
+
+@compiled(nrt=False)
+def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output):
+    """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless nothing can come of it.
+
+    The arena must have room for the rows, all excluded ones and their hash table. What is behind the rows is used only
+    where members are wanted; the arena of ints is free behind the payload.
+
+    Parameters
+    ----------
+    top : int
+        Where the arena of words is free.
+    raw_end : int
+        One past the last of the rows, which begin at `top`.
+    n_path : int
+        Right members on the path.
+    columns_at : int
+        Where starts and ids of the columns stand in the arena of ints.
+    """
+    words, control, frames = worker.words, worker.control, worker.frames
+    depth = control[at.DEPTH]
+    ints_start = ints_top = behind.payload
+    multiplicity = 0
+    kept_end = raw_end
+    # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
+    if output is None:
+        if DOMINATED:
+            kept_end = drop_dominated(words, top, raw_end, excluded)
+        sort_rows(words, top, kept_end)
+        kept_end = merge_equal(words, top, kept_end)
+        if DOMINATED and kept_end == top + 1:
+            control[at.COUNT] += 1
+            return
+    else:
+        if DOMINATED:
+            kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, worker.ints, behind.payload)
+        sort_rows_with_payload(words, top, kept_end, worker.ints, behind.payload)
+        kept_end, ints_start, ints_top, multiplicity = _merge_into_groups(top, kept_end, behind, worker, output)
+    # Every left set below lies inside some candidate, so excluded rows only matter in what the candidates cover.
+    union = _U(0)
+    for k in range(top, kept_end):
+        union |= words[k]
+    if output is not None and output.constraints[ACTIVE]:
+        right_least = path_multiplicity(worker.path, n_path, output.right_multiplicities)
+        left_most = word_multiplicity(union, columns_at, worker.ints, output.left_multiplicities)
+        if is_hopeless(left_most, right_least, right_least + multiplicity, output.constraints):
+            return
+    if kept_end == top:
+        return
+    n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
+    table_at = kept_end + n_all
+    table_end = table_at + table_size(n_all)
+    words[table_at:table_end] = _U(0)
+    singles = excluded.singles & union
+    end, singles = restrict_distinct(
+        words, excluded.start, excluded.end, union, kept_end, kept_end, singles, table_at, table_end
+    )
+    end, singles = restrict_distinct(
+        words, excluded.siblings, excluded.siblings_end, union, kept_end, end, singles, table_at, table_end
+    )
+    depth += 1
+    frames[depth, at.KIND] = at.BITSET
+    frames[depth, at.FIRST] = 0
+    frames[depth, at.CURSOR] = 0
+    frames[depth, at.END] = kept_end - top
+    frames[depth, at.N_ROWS] = kept_end - top
+    frames[depth, at.N_EXCLUDED] = end - kept_end
+    frames[depth, at.SINGLES] = np.int64(singles)
+    frames[depth, at.WORDS] = top
+    frames[depth, at.WORDS_TOP] = end
+    frames[depth, at.INTS] = ints_start
+    frames[depth, at.INTS_TOP] = ints_top
+    frames[depth, at.COLUMNS] = columns_at
+    frames[depth, at.N_PATH] = n_path
+    control[at.DEPTH] = depth
+
+
+@njit(inline="always")
+def _merge_into_groups(top, end, behind, worker, output):
+    """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
+
+    Returns
+    -------
+    kept_end, ints_start, ints_top, multiplicity : int
+        The end of the rows, where their groups begin in the arena of ints, where they end, and how many of the user's
+        right vertices they hold.
+    """
+    words, ints = worker.words, worker.ints
+    n_rows = end - top
+    starts_at = behind.payload + n_rows
+    new_ids_at = starts_at + n_rows + 1
+    kept_end = top
+    n_ids = 0
+    multiplicity = 0
+    for k in range(top, end):
+        if k == top or words[k] != words[kept_end - 1]:
+            words[kept_end] = words[k]
+            ints[starts_at + kept_end - top] = n_ids
+            kept_end += 1
+        number = ints[behind.payload + k - top]
+        if behind.groups == at.NO_GROUPS:
+            ints[new_ids_at + n_ids] = number
+            multiplicity += output.right_multiplicities[number]
+            n_ids += 1
+            continue
+        group = behind.groups + number
+        for j in range(behind.ids + ints[group], behind.ids + ints[group + 1]):
+            ints[new_ids_at + n_ids] = ints[j]
+            multiplicity += output.right_multiplicities[ints[j]]
+            n_ids += 1
+    # The ids must stand right behind the starts: move them down over the unused ones.
+    n_kept = kept_end - top
+    ints[starts_at + n_kept] = n_ids
+    final_ids_at = starts_at + n_kept + 1
+    for j in range(n_ids):
+        ints[final_ids_at + j] = ints[new_ids_at + j]
+    return kept_end, starts_at, final_ids_at + n_ids, multiplicity
 
 
 @compiled(nrt=False)
@@ -57,10 +190,10 @@ def walk_bitset_frames(worker, output, work_limit):
         end = rows_at + frames[depth, at.END]
         row_at = rows_at + frames[depth, at.CURSOR]
         steps = 8 + ((excluded_end - rows_at) >> 2)
-        status = at.OK
+        status = OK
         while row_at < end:
             if control[at.WORK] >= work_limit:
-                status = at.QUANTUM_OVER
+                status = QUANTUM_OVER
                 break
             control[at.WORK] += steps
             control[at.VISITED] += 1
@@ -78,7 +211,7 @@ def walk_bitset_frames(worker, output, work_limit):
             count = control[at.COUNT]
             excluded = at.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
             status = _visit_child(left, excluded, depth, worker, output)
-            if status != at.OK:
+            if status != OK:
                 control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
                 control[at.COUNT] = count
                 break
@@ -86,21 +219,21 @@ def walk_bitset_frames(worker, output, work_limit):
             if control[at.DEPTH] != depth:
                 break
         frames[depth, at.CURSOR] = row_at - rows_at
-        if status != at.OK:
+        if status != OK:
             return status
         if control[at.DEPTH] == depth:
             control[at.DEPTH] = depth - 1
         depth = control[at.DEPTH]
-    return at.OK
+    return OK
 
 
 @njit(inline="always")
 def _is_too_small(left, columns_at, ints, output):
-    """Whether a left set stands for fewer of the user's vertices than are wanted."""
+    """True if a left set stands for fewer of the user's vertices than are wanted."""
     constraints = output.constraints
     return (
-        constraints[at.ACTIVE]
-        and word_multiplicity(left, columns_at, ints, output.left_multiplicities) < constraints[at.MIN_LEFT]
+        constraints[ACTIVE]
+        and word_multiplicity(left, columns_at, ints, output.left_multiplicities) < constraints[MIN_LEFT]
     )
 
 
@@ -112,9 +245,9 @@ def _visit_child(left, excluded, depth, worker, output):
     """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
     if output is not None and _is_too_small(left, frames[depth, at.COLUMNS], ints, output):
-        return at.OK
+        return OK
     if not DOMINATED and is_excluded(left, words, excluded):
-        return at.OK
+        return OK
     top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
     rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
     n_all_excluded = excluded.end - excluded.start + row_at - rows_at
@@ -151,10 +284,10 @@ def _visit_child(left, excluded, depth, worker, output):
                 ints[ints_top + raw_end - top] = k - rows_at
                 raw_end += 1
         if not emit_word(left, columns_at, n_path, top, top, behind, worker, output):
-            return at.OUTPUT_FULL
+            return OUTPUT_FULL
         raw_end = drop_too_small(words, top, raw_end, columns_at, ints, ints_top, output)
     if raw_end == top:
-        return at.OK
+        return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
@@ -162,7 +295,7 @@ def _visit_child(left, excluded, depth, worker, output):
         if output is None:
             control[at.COUNT] += popcount(closed)
         elif not emit_closed_sets(closed, columns_at, n_path, top, raw_end, behind, worker, output):
-            return at.OUTPUT_FULL
-        return at.OK
+            return OUTPUT_FULL
+        return OK
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output)
-    return at.OK
+    return OK

@@ -1,4 +1,4 @@
-"""Whole subtrees at once: six left vertices have only 64 subsets, and one word holds a set of subsets.
+"""Finish whole subtrees at once: six left vertices have only 64 subsets, and one word holds a set of subsets.
 
 A set of subsets is a bitmap: a uint64 whose bit ``s`` says whether the subset with index ``s`` (bit ``b`` of ``s``:
 vertex ``b``) is in it. For a node whose candidates' rows are the subsets F and whose excluded rows are the subsets Q,
@@ -21,16 +21,6 @@ from numba import njit
 
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
-
-__all__ = [
-    "CLOSED_SET_WIDTH",
-    "bit_masks",
-    "closed_sets",
-    "column_groups",
-    "spread",
-    "subsets_of",
-    "subsets_of_singles",
-]
 
 CLOSED_SET_WIDTH = 6
 """Most groups of columns whose subsets fit one word."""

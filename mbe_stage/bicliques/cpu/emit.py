@@ -1,17 +1,18 @@
-"""Writing found bicliques to the output: each function returns False, with nothing written, where room is short."""
+"""Write found bicliques to the output, and bound the sizes of those below a node.
+
+Functions that write return False, with nothing written, if there is too little room.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import are_met
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import spread
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["emit_closed_sets", "emit_list", "emit_word"]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -27,19 +28,12 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
 
     Parameters
     ----------
-    left : uint64
-        The left side.
     columns_at : int
         Where starts and ids of the columns stand in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
         First row in the arena of words.
-    rows_end : int
-        One past the last.
-    behind : Behind
-    worker : WorkerState
-    output : Output or None
     """
     control, words, ints = worker.control, worker.words, worker.ints
     out_left, out_right = output.left, output.right
@@ -86,19 +80,12 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
 
     Parameters
     ----------
-    closed : uint64
-        The bitmap.
     columns_at : int
         Where starts and ids of the columns stand in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
         First row in the arena of words.
-    rows_end : int
-        One past the last.
-    behind : Behind
-    worker : WorkerState
-    output : Output or None
     """
     while closed != _U(0):
         left = spread(_U(lowest_bit_index(closed)), worker.masks)
@@ -134,7 +121,7 @@ def _commit(n_left, n_right, control, output):
     """Make what was written a biclique, unless its size is not wanted."""
     left_start, right_start = control[at.LEFT_USED], control[at.RIGHT_USED]
     constraints = output.constraints
-    if constraints[at.ACTIVE]:
+    if constraints[ACTIVE]:
         left_multiplicity = right_multiplicity = 0
         for k in range(left_start, n_left):
             left_multiplicity += output.left_multiplicities[output.left[k]]
@@ -149,3 +136,62 @@ def _commit(n_left, n_right, control, output):
     control[at.LEFT_USED] = n_left
     control[at.RIGHT_USED] = n_right
     control[at.COUNT] += 1
+
+
+@compiled(nrt=False)
+def path_multiplicity(path, n_path, right_multiplicities):
+    """Right vertices that every biclique from here down has."""
+    multiplicity = 0
+    for k in range(n_path):
+        multiplicity += right_multiplicities[path[k]]
+    return multiplicity
+
+
+@compiled(nrt=False)
+def word_multiplicity(left, columns_at, ints, left_multiplicities):
+    """Left vertices of a word over the columns at ``ints[columns_at:]``."""
+    multiplicity = 0
+    while left != _U(0):
+        column = columns_at + lowest_bit_index(left)
+        for k in range(ints[column], ints[column + 1]):
+            multiplicity += left_multiplicities[ints[columns_at + at.WORD_STARTS + k]]
+        left &= left - _ONE
+    return multiplicity
+
+
+@njit(inline="always")
+def is_hopeless(left_most, right_least, right_most, constraints):
+    """True if no biclique with at most `left_most` left and `right_least` to `right_most` right vertices is wanted."""
+    return (
+        left_most < constraints[MIN_LEFT]
+        or right_most < constraints[MIN_RIGHT]
+        or right_least > constraints[MAX_RIGHT]
+        or left_most * right_most < constraints[MIN_EDGES]
+    )
+
+
+@compiled(nrt=False)
+def drop_too_small(words, start, end, columns_at, ints, payload_at, output):
+    """Keep the rows with as many left vertices as are wanted at least, in place and in order; returns the new end.
+
+    Below a narrower row there is nothing but narrower ones, and no wanted left set lies inside it: it is needed neither
+    as a candidate, nor as excluded, nor among the right sides. The entries from ``ints[payload_at]`` on move along.
+
+    Parameters
+    ----------
+    columns_at : int
+        Where starts and ids of the columns stand in the arena of ints.
+    payload_at : int
+        Where the entries that move along begin in the arena of ints.
+    """
+    least = output.constraints[MIN_LEFT]
+    if not output.constraints[ACTIVE] or least == 1:
+        return end
+    kept = start
+    shift = payload_at - start
+    for k in range(start, end):
+        if word_multiplicity(words[k], columns_at, ints, output.left_multiplicities) >= least:
+            words[kept] = words[k]
+            ints[shift + kept] = ints[shift + k]
+            kept += 1
+    return kept

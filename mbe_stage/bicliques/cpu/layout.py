@@ -1,4 +1,4 @@
-"""What the tree walk keeps in memory, by scope: the graph (shared, read only), a worker (one thread), its output.
+"""Memory of the tree walk, by scope: the graph (shared, read only), a worker (one thread), its output.
 
 Right vertices are *rows*, in enumeration order; left vertices are *columns*. The subtree of row ``i`` holds the maximal
 bicliques whose first row is ``i``: later rows are its candidates, earlier ones are excluded.
@@ -15,15 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
 from mbe_stage.runtime.jit import INTS as _INTS
 from mbe_stage.runtime.jit import LONGS as _LONGS
 from mbe_stage.runtime.jit import WORDS as _WORDS
-from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
-
-__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT"]
-__all__ += ["DONE", "OK", "OUTPUT_FULL", "QUANTUM_OVER"]
-__all__ += ["Behind", "Child", "Collected", "Excluded", "KeptColumns", "Output", "WorkerState", "subgraph_parts"]
 
 
 class WorkerState(NamedTuple):
@@ -60,7 +54,7 @@ class WorkerState(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where found bicliques go, in ids of the reduced graph, and the size constraints they must meet.
+    """Buffers for found bicliques, in ids of the reduced graph, and the size constraints they must meet.
 
     ``constraints`` is ``(active, min_left, min_right, max_left, max_right, min_edges)``; sizes count whole groups of
     twins.
@@ -115,7 +109,7 @@ class KeptColumns(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """What `merged_columns.collect_columns` has left in the scratch of ints, from `scratch` to `end`.
+    """Columns that `merged_columns.collect_columns` leaves in the scratch of ints, from `scratch` to `end`.
 
     Attributes
     ----------
@@ -184,7 +178,7 @@ BITSET = 2
 
 
 def subgraph_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int, int, int, int, int]:
-    """Where row ids, row offsets, column offsets, row members, column members and column ids of a subgraph stand."""
+    """Offsets of row ids, row offsets, column offsets, row members, column members and column ids of a subgraph."""
     row_ids = n_columns + 1
     row_offsets = row_ids + n_rows
     column_offsets = row_offsets + n_rows + 1

@@ -1,4 +1,4 @@
-"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart as one.
+"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart merged.
 
 Columns with the same candidates are in the same left sets further down, so one stands for all: it holds an excluded row
 only if all of them do. On dense data thousands of columns become a few dozen.
@@ -17,8 +17,6 @@ from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
 from mbe_stage.runtime.jit import compiled
 
-__all__ = ["collect_columns", "columns_room", "write_column_ids"]
-
 _U = np.uint64
 _ONE = _U(1)
 
@@ -35,15 +33,10 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
 
     Parameters
     ----------
-    child : Child
     counts : (n_rows + 1,) int32
         How many of the left set each row holds; 0 for those that no longer matter.
-    ints : int32
-        The arena.
     scratch_at : int
         Where the arena of ints is free.
-    words : uint64
-        The arena.
     top : int
         Where the arena of words is free.
 
@@ -116,26 +109,14 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
 
     Parameters
     ----------
-    words : uint64
-        The arena.
     top : int
         First entry of the hash table in the arena of words.
     hashes_at : int
         Where the hashes of the new columns begin.
     last : uint64
         Mask of the hash table.
-    hashed : uint64
-        Of the list that is looked for.
-    ints : int32
-        The arena.
     starts_at : int
         Where it is said where each new column's list begins.
-    candidates_at : int
-        And how many candidates it has.
-    start : int
-        Where the list begins.
-    n_candidates : int
-        How many it has.
     """
     place = hashed & last
     while words[top + np.int64(place)] != _U(0):
@@ -171,14 +152,8 @@ def write_column_ids(child, kept, ints, starts_at, n_starts, new_ids_at):
 
     Parameters
     ----------
-    child : Child
-    kept : KeptColumns
-    ints : int32
-        The arena.
     starts_at, n_starts : int
         Where the starts go, and how many there are: one more than columns, or padded with the end.
-    new_ids_at : int
-        Where the ids go.
 
     Returns
     -------

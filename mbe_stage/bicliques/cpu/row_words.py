@@ -1,4 +1,4 @@
-"""Rows as 64-bit words: sorting, merging equal ones, dropping dominated ones.
+"""Rows as 64-bit words: sort, merge equal ones, drop dominated ones.
 
 A row that is a subset of another is also the smaller number, so ascending order puts no row behind one it lies in:
 no child can then be dominated by an earlier sibling.
@@ -16,18 +16,6 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
 from mbe_stage.runtime.jit import compiled
-
-__all__ = [
-    "drop_dominated",
-    "drop_dominated_with_payload",
-    "is_excluded",
-    "is_inside_any",
-    "merge_equal",
-    "restrict_distinct",
-    "sort_rows",
-    "sort_rows_with_payload",
-    "table_size",
-]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -85,7 +73,7 @@ def merge_equal(words, start, end):
 
 @compiled(nrt=False)
 def is_inside_any(row, words, start, end):
-    """Whether `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
+    """True if `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
     rows = words[start:end]
     n = rows.size
     done = 0
@@ -104,7 +92,7 @@ def is_inside_any(row, words, start, end):
 
 @compiled(nrt=False)
 def is_excluded(row, words, excluded):
-    """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
+    """True if `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
         return True
     if is_inside_any(row, words, excluded.siblings, excluded.siblings_end):
@@ -134,15 +122,6 @@ def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
 
     Parameters
     ----------
-    words : uint64
-        The arena.
-    start : int
-        First entry.
-    end : int
-        One past the last.
-    excluded : Excluded
-    ints : int32
-        The arena.
     payload_at : int
         Where the entries that move along begin in the arena of ints.
     """
@@ -176,28 +155,17 @@ def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table
 
     Parameters
     ----------
-    words : uint64
-        The arena.
-    start : int
-        First entry.
-    end : int
-        One past the last.
     mask : uint64
         Columns that are kept.
     kept_at : int
         Where the rows that were kept before begin.
-    kept_end : int
-        One past the last of them.
     singles : uint64
         Columns that were a restriction by themselves before.
     table_at : int
         First entry of the hash table.
-    table_end : int
-        One past its last.
 
     Returns
     -------
-    kept_end : int
     singles : uint64
     """
     rows, kept, table = words[start:end], words[kept_at:table_at], words[table_at:table_end]

@@ -1,18 +1,17 @@
-"""Building a subgraph: the part of a graph that a left set sees, with local numbers."""
+"""Build a subgraph: the part of a graph that a left set sees, with local numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_multiplicity
-from mbe_stage.bicliques.cpu.emit import emit_list
+from mbe_stage.bicliques.cpu.emit import emit_list, is_hopeless, path_multiplicity
 from mbe_stage.bicliques.cpu.merged_columns import write_column_ids
 from mbe_stage.bicliques.cpu.row_words import sort_rows
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["open_subgraph"]
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
 _U = np.uint64
 _LOW = _U(0xFFFFFFFF)
@@ -29,14 +28,10 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
 
     Parameters
     ----------
-    child : Child
-    collected : Collected
     n_path : int
         Right members on the path, those that hold the whole left set included.
     n_nonzero : int
         Rows in the accumulator.
-    worker : WorkerState
-    output : Output or None
 
     Returns
     -------
@@ -57,9 +52,9 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
     if output is None:
         control[at.COUNT] += 1
     elif not emit_list(child, n_path, worker, output):
-        return at.OUTPUT_FULL
-    elif output.constraints[at.ACTIVE] and _is_hopeless_below(child, n_path, n_nonzero, worker, output):
-        return at.OK
+        return OUTPUT_FULL
+    elif output.constraints[ACTIVE] and _is_hopeless_below(child, n_path, n_nonzero, worker, output):
+        return OK
 
     n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, worker)
     end = _write_edges(child, collected, n_rows, n_edges, top, worker)
@@ -70,7 +65,7 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
         ints[collected.scratch + k] = ints[start + k]
     end -= start - collected.scratch
     _push(child.depth + 1, n_excluded, n_rows, collected, end, top, n_path, worker)
-    return at.OK
+    return OK
 
 
 @njit(inline="always")
@@ -92,7 +87,7 @@ def _count_edges(child, collected, worker):
 
 @njit(inline="always")
 def _is_hopeless_below(child, n_path, n_nonzero, worker, output):
-    """Whether no biclique from the child on can satisfy the size constraints."""
+    """True if no biclique from the child on can satisfy the size constraints."""
     node, row, row_ids = child.node, child.row, child.row_ids
     bits, nonzero = worker.bits, worker.nonzero
     right_least = right_most = path_multiplicity(worker.path, n_path, output.right_multiplicities)
@@ -131,13 +126,10 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
 
     Parameters
     ----------
-    child : Child
-    collected : Collected
     n_rows, n_edges : int
         Of the new subgraph.
     top : int
         Where its rows are listed in the arena of words.
-    worker : WorkerState
     """
     ints, words, bits = worker.ints, worker.words, worker.bits
     n_columns, start, lists_at = collected.n_columns, collected.end, collected.scratch
@@ -192,14 +184,10 @@ def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
 
     Parameters
     ----------
-    depth : int
     n_excluded, n_rows : int
         Its children are the rows behind the excluded ones.
-    collected : Collected
     end, top : int
         Where the arenas of ints and of words are free.
-    n_path : int
-    worker : WorkerState
     """
     frames = worker.frames
     frames[depth, at.KIND] = at.SUBGRAPH

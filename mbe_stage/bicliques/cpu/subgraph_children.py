@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
-from mbe_stage.bicliques.cpu.bounds import drop_too_small
+from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
-from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_list
+from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_list
 from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room, write_column_ids
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["visit_subgraph_child"]
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
 _U = np.uint64
 _ONE = _U(1)
@@ -59,12 +58,12 @@ def visit_subgraph_child(node, offset, worker, output):
         for k in range(left_at, left_end):
             start, end = column_ids + node[offset + node[k]], column_ids + node[offset + node[k] + 1]
             n_ids += end - start
-            if output.constraints[at.ACTIVE]:
+            if output.constraints[ACTIVE]:
                 for j in range(start, end):
                     multiplicity += output.left_multiplicities[node[j]]
-        if output.constraints[at.ACTIVE] and multiplicity < output.constraints[at.MIN_LEFT]:
+        if output.constraints[ACTIVE] and multiplicity < output.constraints[MIN_LEFT]:
             frames[depth, at.CURSOR] = row + 1
-            return at.OK
+            return OK
     child = at.Child(
         node,
         offset,
@@ -82,7 +81,7 @@ def visit_subgraph_child(node, offset, worker, output):
         status = _visit_bitmap_child(child, worker, output)
     else:
         status = _visit_list_child(child, worker, output)
-    if status == at.OK:
+    if status == OK:
         control[at.VISITED] += 1
         frames[depth, at.CURSOR] = row + 1
     return status
@@ -115,7 +114,7 @@ def _visit_bitmap_child(child, worker, output):
             bits[other] = _U(0)
         # The child's own row is among the candidates: its left set is a result itself.
         control[at.COUNT] += popcount(closed_sets(candidates, forbidden))
-        return at.OK
+        return OK
     full = ~_U(0) >> _U(at.WORD_BITS - width)
     n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
     kept = at.KeptColumns(node, child.left_at, width, _NO_GROUPS)
@@ -131,7 +130,6 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
 
     Parameters
     ----------
-    child : Child
     kept : KeptColumns
         The part of its left set that candidates see, with the bit of each.
     full : uint64
@@ -140,8 +138,6 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
         Right members on the path; rows in the accumulator.
     ints_top : int
         The arena of ints is free from here on.
-    worker : WorkerState
-    output : Output or None
     """
     bits, nonzero, control = worker.bits, worker.nonzero, worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
@@ -166,7 +162,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
             continue
         if other < child.row:
             if known == full:
-                return at.OK
+                return OK
             excluded_at -= 1
             words[excluded_at] = known
         elif known == full:
@@ -181,15 +177,15 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
     if output is None:
         control[at.COUNT] += 1
     elif not emit_list(child, n_path, worker, output):
-        return at.OUTPUT_FULL
+        return OUTPUT_FULL
     if raw_end == top:
-        return at.OK
+        return OK
     if output is not None:
         new_ids_at = new_columns_at + at.WORD_STARTS
         write_column_ids(child, kept, ints, new_columns_at, at.WORD_STARTS, new_ids_at)
         raw_end = drop_too_small(words, top, raw_end, new_columns_at, ints, payload_at, output)
         if raw_end == top:
-            return at.OK
+            return OK
     behind = at.Behind(payload_at, at.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
@@ -198,11 +194,11 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
         if output is None:
             control[at.COUNT] += popcount(closed)
         elif not emit_closed_sets(closed, new_columns_at, n_path, top, raw_end, behind, worker, output):
-            return at.OUTPUT_FULL
-        return at.OK
+            return OUTPUT_FULL
+        return OK
     excluded = at.Excluded(excluded_at, excluded_end, _U(0), top, top)
     push_bitset_frame(top, raw_end, excluded, behind, n_path, new_columns_at, worker, output)
-    return at.OK
+    return OK
 
 
 # List children are few and a lot of work: by themselves, they compile in less time.
@@ -234,7 +230,7 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
     n_left = child.left_end - child.left_at
     for k in range(n_nonzero):
         if nonzero[k] < child.row and counts[nonzero[k]] == n_left:
-            return at.OK
+            return OK
     scratch_at, top = worker.frames[child.depth, at.INTS_TOP], worker.frames[child.depth, at.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_wedges)
     if scratch_at + ints_room > ints.size:

@@ -11,8 +11,6 @@ import os
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["CLOSED_SETS", "COLUMN_GROUPS", "DISTINCT_EXCLUDED", "DOMINATED", "MERGED_COLUMNS", "ORDER", "SIDE", "TWINS"]
-
 TECHNIQUES = {
     "twins": "one vertex stands for all with the same neighbours",
     "side": "the side with fewer two-step paths is enumerated",

@@ -18,8 +18,7 @@ from mbe_stage.bicliques.cpu.bitset_walk import walk_bitset_frames
 from mbe_stage.bicliques.cpu.subgraph_children import visit_subgraph_child
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, compiled, steps_of
-
-__all__ = ["compile_steps", "run_quantum"]
+from mbe_stage.search.cpu.quanta import DONE, OK, QUANTUM_OVER
 
 # By whether members are wanted, or sizes have to be checked.
 _VARIANTS = {
@@ -29,7 +28,7 @@ _VARIANTS = {
 
 
 def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
-    """Of the walk that collects members, of the one that only counts, or of both."""
+    """Compile the walk that collects members, the one that only counts, or both."""
     return steps_of(run_quantum, variant={None: None, True: "collecting", False: "counting"}[collects])
 
 
@@ -41,7 +40,6 @@ def run_quantum(graph, worker, output, work_limit):
     ----------
     graph : int32
         The whole graph in the layout of a subgraph.
-    worker : WorkerState
     output : Output or None
         None only counts, and checks no size constraints.
     work_limit : int
@@ -57,7 +55,7 @@ def run_quantum(graph, worker, output, work_limit):
     while control[at.DEPTH] >= 0:
         depth = control[at.DEPTH]
         if control[at.WORK] >= work_limit:
-            return at.QUANTUM_OVER
+            return QUANTUM_OVER
         if depth + 2 > frames.shape[0]:
             control[at.NEEDED] = 2 * frames.shape[0]
             return at.FRAMES_SHORT
@@ -75,9 +73,9 @@ def run_quantum(graph, worker, output, work_limit):
                 else (worker.ints, frames[depth, at.INTS])
             )
             status = visit_subgraph_child(node, offset, worker, output)
-            if status != at.OK:
+            if status != OK:
                 control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
                 control[at.COUNT] = count
-        if status != at.OK:
+        if status != OK:
             return status
-    return at.DONE
+    return DONE

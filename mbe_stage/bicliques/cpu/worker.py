@@ -1,4 +1,4 @@
-"""One thread's work: pieces of the tree into time quanta, what they find into blocks."""
+"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
@@ -25,26 +26,21 @@ from mbe_stage.search.cpu.arenas import Shortage
 from mbe_stage.search.cpu.pool import WorkerPool
 from mbe_stage.search.cpu.quanta import QuantumWorker
 
-__all__ = ["Plan", "Worker"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What every worker is given.
+    """Settings that all workers share.
 
     Attributes
     ----------
     graph : int32
         The whole graph in the layout of a subgraph.
-    n_rows, n_columns : int
     columns, rows : Translation
         The user's ids behind columns and rows.
     rows_are_left : bool
-        Whether the rows are the user's left side.
+        True if the rows are the user's left side.
     constraints : (6,) int64
         As in `layout.Output`, columns being the left side.
-    detail : Detail
-    block_bytes : int
     first_sizes : FirstSizes
         Entries that a worker's arenas start with.
     """
@@ -62,8 +58,8 @@ class Plan:
 
     @property
     def collects(self) -> bool:
-        """Whether the walk has to collect members: for the sink, or to check sizes."""
-        return self.detail > Detail.COUNT or bool(self.constraints[at.ACTIVE])
+        """True if the walk has to collect members: for the sink, or to check sizes."""
+        return self.detail > Detail.COUNT or bool(self.constraints[ACTIVE])
 
     def new_output(self, n_bytes: int) -> Output:
         """Room for found bicliques."""

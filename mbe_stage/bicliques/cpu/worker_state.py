@@ -1,4 +1,4 @@
-"""Making, growing and splitting the state of workers: the host's side of the tree walk."""
+"""Make, grow and split the state of workers: the host's side of the tree walk."""
 
 from __future__ import annotations
 
@@ -8,19 +8,11 @@ import numpy as np
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
-from mbe_stage.bicliques.cpu.layout import WorkerState
+from mbe_stage.bicliques.cpu.layout import WorkerState, subgraph_parts
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.arenas import Shortage, nbytes
 from mbe_stage.search.cpu.quanta import RangeFields, range_given_back, ranges_ahead
-
-__all__ = [
-    "FirstSizes",
-    "give_back",
-    "new_state",
-    "set_piece",
-    "share_left",
-    "short_of",
-    "split_piece",
-]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)
@@ -59,7 +51,7 @@ def set_piece(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_
 
 
 def short_of(worker: WorkerState, status: int) -> Shortage:
-    """What was short, where a quantum ended with that."""
+    """The arena that was short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
 
 
@@ -95,7 +87,7 @@ def split_piece(donor: WorkerState, has_members: bool, reserve: Callable[[int], 
     donor : WorkerState
         Keeps the earlier half; what it is in the middle of stays with it.
     has_members : bool
-        Whether the walk collects members; if not, bitset frames own nothing in the arena of ints.
+        True if the walk collects members; if not, bitset frames own nothing in the arena of ints.
     reserve : callable
         Takes bytes from the budget, and returns 0 where there were enough.
 
@@ -145,3 +137,25 @@ def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> Wor
     copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + ints.size
     receiver.control[at.DEPTH] = 0
     return receiver
+
+
+def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
+    """The whole graph in the layout that the tree walk reads, rows being the right side."""
+    row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = subgraph_parts(
+        graph.n_right, graph.n_left, graph.n_edges
+    )
+    end = column_ids + graph.n_left
+    if end >= 2**31:
+        raise InvalidArgument(
+            f"the graph has {graph.n_edges:,} edges after reduction: the CPU engine takes about {2**30:,} at most; "
+            "use minimum sizes, which remove edges before the search"
+        )
+    node = np.empty(end, np.int32)
+    node[:row_ids] = np.arange(graph.n_left + 1)
+    node[row_ids:row_offsets] = np.arange(graph.n_right)
+    node[row_offsets:column_offsets] = graph.right_offsets
+    node[column_offsets:row_members] = graph.left_offsets
+    node[row_members:column_members] = graph.right_members
+    node[column_members:column_ids] = graph.left_members
+    node[column_ids:] = np.arange(graph.n_left)
+    return node

@@ -17,19 +17,30 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bitset_children import build_child, count_child, is_wanted, next_candidate
-from mbe_stage.bicliques.cuda.bounds import allows, has_constraints
+from mbe_stage.bicliques.cuda.bitset_children import (
+    build_child,
+    count_child,
+    drop_from_superset,
+    is_wanted,
+    next_candidate,
+    restrict_superset,
+    set_superset,
+)
 from mbe_stage.bicliques.cuda.closed_sets import fewest_members
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_below
-from mbe_stage.bicliques.cuda.right_superset import drop_from_superset, restrict_superset, set_superset
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
+from mbe_stage.bicliques.cuda.subgraph_parts import allows, has_constraints
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
-from mbe_stage.bicliques.cuda.time_quantum import ask_for_words, ask_to_stop, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.walk_bundles import Superset
-from mbe_stage.bicliques.cuda.work_donation import donate_work, is_donor
+from mbe_stage.bicliques.cuda.work_donation import (
+    ask_for_words,
+    ask_to_stop,
+    donate_work,
+    is_donor,
+    read_shared,
+    stop_if_late,
+)
 from mbe_stage.device.warp import ballot, sum_small
-
-__all__ = ["set_frame", "walk_bitset_frames"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -43,14 +54,10 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
 
     Parameters
     ----------
-    warp : int32
     own : Own
         The warp's; its stack is not empty.
-    pool : Pool
     warps : Warps
         Of all warps, one of which may be given children.
-    output : Output
-    launch : Launch
     """
     state = own.state
     depth = np.int32(state[at.DEPTH])
@@ -101,14 +108,8 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
 
     Parameters
     ----------
-    cursor : int32
-        Which child of `frame`.
     frame, next_frame : (FRAME_FIELDS,) int32, global
         The second is made the child's where there is more below it.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
 
     Returns
     -------
@@ -157,14 +158,8 @@ def _emit(child, below, superset, own, pool, output, launch):
 
     Parameters
     ----------
-    child : BitsetChild
-    below : Below
     superset : Superset
         Restricted to the child's left set.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     is_known = launch.techniques & DOMINATED != 0
     list_at = np.int32(below.top if is_known else below.top + below.n_kept)
@@ -179,11 +174,10 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """Whether the quantum is to end; else children may be donated. Answers where this warp's end now, too.
+    """True if the quantum is to end. Otherwise children may be donated. Returns this warp's end as well.
 
     Parameters
     ----------
-    warp : int32
     n_visits : int32
         Visits of this warp.
     cursor : int32
@@ -192,9 +186,6 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
         Where its children end.
     depth : int32
         Of the deepest frame.
-    own : Own
-    warps : Warps
-    launch : Launch
     """
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         stop_if_late(launch)
@@ -233,11 +224,8 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
         Receives the child's frame.
     top : int32
         Where the candidates' rows stand.
-    n_kept : int32
-        How many they are.
     n_superset : int32
         Rows of its superset.
-    own : Own
     """
     union = union_of(own.words, top, n_kept)
     n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
@@ -264,7 +252,6 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
     frame : (FRAME_FIELDS,) int32, global
     n_rows : int32
         The child's row of a first frame included.
-    n_excluded : int32
     singles : uint32
         Columns that are an excluded row by themselves.
     first : int32

@@ -1,4 +1,4 @@
-"""Blocks of bicliques in device memory: what `BicliqueBlock` is on the host."""
+"""Blocks of bicliques in device memory, the counterpart of `BicliqueBlock`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import cupy as cp
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.device.peers import brought_here
 from mbe_stage.tasks import Task
-
-__all__ = ["DeviceBlock"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +51,7 @@ class DeviceBlock:
 
     @property
     def n_bicliques(self) -> int:
-        """How many. Zero is allowed: such a block only reports progress."""
+        """Number of bicliques. Zero is allowed: such a block only reports progress."""
         return int(self.left_offsets.size) - 1
 
     @property

@@ -15,19 +15,6 @@ from numba import cuda
 from mbe_stage.bicliques.cuda.layout import CLOSED_SET_WIDTH
 from mbe_stage.device.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
 
-__all__ = [
-    "add_subset",
-    "clear_subsets",
-    "closed_sets",
-    "collect_subsets",
-    "fewest_members",
-    "moves_of",
-    "pack",
-    "spread",
-    "subsets_of_lane",
-    "without_whole",
-]
-
 _U = np.uint32
 _ONE = _U(1)
 _WITHOUT_0 = _U(0x55555555)
@@ -166,7 +153,7 @@ def fewest_members(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def moves_of(left):
-    """How `pack` moves the bits of `left` together: which of them go 1, 2, 4, 8 and 16 places, as five uint32.
+    """Moves by which `pack` gathers the bits of `left`: those that go 1, 2, 4, 8 and 16 places, as five uint32.
 
     Every bit goes down as many places as `left` has clear bits below it, the ones of the distance first: no two bits
     meet on the way. Later masks say where bits stand after the moves before.
@@ -221,20 +208,12 @@ def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singl
 
     Parameters
     ----------
-    left : uint32
-        A left set.
     moves : 5 uint32
         Of `moves_of`.
-    words : uint32, global
-        The warp's arena.
     first : int32
         Where the frame's rows begin.
     cursor : int32
         The child's place among the frame's rows.
-    n_rows : int32
-        The frame's.
-    n_excluded : int32
-        The frame's.
     singles : uint32
         Columns that are an excluded row by themselves.
     subsets : (64,) uint32, shared

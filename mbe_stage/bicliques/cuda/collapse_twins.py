@@ -1,11 +1,15 @@
-"""Twins found and neighbours counted, in one launch over both sides of the graph.
+"""Find twins and count neighbours, in one launch over both sides of the graph; list the vertices of each group.
 
-Vertices of both sides are numbered together here, the left ones first. Vertices with the same neighbours meet in a hash
-table; the first of them stands for all.
+Vertices with the same neighbours meet in a hash table; the first of them stands for all. Vertices of both sides share
+one numbering, the left ones first; later the rows come first, then the columns. So one launch and one scan do for both
+sides.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import cupy as cp
 import numpy as np
 from numba import cuda
 
@@ -18,19 +22,9 @@ from mbe_stage.device.grid import (
     tile_count,
     wait_for_all,
 )
-from mbe_stage.device.jit import CSR, I32, I64, U32, U64, kernel
+from mbe_stage.device.jit import CSR, I32, I64, INT, U32, U64, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, max_all, sum_all
 from mbe_stage.splitmix import INCREMENT, finalised
-
-__all__ = [
-    "ALIVE",
-    "DEGREE_MASK",
-    "EDGES",
-    "FACTS_PER_SIDE",
-    "LARGEST_DEGREE",
-    "SQUARES",
-    "collapse_twins_warp_per_tile",
-]
 
 _U = np.uint64
 # What is summed up of each side, after the other's twins are left out.
@@ -47,7 +41,7 @@ _mix = cuda.jit(device=True, forceinline=True)(finalised)
 
 @cuda.jit(device=True, forceinline=True)
 def _slot_of(value, hashes):
-    """Where `value` stands in the hash table (a power of two of slots, 0 is free), after putting it there."""
+    """Put `value` into the hash table (a power of two of slots, 0 is free) and return its slot."""
     last = _U(hashes.size - 1)
     if value == _U(0):
         value = _U(1)
@@ -65,7 +59,6 @@ def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
 
     Parameters
     ----------
-    lists : Lists
     first_vertex : int
         Of this side, in the common numbering.
     seed : uint64
@@ -116,7 +109,6 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
 
     Parameters
     ----------
-    lists : Lists
     first_vertex : int
         Of this side, in the common numbering.
     firsts : (n_slots,) int32, global
@@ -177,7 +169,6 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
 
     Parameters
     ----------
-    lists : Lists
     first_vertex : int
         Of this side, in the common numbering.
     first_other : int
@@ -244,7 +235,7 @@ _COLLAPSING = (CSR, CSR, U64, I32, I32, I32, I32, U32, I64, I32)
 
 @kernel(*_COLLAPSING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
 def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, multiplicities, keys, facts, arrived):
-    """Of each vertex: its twin, how many it stands for, and a key that sorts by side and degree.
+    """Write for each vertex its twin, how many it stands for, and a key that sorts by side and degree.
 
     Parameters
     ----------
@@ -272,3 +263,90 @@ def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, mult
     wait_for_all(arrived, 2)
     _count_neighbours(left, 0, n_left, np.uint32(0), twins, keys, facts, 0)
     _count_neighbours(right, n_left, 0, _RIGHT_BIT, twins, keys, facts, FACTS_PER_SIDE)
+
+
+class DeviceGroups(NamedTuple):
+    """The vertices behind each row, or behind each column.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+        Where each group begins in `members`. Groups are not empty.
+    members : int32
+        Of both sides' groups. Their order within a group is open.
+    alone : (n,) int32
+        The vertex that is alone in its group, -1 for a group of several: most are found without their offsets.
+    """
+
+    offsets: cp.ndarray
+    members: cp.ndarray
+    alone: cp.ndarray
+
+
+GROUPS = bundle(DeviceGroups, I64, I32, I32)
+"""The type in which kernels take them."""
+
+
+@kernel(I32, I32, INT, INT, INT, I32)
+def multiplicities_thread_per_vertex(numbers, multiplicities, rows_at, n_row_vertices, n_rows, result):
+    """Weights by row and column from those by vertex; `numbers` are -1 where a vertex is neither.
+
+    Parameters
+    ----------
+    numbers : (n_vertices,) int32, global
+    multiplicities : (n_vertices,) int32, global
+    rows_at : int
+        Where the vertices of the rows' side begin in the common numbering.
+    n_row_vertices : int
+        How many that side has.
+    result : (n_rows + n_columns,) int32, global
+    """
+    vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if vertex >= numbers.size:
+        return
+    number = numbers[vertex]
+    if number >= 0:
+        is_row = rows_at <= vertex < rows_at + n_row_vertices
+        result[number if is_row else n_rows + number] = multiplicities[vertex]
+
+
+@kernel(I32, I32, INT, INT, INT, INT, I64, I32, I32, I32)
+def groups_thread_per_vertex(
+    numbers, twins, rows_at, n_row_vertices, columns_at, n_rows, offsets, n_others, members, alone
+):
+    """Each vertex into the group of its twin. `n_others` begins as zeros.
+
+    A twin is the first of its group and stands there first; the others come in any order.
+
+    Parameters
+    ----------
+    numbers : (n_vertices,) int32, global
+    twins : (n_vertices,) int32, global
+    rows_at : int
+        Where the vertices of the rows' side begin in the common numbering.
+    n_row_vertices : int
+        How many that side has.
+    columns_at : int
+        Where the other side's begin.
+    offsets : (n_groups + 1,) int64, global
+    n_others : (n_groups,) int32, global
+    members : int32, global
+    alone : (n_groups,) int32, global
+    """
+    vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if vertex >= numbers.size:
+        return
+    twin = twins[vertex]
+    group = numbers[twin]
+    if group < 0:
+        return
+    first_vertex = rows_at
+    if not rows_at <= vertex < rows_at + n_row_vertices:
+        first_vertex = columns_at
+        group += n_rows
+    begin = offsets[group]
+    if twin == vertex:
+        members[begin] = vertex - first_vertex
+        alone[group] = vertex - first_vertex if offsets[group + 1] - begin == 1 else -1
+    else:
+        members[begin + 1 + cuda.atomic.add(n_others, group, 1)] = vertex - first_vertex

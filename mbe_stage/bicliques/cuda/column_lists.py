@@ -1,4 +1,4 @@
-"""Lists of the columns, ascending in rows that are numbered anew: sorted in one of three ways, by their length.
+"""Sort the lists of the columns by the new numbers of rows, in one of three ways by their length.
 
 A short list is sorted by one lane, one of up to 32 entries by the lanes of a warp, each of which counts the smaller
 ones. The rows of a longer one are marked in a bitmap in shared memory and read off.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import SHORT, WARPS_PER_BLOCK, n_warps, this_warp, tile_count
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum
-
-__all__ = ["BITMAPS_SHAPE", "fill_columns"]
 
 _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
@@ -27,10 +25,6 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
 
     Parameters
     ----------
-    start : int
-        First entry of the list.
-    end : int
-        One past its last.
     members : int32, global
         Of the column's side.
     rows_from : int
@@ -39,8 +33,6 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
         The row of each vertex, -1 for those that are left out.
     ints : int32, global
         Receives the rows.
-    to : int
-        From here on.
     """
     stop = to
     for k in range(start, end):
@@ -60,10 +52,6 @@ def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
 
     Parameters
     ----------
-    first : int
-        First entry of the list.
-    last : int
-        One past its last.
     members : int32, global
         Of the column's side.
     rows_from : int
@@ -72,8 +60,6 @@ def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
         The row of each vertex, -1 for those that are left out.
     ints : int32, global
         Receives the rows.
-    to : int
-        From here on.
     """
     lane = cuda.laneid
     row = -1
@@ -93,21 +79,14 @@ def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to,
 
     Parameters
     ----------
-    first : int
-        First entry of the list.
-    last : int
-        One past its last.
     members : int32, global
         Of the column's side.
     rows_from : int
         Where the vertices of the rows' side begin in the common numbering.
-    n_rows : int
     numbers : (n_vertices,) int32, global
         The row of each vertex, -1 for those that are left out.
     ints : int32, global
         Receives the rows.
-    to : int
-        From here on.
     bitmap : (words,) uint32, shared
         The warp's.
     """
@@ -146,7 +125,6 @@ def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_
         Of the side that becomes the columns.
     rows_from, columns_from : int
         Where the vertices of the sides begin in the common numbering.
-    n_rows : int
     numbers : (n_vertices,) int32, global
         The row or column of each vertex, -1 for those that are left out.
     ints : int32, global
@@ -178,7 +156,7 @@ def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_
             lists &= lists - _ONE
             first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
             to = cuda.shfl_sync(ALL, place, source)
-            if last - first <= at.WARP_SIZE:
+            if last - first <= WARP_SIZE:
                 _sort_by_counting(first, last, members, rows_from, numbers, ints, to)
             else:
                 _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap)

@@ -1,28 +1,29 @@
-"""Which kernels a run of the CUDA engine launches: they are compiled before it begins."""
+"""Kernels that a run of the CUDA engine launches; they are compiled before it begins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.collapse_twins import collapse_twins_warp_per_tile
+from mbe_stage.bicliques.cuda.collapse_twins import (
+    collapse_twins_warp_per_tile,
+    groups_thread_per_vertex,
+    multiplicities_thread_per_vertex,
+)
 from mbe_stage.bicliques.cuda.kernels import walking_kernel
-from mbe_stage.bicliques.cuda.pq_core import shrinks
+from mbe_stage.bicliques.cuda.prepare import shrinks
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     expanded_lists_warp_per_tile,
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.twin_groups import groups_thread_per_vertex, multiplicities_thread_per_vertex
 from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device.copying import copy_pieces_block_per_piece
 from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
 from mbe_stage.runtime.compile_ahead import CompileStep
-
-__all__ = ["all_steps", "steps_of"]
 
 _PAIRS = ((at.MEMBERS, at.COUNTS), (at.CONSTRAINED, at.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
@@ -38,11 +39,10 @@ _GROWING = (copy_pieces_block_per_piece,)
 
 
 def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
-    """What compiles the kernels that a run launches on the current device.
+    """Compile the kernels that a run launches on the current device.
 
     Parameters
     ----------
-    query : BicliqueQuery
     mode : int
         Of `layout`.
     """
@@ -56,7 +56,7 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
 
 
 def all_steps() -> Sequence[CompileStep]:
-    """What compiles every kernel of any run, those included that only one short of memory launches."""
+    """Compile every kernel of any run, including those launched only if memory is short."""
     # Two processes for the four: with one it would take longer, with four each would be slowed down by the others.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
     return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING))

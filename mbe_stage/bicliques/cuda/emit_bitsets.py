@@ -1,6 +1,6 @@
-"""Writing found bicliques over the columns of a word.
+"""Write found bicliques over the columns of a word.
 
-Each warp fills a chunk of its own (`output_chunk`); where there is none left, nothing has been written. Bicliques over
+Each warp fills a chunk of its own (`emit_list`); where there is none left, nothing has been written. Bicliques over
 the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
 from a list of rows in the arenas of words and ids: all that hold the whole left side.
 """
@@ -11,9 +11,10 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import has_constraints
 from mbe_stage.bicliques.cuda.closed_sets import spread
-from mbe_stage.bicliques.cuda.output_chunk import accepts, commit, has_room
+from mbe_stage.bicliques.cuda.emit_list import accepts, commit, has_room
+from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import (
     ALL,
     ballot,
@@ -29,8 +30,6 @@ from mbe_stage.device.warp import (
     sum_small,
 )
 
-__all__ = ["emit_below", "multiplicity_of_columns"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -39,7 +38,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_columns(left, own):
-    """How many of the user's vertices the columns of a word stand for."""
+    """Number of the user's vertices that the columns of a word stand for."""
     lane = cuda.laneid
     return sum_small(own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
 
@@ -51,19 +50,14 @@ def _holds(word, bit):
 
 @cuda.jit(device=True, forceinline=True)
 def _right_sizes(word, n, superset, counts_twins, own, pool):
-    """How many rows of the superset hold this lane's word, and where `counts_twins` how many of the user's vertices.
+    """Count the rows of the superset that hold this lane's word and, if `counts_twins`, the user's vertices.
 
     Parameters
     ----------
     word : uint32
         A left side.
-    n : int32
-        How many lanes have one.
-    superset : Superset
     counts_twins : bool, known when it is compiled where there are no size constraints
-        Whether the user's vertices are counted.
-    own : Own
-    pool : Pool
+        True if the user's vertices are counted.
     """
     lane = np.int32(cuda.laneid)
     size = np.int32(0)
@@ -97,7 +91,7 @@ def _sum_over(mask, value):
     """The sum of the values of the lanes in this lane's mask."""
     total = np.int32(0)
     j = np.int32(0)
-    while j < at.WARP_SIZE:
+    while j < WARP_SIZE:
         theirs = cuda.shfl_sync(ALL, value, j)
         if _holds(mask, j):
             total = np.int32(total + theirs)
@@ -107,7 +101,7 @@ def _sum_over(mask, value):
 
 @cuda.jit(device=True, forceinline=True)
 def _left_sizes(word, length, multiplicity, counts_twins):
-    """How many vertices stand behind the columns of this lane's word.
+    """Count the vertices behind the columns of this lane's word.
 
     Of the reduced graph, and where `counts_twins` of the user's; `length` and `multiplicity` are those of the lane's
     own column.
@@ -132,18 +126,13 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
 
     Parameters
     ----------
-    word : uint32
-        This lane's left side.
     place : uint32
         Where in the output's members its biclique begins.
     n_left : int32
         How many left vertices of the reduced graph it has.
     chosen : uint32
-    superset : Superset
     ids_at, length : int32
         Where the vertices behind the column that is this lane's number begin in the header, and how many they are.
-    own : Own
-    output : Output
     """
     lane = np.int32(cuda.laneid)
     is_merged = cuda.any_sync(ALL, length > 1)
@@ -187,15 +176,8 @@ def _emit_words(word, n, superset, own, pool, output, launch):
 
     Parameters
     ----------
-    word : uint32
-        This lane's left side.
-    n : int32
     superset : Superset
         Right sides are all of its rows that hold the word.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     lane = np.int32(cuda.laneid)
     mode = launch.mode
@@ -236,14 +218,8 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
     ----------
     child : BitsetChild
         A small one has a bitmap, another one a list.
-    below : Below
     listed, n_listed : int32
         Where the list stands in the arena of words, and its length.
-    superset : Superset
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
 
     Returns
     -------
@@ -257,7 +233,7 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
     done = np.int32(own.state[at.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
-        n = np.int32(min(total - done, at.WARP_SIZE))
+        n = np.int32(min(total - done, WARP_SIZE))
         word = _NONE
         if not child.is_small:
             if lane < n:
@@ -268,7 +244,7 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
             holder = owner_of(number, ends)
             part = shuffle_word(below.closed, holder)
             bit = nth_bit(part, np.int32(number - cuda.shfl_sync(ALL, np.int32(ends - n_mine), holder)))
-            word = spread(_U(at.WARP_SIZE * holder + bit), child.left, below.moves) if lane < n else _NONE
+            word = spread(_U(WARP_SIZE * holder + bit), child.left, below.moves) if lane < n else _NONE
         n_done = _emit_words(word, n, superset, own, pool, output, launch)
         done = np.int32(done + n_done)
     cuda.syncwarp()

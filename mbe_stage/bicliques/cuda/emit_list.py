@@ -1,19 +1,85 @@
-"""Writing a biclique whose left side is a list of a subgraph's columns. See `emit_bitsets`."""
+"""Write a biclique whose left side is a list of a subgraph's columns, into the warp's chunk of the output.
+
+See `emit_bitsets` for the others.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques import constraints
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import has_constraints
-from mbe_stage.bicliques.cuda.output_chunk import accepts, commit, has_room
-from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of, multiplicity_of_ids
+from mbe_stage.bicliques.cuda.subgraph_parts import entry, has_constraints, ids_of, multiplicity_of_ids
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_one, next_tile, rank, sum_small
 
-__all__ = ["emit_list"]
-
+accepts = cuda.jit(device=True, forceinline=True)(constraints.are_met)
 _U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def has_room(n_members, n_bicliques, chunk, output, launch):
+    """True if the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
+    control_64 = launch.control_64
+    if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
+        cuda.syncwarp()
+        if cuda.laneid == 0:
+            first = cuda.atomic.add(control_64, at.DESCRIPTORS_TOP, at.CHUNK_DESCRIPTORS)
+            if first + at.CHUNK_DESCRIPTORS <= output.left_sizes.size:
+                chunk[at.DESCRIPTOR_AT] = first
+                chunk[at.DESCRIPTOR_END] = first + at.CHUNK_DESCRIPTORS
+        cuda.syncwarp()
+        if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
+            return False
+    if launch.mode < at.MEMBERS or chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]:
+        return True
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        size = max(n_members, control_64[at.CHUNK_MEMBERS])
+        first = cuda.atomic.add(control_64, at.MEMBERS_TOP, size)
+        if first + size <= output.members.size:
+            chunk[at.CHUNK_AT] = first
+            chunk[at.CHUNK_END] = first + size
+        else:
+            cuda.atomic.max(control_64, at.NEEDED_MEMBERS, n_members)
+    cuda.syncwarp()
+    return chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]
+
+
+@cuda.jit(device=True, forceinline=True)
+def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output):
+    """Make what was written behind the chunk's cursor bicliques: one for each lane that has `accepted` one.
+
+    Parameters
+    ----------
+    accepted : bool
+        True if this lane has one.
+    begin : int32
+        Where its members begin, behind the chunk's cursor.
+    left_multiplicity : int32
+        The user's vertices on the left.
+    n_members : int32
+        Of all lanes together.
+    """
+    lane = cuda.laneid
+    mask = ballot(accepted)
+    start = own.chunk[at.CHUNK_AT]
+    descriptor = own.chunk[at.DESCRIPTOR_AT]
+    cuda.syncwarp()
+    if accepted:
+        place = np.uint64(descriptor + rank(mask))
+        if mode >= at.MEMBERS:
+            output.starts[place] = start + begin
+            output.left_sizes[place] = n_left
+            output.right_sizes[place] = n_right
+        else:
+            output.left_sizes[place] = left_multiplicity
+            output.right_sizes[place] = right_multiplicity
+    if lane == 0:
+        own.chunk[at.CHUNK_AT] = start + n_members
+        own.chunk[at.DESCRIPTOR_AT] = descriptor + count_bits(mask)
+        own.state[at.FOUND] += count_bits(mask)
+    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -24,15 +90,10 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
     Parameters
     ----------
-    node : Node
     child : Child
         Its left set is that of the biclique.
     n_nonzero : int32
         Rows that see the left set, as they stand in the accumulator.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     mode = launch.mode
     counts_twins = mode == at.SIZES or has_constraints(mode, pool)
@@ -55,7 +116,7 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _left_sizes(node, child, counts_twins, pool):
-    """How many vertices of the reduced graph stand behind the left set, and this lane's part of the user's."""
+    """Count the vertices of the reduced graph behind the left set, and this lane's part of the user's."""
     numbers = pool.ints
     n_members = np.int32(0)
     multiplicity = np.int32(0)
@@ -98,19 +159,11 @@ def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, o
     ----------
     place : uint64
         In the output's members.
-    node : Node
-    child : Child
-    n_nonzero : int32
-    own : Own
-    mode : int, known when it is compiled
     counts_twins : bool
-        Whether the user's vertices are counted.
-    pool : Pool
-    output : Output
+        True if the user's vertices are counted.
 
     Returns
     -------
-    n_right : int32
     multiplicity : int32
         This lane's part of the user's vertices.
     """

@@ -1,4 +1,4 @@
-"""A subgraph's child with few columns: counted as its closed sets, or made the first frame of the warp's stack.
+"""A subgraph's child with few columns: count its closed sets, or make it the first frame of the warp's stack.
 
 Its rows stand in `bits`. A bitmap child (at most 32 left vertices) is looked at here for the first time: a row that
 holds all of them is a full one. A list child is known to be maximal and has been written, its full rows stand in
@@ -16,16 +16,20 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.bitset_children import set_superset
 from mbe_stage.bicliques.cuda.bitset_walk import set_frame
-from mbe_stage.bicliques.cuda.closed_sets import add_subset, clear_subsets, closed_sets, subsets_of_lane, without_whole
-from mbe_stage.bicliques.cuda.right_superset import set_superset
+from mbe_stage.bicliques.cuda.closed_sets import (
+    add_subset,
+    clear_subsets,
+    closed_sets,
+    subsets_of_lane,
+    without_whole,
+)
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, write_ids
-from mbe_stage.bicliques.cuda.time_quantum import ask_for_words
 from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces
+from mbe_stage.bicliques.cuda.work_donation import ask_for_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
-
-__all__ = ["count_small", "open_bitset_frame"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -35,7 +39,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(child, n_columns, seen, own):
-    """How many bicliques a child whose subsets of columns fit a closed-set bitmap is, with its whole subtree."""
+    """Count the bicliques of a child, with its subtree, if its subsets of columns fit a closed-set bitmap."""
     subsets = own.subsets
     clear_subsets(subsets)
     tile = np.int32(0)
@@ -63,14 +67,8 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
 
     Parameters
     ----------
-    node : Node
-    child : Child
     n_columns : int32
         How many columns of the word are in use.
-    seen : Seen
-    own : Own
-    pool : Pool
-    launch : Launch
     """
     words, mode = own.words, launch.mode
     # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the superset.
@@ -126,19 +124,11 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     ----------
     full : uint32
         The whole left set.
-    node : Node
-    child : Child
-    seen : Seen
-    places : FramePlaces
-    own : Own
-    pool : Pool
-    mode : int, known when it is compiled
 
     Returns
     -------
-    n_candidates, n_excluded, n_superset : int32
     is_excluded : bool
-        Whether an excluded row holds the whole left set.
+        True if an excluded row holds the whole left set.
     """
     lane = np.int32(cuda.laneid)
     words, numbers = own.words, pool.ints
@@ -194,7 +184,7 @@ def _lay_path(node, places, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_header(node, child, own, pool):
-    """What the columns of the stack stand for: see `layout.HEADER_IDS`."""
+    """Write what the columns of the stack stand for: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
     write_ids(node, child, own, own.ints, np.int64(0), np.int32(at.WORD_BITS), np.int64(at.HEADER_IDS), pool.ints)
     multiplicity = np.int32(0)

@@ -1,4 +1,4 @@
-"""The columns of a list child that stay: which earlier rows hold them, or the groups that they are merged into."""
+"""Columns of a list child that are kept: the earlier rows that hold them, or the groups they are merged into."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.sparse_accumulator import nonzero_at
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, write_edge
-from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, path_at
+from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, nonzero_at, path_at
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
-
-__all__ = ["COUNT", "FILL", "MARK", "count_kept", "record_of", "walk_kept"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -25,16 +22,6 @@ def count_kept(columns, rows, node, child, own, numbers):
 
     A candidate holds kept columns only, and `counts` says how many. What earlier rows hold is found by walking either
     the kept columns or the others, whichever are fewer. Rows that hold the whole left set get 0.
-
-    Parameters
-    ----------
-    columns : Columns
-    rows : Rows
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
@@ -69,19 +56,7 @@ def count_kept(columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, rows, node, child, own, numbers):
-    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them.
-
-    Parameters
-    ----------
-    i : int32
-    columns : Columns
-    rows : Rows
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
-    """
+    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
     place = i
     size = np.int32(1)
     leads = True
@@ -105,7 +80,7 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_live(other, held, column, size, leads, first_tag, child, own):
-    """Whether this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
+    """True if this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
 
     A candidate holds all of a new column's members or none: the leader speaks for it. An excluded row must hold all of
     them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
@@ -122,11 +97,9 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
     size : int32
         For how many that stands.
     leads : bool
-        Whether the path's own column leads them.
+        True if the path's own column leads them.
     first_tag : int
         Tag of the first new column.
-    child : Child
-    own : Own
     """
     live = other > child.row and leads and held != child.n_left
     is_counted = 0 <= other < child.row and held >= size
@@ -152,7 +125,7 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def record_of(columns):
-    """Where in the arena of words the pairs of a row and a new column are recorded: behind all that merging needs."""
+    """Offset in the arena of words of the record of (row, new column) pairs, behind all that merging needs."""
     return np.int32(columns.sizes + 2 * columns.n_columns)
 
 
@@ -164,7 +137,7 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
     ----------
     action : int, known when it is compiled
         `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
-        far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_edges`), and the lengths of
+        far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_build`), and the lengths of
         its columns' lists into ``new.column_offsets``.
     first_tag : int
         See `_is_live`: a second walk needs larger ones than the first.

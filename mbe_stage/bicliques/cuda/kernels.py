@@ -17,23 +17,28 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bitset_walk import walk_bitset_frames
-from mbe_stage.bicliques.cuda.open_subgraphs import NO_NODE, find_open_node, take_child
 from mbe_stage.bicliques.cuda.subgraph_children import visit_subgraph_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
-from mbe_stage.bicliques.cuda.time_quantum import read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.walk_bundles import Launch, Own
-from mbe_stage.bicliques.cuda.work_donation import EXIT, wait_for_work
+from mbe_stage.bicliques.cuda.work_donation import (
+    EXIT,
+    NO_NODE,
+    find_open_node,
+    read_shared,
+    stop_if_late,
+    take_child,
+    wait_for_work,
+)
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held, load_fresh
-
-__all__ = ["OUTPUT", "THREADS", "blocks_per_multiprocessor", "kernel_for", "walking_blocks", "walking_kernel"]
 
 # The types of the bundles in which kernels take their arrays.
 POOL = bundle(at.Pool, I32, I64_2D, I32, I32, I32, I32, I64)
 WARPS = bundle(at.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
 OUTPUT = bundle(at.Output, I32, I64, I32, I32)
 
-THREADS = at.WALKING_WARPS_PER_BLOCK * at.WARP_SIZE
+THREADS = at.WALKING_WARPS_PER_BLOCK * WARP_SIZE
 _HOPPER = (9, 0)
 _TABLES_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _SUBSETS_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 64)
@@ -67,7 +72,7 @@ def _next_child(own, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _own(warp, slot, warps):
-    """What belongs to this warp, with an empty chunk of the output."""
+    """Bundle this warp's memory, with an empty chunk of the output."""
     tables = cuda.shared.array(_TABLES_SHAPE, types.uint32)
     subsets = cuda.shared.array(_SUBSETS_SHAPE, types.uint32)
     chunks = cuda.shared.array(_CHUNKS_SHAPE, types.int64)
@@ -112,7 +117,7 @@ def _go_on(warp, first, now, states):
 
 @cuda.jit(device=True, forceinline=True)
 def _work(pool, warps, output, control, control_64, mode, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+    """Work of one warp until nothing is left or the quantum ends.
 
     Parameters
     ----------
@@ -130,7 +135,7 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
         Known when it is compiled: what is told of a biclique, and `Techniques.kernel_mask`.
     """
     lane = cuda.laneid
-    slot = np.int32(cuda.threadIdx.x // at.WARP_SIZE)
+    slot = np.int32(cuda.threadIdx.x // WARP_SIZE)
     warp = np.int32(cuda.blockIdx.x * at.WALKING_WARPS_PER_BLOCK + slot)
     own = _own(warp, slot, warps)
     state = own.state
@@ -210,7 +215,7 @@ _ENTRIES = (
 
 
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
-    """How many blocks of a kernel are resident: five where its 96 registers do without spills, else four."""
+    """Resident blocks of a kernel: five if 96 registers do without spills, else four."""
     return 5 if mode == at.COUNTS or (mode == at.MEMBERS and capability >= _HOPPER) else 4
 
 
@@ -240,7 +245,7 @@ def walking_kernel(mode: int, techniques: int) -> Any:
 
 
 def walking_blocks(mode: int) -> int:
-    """How many blocks of the walk are resident on the current device: waiting warps rely on the others running."""
+    """Number of blocks of the walk resident on the current device. Waiting warps rely on the others running."""
     from mbe_stage.device.launch import capability, multiprocessors
 
     return multiprocessors() * blocks_per_multiprocessor(mode, capability())

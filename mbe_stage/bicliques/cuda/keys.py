@@ -1,4 +1,4 @@
-"""Keys and fingerprints of what is in device memory: bit for bit those of `bicliques.keys`, which has the recipe."""
+"""Keys and fingerprints of bicliques in device memory, bit for bit those of `bicliques.keys`, which has the recipe."""
 
 from __future__ import annotations
 
@@ -13,16 +13,6 @@ from mbe_stage.device.jit import I32, I64, U8, U64, kernel
 from mbe_stage.device.launch import launch_threads, launch_warps
 from mbe_stage.device.warp import sum_all
 from mbe_stage.splitmix import finalised
-
-__all__ = [
-    "add_to",
-    "biclique_keys",
-    "edge_fingerprint",
-    "hash_integers",
-    "hash_text",
-    "keys_of_left_vertices",
-    "vertex_hashes",
-]
 
 # Items worked on at once where arithmetic makes copies: this bounds memory.
 _CHUNK = 1 << 24

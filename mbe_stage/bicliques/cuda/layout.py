@@ -1,4 +1,4 @@
-"""What the walk keeps in device memory, by scope.
+"""Device memory of the walk, by scope.
 
 The pool of subgraphs and the control block (all warps), a warp's state and arenas (one warp), its shared memory (one
 warp, one launch), the output.
@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
-from mbe_stage.device import WARP_SIZE
+import numpy as np
 
-__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT", "WARP_SIZE"]
-__all__ += ["Output", "Pool", "Warps"]
+from mbe_stage.bicliques.constraints import ACTIVE
+from mbe_stage.bicliques.results import Detail
 
 
 class Pool(NamedTuple):
@@ -203,3 +202,15 @@ COUNTS, SIZES, MEMBERS, CONSTRAINED = range(4)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
+
+
+def mode_of(detail: Detail, constraints: np.ndarray) -> int:
+    """Output mode of the kernel (`COUNTS` and so on) for a detail and size constraints.
+
+    Parameters
+    ----------
+    constraints : (6,) int64
+        As in `layout.Pool`.
+    """
+    within = {Detail.COUNT: SIZES, Detail.SIZES: SIZES, Detail.MEMBERS: CONSTRAINED}
+    return within[detail] if constraints[ACTIVE] else int(detail)

@@ -1,4 +1,4 @@
-"""How much device memory a run takes, decided before anything is allocated. Needs no GPU library."""
+"""Plan a run's device memory before anything is allocated, and again when a run is short. Needs no GPU library."""
 
 from __future__ import annotations
 
@@ -6,49 +6,38 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.device import whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
-
-__all__ = [
-    "PASSING_INTS",
-    "REMEDY",
-    "MemoryPlan",
-    "ReducedSizes",
-    "check_preparation",
-    "expansion_bytes",
-    "plan_memory",
-    "preparation_bytes",
-    "slots_for",
-    "whole_lines",
-]
 
 _FIRST_WORDS = 1 << 14
 _WORDS_SHARE = 32
-"""Of the budget, what arenas may take from the beginning: growing costs a pause."""
+"""Share of the budget for arenas from the start, since growing costs a pause."""
 _MIN_CHUNK = 256
 _MAX_CHUNK = 1 << 13
 _MIN_NODES = 1 << 10
 _MAX_NODES = 1 << 18
 _LARGE_POOL = 1 << 28
 _EXPANSION_SHARE = 8
-"""Of the budget, what expanding bicliques takes."""
+"""Share of the budget for expanding bicliques."""
 _GROWTH_SHARE = 4
-"""Of the budget, what is not given to warps, so that arenas and pool can grow."""
+"""Share of the budget kept from warps, so that arenas and pool can grow."""
 _MOST_ENTRIES = (1 << 32) - 1
-"""Of a node's piece of the pool: its parts are found by uint32 places, its edges counted in int32."""
+"""Largest piece of a node in the pool: its parts have uint32 offsets, its edges are counted in int32."""
 PASSING_INTS = 1 << 14
-"""Entries of the pool that are moved at a time where there is room for no more."""
+"""Entries of the pool moved at a time, if there is no room for more."""
 REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
+_FREE_SHARE = 4
+"""Part of a pool to be free after compaction. Otherwise quanta end before they do much work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedSizes:
-    """What the plan needs to know of a reduced graph.
+    """Sizes of a reduced graph, as the plan needs them.
 
     Attributes
     ----------
     n_vertices : int
-        Of the user's graph, both sides.
-    n_rows, n_columns, n_edges, max_row_degree, max_column_degree : int
+        Vertices of the user's graph, both sides.
     wedges : int
         Two-step paths from row to row.
     """
@@ -63,7 +52,7 @@ class ReducedSizes:
 
     @property
     def pool_ints(self) -> int:
-        """Entries of the pool that the whole graph takes as node 0."""
+        """Entries of the whole graph as node 0 of the pool."""
         return whole_lines(2 * self.n_rows + 3 * self.n_columns + 3 + 2 * self.n_edges)
 
     @property
@@ -87,13 +76,13 @@ class MemoryPlan:
     pool, nodes : int
         Room for subgraphs; grows likewise.
     members, descriptors, chunk_members : int
-        Output buffer, and what a warp takes of it at a time. 0 where nothing is written.
+        Output buffer, and the part that a warp takes at a time. 0 if nothing is written.
     preparation_bytes : int
-        What preparing the graph takes beside the graph itself.
+        Bytes to prepare the graph, beside the graph itself.
     expansion_bytes : int
-        What twin expansion takes, with the blocks that come of it. 0 where no members are written.
+        Bytes of twin expansion, with its blocks. 0 if no members are written.
     quantum_seconds : float
-        How long a launch works before the host looks in.
+        Duration of a launch before the host checks.
     """
 
     n_blocks: int
@@ -116,7 +105,7 @@ class MemoryPlan:
 
     @property
     def ints(self) -> int:
-        """Arena of ids of one warp: of no use where bicliques are only counted."""
+        """Arena of ids of one warp: empty if bicliques are only counted."""
         return at.WORD_BITS + (self.words if self.descriptors else 0)
 
     @property
@@ -128,7 +117,7 @@ class MemoryPlan:
 
     @property
     def pool_bytes(self) -> int:
-        """Bytes of the pool of subgraphs, and of what they pass through when they are moved."""
+        """Bytes of the pool of subgraphs, and of the buffer for moving them."""
         return 4 * (self.pool + PASSING_INTS) + self.node_bytes
 
     @property
@@ -143,7 +132,7 @@ class MemoryPlan:
 
     @property
     def piece_members(self) -> int:
-        """Most members of an expanded block: as many as `expansion_bytes` are enough for."""
+        """Most members of an expanded block that `expansion_bytes` allow."""
         pieces = range(self.expansion_bytes)
         return bisect_right(pieces, self.expansion_bytes, key=lambda n: expansion_bytes(self.descriptors, n)) - 1
 
@@ -171,27 +160,18 @@ class MemoryPlan:
         return "\n".join(f"{name:<64}{n_bytes:>18,} bytes" for name, n_bytes in parts.items())
 
 
-def whole_lines(n: int) -> int:
-    """So many entries that they fill cache lines, whatever their type.
-
-    Two warps must not share a line that one of them changes with atomics: the other's reading puts it back into the
-    multiprocessor's cache while an atomic is on its way, and the first would read what was before.
-    """
-    return -(-n // at.ALIGNMENT) * at.ALIGNMENT
-
-
 def slots_for(n_vertices: int) -> int:
     """Slots of the hash table that twins meet in: a power of two, at most half of them taken."""
     return 1 << (2 * n_vertices - 1).bit_length()
 
 
 def preparation_bytes(n_vertices: int) -> int:
-    """What preparing a graph takes: the table of twins, a few numbers for each vertex, a sort of all of them."""
+    """Bytes to prepare a graph: the table of twins, a few numbers for each vertex, a sort of all of them."""
     return 12 * slots_for(n_vertices) + 64 * n_vertices
 
 
 def expansion_bytes(n_slots: int, piece_members: int) -> int:
-    """What expanding allocates at most for so many slots and members of a block: `room_for_sizes` and `expanded`.
+    """Most bytes that expanding allocates for so many slots and members: `room_for_sizes` and `expanded`.
 
     Both are of `twin_expansion`. The lengths of all lists and their running sums, tile by tile, for the whole run; two
     blocks, since whoever takes them holds one while the next is made; the numbers of one block's long lists. A biclique
@@ -203,12 +183,12 @@ def expansion_bytes(n_slots: int, piece_members: int) -> int:
 
 
 def check_preparation(n_vertices: int, budget_bytes: int) -> None:
-    """Refuse a graph whose preparation alone is too much.
+    """Refuse a graph whose preparation alone exceeds the budget.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Says how much preparing takes.
+        The message says how much preparing takes.
     """
     needed = preparation_bytes(n_vertices)
     if needed > budget_bytes:
@@ -224,17 +204,15 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
 
     Parameters
     ----------
-    graph : ReducedSizes
     n_blocks : int
-        Most blocks that the device keeps resident; fewer are planned where memory is short.
+        Most resident blocks of the device; fewer are planned if memory is short.
     mode : int
         `layout.COUNTS`, `SIZES` or `MEMBERS`.
-    budget_bytes : int
 
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; says the smallest budget that would do. Or the graph is larger than any budget helps.
+        Not even one block fits; the message says the smallest budget. Or the graph is too large for any budget.
     """
     if graph.pool_ints > _MOST_ENTRIES or graph.n_edges >= 1 << 31:
         raise MemoryBudgetExceeded(
@@ -260,9 +238,9 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
 
 
 def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
-    """Everything but warps takes its share of the budget; arenas take what they may need if that is a small one."""
+    """All but warps get a share of the budget; arenas get what they may need if that is small."""
     words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * at.WALKING_WARPS_PER_BLOCK)
-    # The widest child merges its columns in the arena, as far as columns are merged.
+    # The widest child merges its columns in the arena, if columns are merged.
     merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
     members = descriptors = expansion = 0
     if mode > at.COUNTS:
@@ -291,13 +269,117 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
 def _pool_share(budget_bytes: int) -> int:
     """Bytes of a budget that go to subgraphs beside the whole graph: an eighth, of a large budget a sixteenth.
 
-    A pool that is short costs a pause each time it is full; below a few gigabytes warps are cheaper to do without.
+    A short pool costs a pause each time it is full; below a few gigabytes fewer warps are cheaper.
     """
     return max(min(budget_bytes // 8, 4 * _LARGE_POOL), budget_bytes // 16)
 
 
 def _smallest_budget(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> int:
-    """The first budget whose own plan for one block fits it: shares grow with it, and add up to less than it."""
+    """The smallest budget whose own plan for one block fits it: shares grow with it, and sum to less than it."""
     while (needed := _plan_for_one_block(graph, n_blocks, mode, budget_bytes).total_bytes) > budget_bytes:
         budget_bytes = needed
     return budget_bytes
+
+
+def check_growth(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> MemoryPlan:
+    """Return the plan, or refuse to grow past the budget.
+
+    Parameters
+    ----------
+    plan : MemoryPlan
+        After growing.
+    held_bytes : int
+        Bytes held beside it for a while.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The message says how much was needed.
+    """
+    needed = plan.total_bytes + held_bytes
+    if needed > budget_bytes:
+        raise MemoryBudgetExceeded(
+            f"the CUDA engine needs {needed:,} bytes of device memory to go on, its budget is {budget_bytes:,}: "
+            f"{REMEDY}",
+            needed_bytes=needed,
+        )
+    return plan
+
+
+def blocks_that_fit(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> int:
+    """Number of blocks of a plan that fit the budget beside the bytes held, at least one."""
+    spare = budget_bytes - held_bytes - (plan.total_bytes - plan.n_warps * plan.warp_bytes)
+    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * at.WALKING_WARPS_PER_BLOCK)))
+
+
+def with_larger_arenas(plan: MemoryPlan, needed: int, held_bytes: int, budget_bytes: int) -> MemoryPlan:
+    """Plan arenas of `needed` words, and half as many again as before; fewer warps if they do not fit for all.
+
+    Parameters
+    ----------
+    held_bytes : int
+        Bytes of the tasks of all warps, and of waiting ones: they are held while there are no arenas.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The arenas that are needed do not fit for one block.
+    """
+    for words in (max(needed, plan.words + plan.words // 2), needed):
+        grown = replace(plan, words=whole_lines(words))
+        grown = replace(grown, n_blocks=blocks_that_fit(grown, held_bytes, budget_bytes))
+        if grown.total_bytes + held_bytes <= budget_bytes:
+            break
+    return check_growth(grown, held_bytes, budget_bytes)
+
+
+def with_space_in_pool(
+    plan: MemoryPlan, used: int, needed: int, n_nodes: int, held_bytes: int, budget_bytes: int
+) -> MemoryPlan:
+    """Plan a pool half free once compacted, or as large as fits; fewer warps if less than a quarter is free.
+
+    If the pool is replaced, a copy of its live part is held meanwhile.
+
+    Parameters
+    ----------
+    used, n_nodes : int
+        Entries and number of the nodes still needed.
+    needed : int
+        Entries of the largest node that did not fit.
+    held_bytes : int
+        Bytes of the tasks of all warps, and of waiting ones.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        Those nodes do not fit beside one block.
+    """
+    pool, nodes = plan.pool, plan.nodes
+    if used + needed > pool // 2:
+        pool = max(2 * pool, 2 * (used + needed))
+    if 2 * n_nodes > nodes:
+        # The old table is held while its nodes are copied.
+        nodes *= 2
+        held_bytes += plan.node_bytes
+    wanted = replace(plan, pool=pool, nodes=nodes)
+    if pool > plan.pool:
+        held_bytes += 4 * used
+    grown = _with_pool_that_fits(wanted, plan.pool, held_bytes, budget_bytes)
+    enough = (used + needed) * _FREE_SHARE // (_FREE_SHARE - 1)
+    if grown.pool < enough or grown.total_bytes > budget_bytes:
+        # Fewer warps leave more room, and open fewer nodes at once.
+        n_blocks = blocks_that_fit(replace(wanted, pool=enough), held_bytes, budget_bytes)
+        n_blocks = max(n_blocks, plan.n_blocks // 2, 1)
+        if used + needed > plan.pool:
+            n_blocks = min(n_blocks, blocks_that_fit(replace(wanted, pool=used + needed), held_bytes, budget_bytes))
+        grown = _with_pool_that_fits(replace(wanted, n_blocks=n_blocks), plan.pool, held_bytes, budget_bytes)
+    if grown.pool < used + needed:
+        # The refusal says what would be needed.
+        grown = replace(wanted, n_blocks=1, pool=used + needed)
+    return check_growth(grown, held_bytes if grown.pool > plan.pool else 0, budget_bytes)
+
+
+def _with_pool_that_fits(plan: MemoryPlan, least: int, held_bytes: int, budget_bytes: int) -> MemoryPlan:
+    """The plan with a pool that fits beside the bytes held, at most as planned and at least `least`."""
+    room = (budget_bytes - held_bytes - (plan.total_bytes - 4 * plan.pool)) // 4
+    return replace(plan, pool=max(least, min(plan.pool, room)))

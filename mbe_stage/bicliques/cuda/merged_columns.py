@@ -1,4 +1,4 @@
-"""The columns of a list child: only those that a candidate holds, and those that candidates cannot tell apart as one.
+"""The columns of a list child: those that a candidate holds, with columns that candidates cannot tell apart merged.
 
 Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded
 row only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns
@@ -17,13 +17,10 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.sparse_accumulator import number_of
 from mbe_stage.bicliques.cuda.techniques import MERGING
-from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, pairs_from, path_at
+from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
 from mbe_stage.device.warp import ALL, ballot, clear, count_bits, exclusive_sums, first_bit, next_tile, rank
-
-__all__ = ["all_columns", "keep_columns", "no_columns"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -52,12 +49,6 @@ def keep_columns(node, child, rows, own, numbers, techniques):
 
     Parameters
     ----------
-    node : Node
-    child : Child
-    rows : Rows
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     techniques : int, known when it is compiled
     """
     if rows.n_candidates == 0:
@@ -147,14 +138,9 @@ def _note_walked(has_keys, keys, node, child, own, numbers):
     Parameters
     ----------
     has_keys : bool
-        Whether which candidate it is matters.
+        True if it matters which candidate it is.
     keys : int32
         Where the keys begin in the arena of words.
-    node : Node
-    child : Child
-    own : Own
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     group = np.int32(0)
@@ -213,7 +199,6 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
     ----------
     k : int32
         This lane's place in the left set.
-    is_kept : bool
     low : uint32
         The key's first word.
     high : uint32
@@ -222,8 +207,6 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
         A power of two.
     keys : int32
         Where the keys begin in the arena of words.
-    words : uint32, global
-        The warp's arena.
     """
     place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
     leader = k

@@ -1,4 +1,4 @@
-"""The pool without the nodes that are exhausted: which ones stay, where they are to stand, and moving them there."""
+"""Compact the pool: choose the nodes that stay, place them, and move them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
 from mbe_stage.device.copying import copy_pieces
-
-__all__ = ["LiveNodes", "filled", "laid_out", "live_nodes", "move", "moved_out", "put_in", "table_of"]
 
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
 """Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
@@ -41,7 +39,7 @@ class LiveNodes:
     n_open : int
         How many of them have children that nobody has taken.
     are_apart : bool
-        Whether nodes that move come to places where no node stands now.
+        True if nodes that move come to places where no node stands now.
     """
 
     numbers: np.ndarray
@@ -169,7 +167,6 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     ----------
     ints : (n,) int32
         The pool.
-    live : LiveNodes
     passing_ints : int
         Entries that pass through other memory at a time; `PASSING_INTS` at least.
     """

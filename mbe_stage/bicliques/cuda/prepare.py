@@ -1,11 +1,13 @@
-"""The graph on the device, ready to be walked: shrunk for the query, twins collapsed, side chosen, rows in order.
+"""The graph on the device, ready for the walk: shrunk to the query, twins collapsed, side chosen, rows in order.
 
-What `bicliques.reduction` and `bicliques.ordering` do, in three steps: one launch collapses twins and counts, one sort
-puts the vertices in ascending degree, and once the memory is planned, one launch writes the graph where it is walked.
+`containing_*` leaves the common neighbours, minimum sizes leave the (p, q)-core (`bicliques.reduction` on the host).
+Vertices keep their ids; those left out have empty lists. Then come three steps: one launch collapses twins and counts,
+one sort puts the vertices in ascending degree and, once the memory is planned, one launch writes the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,25 +21,67 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     FACTS_PER_SIDE,
     LARGEST_DEGREE,
     SQUARES,
-    collapse_twins_warp_per_tile,
-)
-from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
-from mbe_stage.bicliques.cuda.pq_core import shrinks, shrunk
-from mbe_stage.bicliques.cuda.root_order import N_BINS
-from mbe_stage.bicliques.cuda.twin_groups import (
     DeviceGroups,
+    collapse_twins_warp_per_tile,
     groups_thread_per_vertex,
     multiplicities_thread_per_vertex,
 )
-from mbe_stage.bicliques.cuda.whole_graph import PARTS_PER_WARP, Numbering, Target, write_whole_graph_warp_per_tile
+from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
+from mbe_stage.bicliques.cuda.whole_graph import (
+    N_BINS,
+    PARTS_PER_WARP,
+    Numbering,
+    Target,
+    write_whole_graph_warp_per_tile,
+)
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
+from mbe_stage.device.core import core_of
 from mbe_stage.device.graph import on_device
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["DeviceGraph", "RootOrder", "prepare"]
+
+def shrinks(query: BicliqueQuery) -> bool:
+    """True if a query leaves out vertices before anything is enumerated."""
+    return bool(query.containing_left or query.containing_right or query.min_left > 1 or query.min_right > 1)
+
+
+def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> BipartiteCSR:
+    """The graph without the vertices that can be in no wanted biclique.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Arrays are CuPy's.
+    n_blocks : int
+        Blocks that are resident.
+
+    Returns
+    -------
+    BipartiteCSR
+        With the same vertices; new arrays.
+    """
+    alive = cp.concatenate(
+        (
+            _common_neighbours(graph.right_offsets, graph.right_members, query.containing_right, graph.n_left),
+            _common_neighbours(graph.left_offsets, graph.left_members, query.containing_left, graph.n_right),
+        )
+    )
+    members = [*query.containing_left, *(graph.n_left + vertex for vertex in query.containing_right)]
+    if members and not bool(alive[np.array(members)].all()):
+        alive[:] = 0
+    return core_of(graph, alive, query.min_right, query.min_left, n_blocks)
+
+
+def _common_neighbours(offsets: cp.ndarray, members: cp.ndarray, vertices: Sequence[int], n: int) -> cp.ndarray:
+    """1 for each of the `n` vertices of the other side that is a neighbour of all `vertices`, int32."""
+    found = cp.zeros(n, cp.int32)
+    for vertex in vertices:
+        start, end = (int(offset) for offset in offsets[vertex : vertex + 2])
+        found[members[start:end]] += 1
+    return (found == len(vertices)).astype(cp.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +112,7 @@ class RootOrder:
 
     @property
     def n(self) -> int:
-        """How many there are to start."""
+        """Number of roots to start."""
         return int(self.order.size)
 
     def only(self, rows: np.ndarray) -> RootOrder:
@@ -118,9 +162,8 @@ class DeviceGraph:
 
     Attributes
     ----------
-    facts : ReducedSizes
     rows_are_left : bool
-        Whether the rows are the user's left side.
+        True if the rows are the user's left side.
     """
 
     facts: ReducedSizes
@@ -160,14 +203,14 @@ class DeviceGraph:
         return roots
 
     def first_vertices(self) -> np.ndarray:
-        """Of each row, the smallest of the user's vertices that it stands for; int32, on the host."""
+        """The smallest of the user's vertices that each row stands for; int32, on the host."""
         rows = self._rows
         last = rows.first_vertex + rows.n_vertices
         # Of its side those that are left out come first.
         return cp.asnumpy(self._order[last - rows.n_alive : last]).astype(np.int32) - np.int32(rows.first_vertex)
 
     def multiplicities(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """How many of the user's vertices each row and each column stands for, int32; once the graph is written."""
+        """Number of the user's vertices behind each row and column, int32; once the graph is written."""
         n_rows = self.facts.n_rows
         return self._multiplicities_by_number[:n_rows], self._multiplicities_by_number[n_rows:]
 
@@ -207,7 +250,7 @@ class DeviceGraph:
         return result
 
     def _blocks_of_threads(self) -> int:
-        """How many blocks have a thread for each vertex."""
+        """Number of blocks with a thread for each vertex."""
         return -(-self._numbers.size // THREADS)
 
 
@@ -220,12 +263,10 @@ def prepare(
     ----------
     graph : BipartiteCSR
         Its arrays may be NumPy's or CuPy's.
-    query : BicliqueQuery
     n_blocks : int
         Blocks that are resident.
-    budget_bytes : int
     by_degree : bool
-        Whether rows are in ascending degree; else they are in the order of the user's ids.
+        True if rows are in ascending degree; else they are in the order of the user's ids.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Lists of rows (one word each) in a warp's arena: dropping dominated ones, sorting, restricting excluded ones.
+"""Lists of rows (one word each) in a warp's arena: drop dominated ones, sort, restrict excluded ones.
 
 A list is named by its first entry in the arena and its length. The excluded rows of a child stand in two pieces, the
 rows before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to jump over there. Every
@@ -28,8 +28,6 @@ from mbe_stage.device.warp import (
     shuffle_word,
 )
 
-__all__ = ["drop_dominated", "inside_none", "is_among", "restrict", "sort_distinct", "union_of"]
-
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -42,16 +40,10 @@ def inside_none(words, first, split, gap, n, mine, alive):
 
     Parameters
     ----------
-    words : uint32, global
-        The warp's arena.
-    first : int32
-        Where the list begins in the arena.
     split : int32
         Entries of the list before the gap.
     gap : int32
         What is to be jumped over there.
-    n : int32
-        Length of the list.
     mine : uint32
         This lane's row.
     alive : uint32
@@ -80,16 +72,12 @@ def drop_dominated(words, top, n, singles, first, split, gap, n_excluded):
 
     Parameters
     ----------
-    words : uint32, global
-        The warp's arena.
     top : int32
         Where its rows begin in the arena of words.
     n : int32
         How many rows there are from `top` on.
     singles : uint32
         Columns that are an excluded row by themselves.
-    first : int32
-        Where the list begins in the arena.
     split : int32
         Entries of the list before the gap.
     gap : int32
@@ -204,7 +192,7 @@ def _sort_in_arena(words, top, n):
 
 @cuda.jit(device=True, forceinline=True)
 def is_among(row, words, first, n):
-    """Whether this lane's row is one of a list that ascends and is not empty."""
+    """True if this lane's row is one of a list that ascends and is not empty."""
     size = n
     while size > 1:
         half = np.int32(size >> 1)
@@ -234,16 +222,10 @@ def restrict(words, first, split, gap, n, mask, top, table):
 
     Parameters
     ----------
-    words : uint32, global
-        The warp's arena.
-    first : int32
-        Where the list begins in the arena.
     split : int32
         Entries of the list before the gap.
     gap : int32
         What is to be jumped over there.
-    n : int32
-        Length of the list.
     mask : uint32
         Columns that are kept.
     top : int32
@@ -253,7 +235,6 @@ def restrict(words, first, split, gap, n, mask, top, table):
 
     Returns
     -------
-    n_kept : int32
     singles : uint32
         Columns that are restrictions by themselves.
     """

@@ -1,9 +1,13 @@
-"""One search on the current device, quantum by quantum: what is prepared, planned and walked, and what it found."""
+"""A search on the current device, quantum by quantum: prepare, plan, walk, yield blocks.
+
+`SharedSearch` is a search on one of several devices. Each has the same graph and other roots, and hands work over to
+the others.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,40 +19,40 @@ from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import kernels, session
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.handing_over import Parcel, Room, Standing
+from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
-from mbe_stage.bicliques.cuda.modes import mode_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.device import launch
-from mbe_stage.device.held_roots import ranges_from
+from mbe_stage.device.arrays import wait_for_work
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.search.cuda import barriers
+from mbe_stage.search.cuda.barriers import begun_all_the_same, ranges_from
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
-
-__all__ = ["MOST_DONE", "Quantum", "Search", "planned"]
 
 log = logging.getLogger(__name__)
 
 MOST_DONE = 0.999
-"""What is told of a search that has not ended."""
+"""Highest progress share reported before the end."""
+_NONE = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantum:
-    """What one quantum found, still in ids of the reduced graph; taken before the next one begins.
+    """Results of one quantum, still in ids of the reduced graph. They are taken before the next one begins.
 
     Attributes
     ----------
-    search : Search
     share : float
-        Of the work that is done, an estimate.
+        Estimated share of the work that is done.
     remaining : tuple of Task or None
-        Of one that marks a barrier: nothing was found, and this is left.
+        The remaining tasks, if this marks a barrier; there are no results then.
     """
 
     search: Search
@@ -56,7 +60,7 @@ class Quantum:
     remaining: tuple[Task, ...] | None = None
 
     def host_blocks(self, block_bytes: int) -> Iterator[BicliqueBlock]:
-        """What was found, on the host; one block at least, so that run limits and progress are looked after."""
+        """Results on the host: at least one block, so that limits and progress are checked."""
         detail, session_of = self.search.detail, self.search.session
         if self.remaining is not None:
             yield BicliqueBlock.empty(detail, self.share, self.remaining)
@@ -87,7 +91,7 @@ class Quantum:
 
 
 class Search:
-    """A search on the current device. It holds device memory as long as it is there.
+    """A search on the current device. It holds device memory for its lifetime.
 
     Parameters
     ----------
@@ -96,22 +100,22 @@ class Search:
     detail : Detail
         `Detail.MEMBERS` needs room for the lists, the others do not.
     tasks : iterable of Task, optional
-        All roots where it is None.
+        All roots by default.
     sizes : dict
         Fields of the memory plan that are set by hand, for tests; may be empty.
     techniques : Techniques
-        What the kernel and the order of the rows make use of.
+        Techniques of the kernel and of the order of the rows.
 
     Attributes
     ----------
     session : Session
-        There where `is_done` was false in the beginning.
+        Exists if `is_done` was false in the beginning.
     list_sizes : ListSizes or None
-        Of the lists that the last quantum found, where members are.
+        Sizes of the lists of the last quantum, if there are members.
     rows_are_left : bool
-        Whether rows are the user's left side.
+        True if rows are the user's left side.
     is_done : bool
-        Whether all roots that there are to begin have been, and nothing below them is left.
+        True if all roots have begun, and nothing is left below them.
     budget_bytes : int
     """
 
@@ -155,13 +159,13 @@ class Search:
             yield self.quantum()
 
     def quantum(self) -> Quantum:
-        """Work for a while; what the last one found has been taken."""
+        """Work for a quantum; the results of the last one have been taken."""
         with device_work(self.budget_bytes):
             if self.session.status & at.OUTPUT_FULL:
                 self.session.enlarge_output()
             self.session.start_quantum()
             if self.detail == Detail.MEMBERS:
-                # The host's part of this is over before the walk is.
+                # The host finishes its part before the walk ends.
                 if self.list_sizes is None:
                     rows, columns = self._prepared.groups()
                     self.list_sizes = room_for_sizes(self.session.plan.descriptors, (columns, rows))
@@ -170,11 +174,11 @@ class Search:
             return Quantum(self, self._share())
 
     def _share(self) -> float:
-        """Of the work that is done."""
+        """Share of the work that is done."""
         return MOST_DONE if self.is_done and not self._holds_back else min(MOST_DONE, self.session.work_done())
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """As `mbe_stage.device.held_roots.HoldsRoots`, as all that follows."""
+        """See `mbe_stage.search.cuda.barriers.HoldsRoots`, as for the next methods."""
         if self.is_done:
             return None
         with device_work(self.budget_bytes):
@@ -182,7 +186,7 @@ class Search:
             return (rows, self.session.paths_of(rows)) if rows.size else None
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Have these begun in the place of those ahead; the others are held back."""
+        """Begin these instead of those ahead; the others are held back."""
         with device_work(self.budget_bytes):
             self.session.replace_roots(roots)
         self._holds_back = True
@@ -194,7 +198,7 @@ class Search:
         self._holds_back = self.is_done = False
 
     def marker(self, roots: np.ndarray) -> Quantum:
-        """What marks a barrier."""
+        """The empty block that marks a barrier."""
         with device_work(self.budget_bytes):
             return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
@@ -211,7 +215,7 @@ class Search:
 
 
 def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
-    """What a search would allocate on the current device; None where nothing is left of the graph."""
+    """Plan a search on the current device; None if nothing is left of the graph."""
     budget = device_budget(execution)
     with device_work(budget):
         prepared = prepare(graph, query, launch.resident_blocks(), budget)
@@ -223,10 +227,11 @@ def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
-    """The roots of all of the work; rows are numbered here as they are by the CPU engine."""
-    if prepared is None:
-        return roots_of(graph, query, np.empty(0, np.int32), are_left=False)
-    return roots_of(graph, query, prepared.first_vertices(), are_left=prepared.rows_are_left)
+    """The roots of all the work, with the row numbers of the CPU engine."""
+    rows_are_left, vertices = False, np.empty(0, np.int32)
+    if prepared is not None:
+        rows_are_left, vertices = prepared.rows_are_left, prepared.first_vertices()
+    return Roots.of("bicliques", vertices, rows_are_left, *query.identity, graph.n_right, graph.edges_checksum)
 
 
 def _overridden(plan: MemoryPlan, facts: ReducedSizes, sizes: dict[str, Any]) -> MemoryPlan:
@@ -257,3 +262,129 @@ def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock
             work_done=block.work_done,
         )
         first = stop
+
+
+class SharedSearch(Search):
+    """A search on one of several devices (`mbe_stage.runners.device_exchange.DeviceSearch`).
+
+    Parameters
+    ----------
+    graph, query, execution, detail, tasks, sizes
+        As of `Search`.
+    is_asked : bool
+        True if the caller may request barriers.
+    on_device : bool
+        True if results stay in device memory.
+
+    Attributes
+    ----------
+    rows : (n,) int32
+        All wanted roots, the heaviest first; the same on each device.
+    """
+
+    def __init__(
+        self,
+        graph: BipartiteCSR,
+        query: BicliqueQuery,
+        execution: Execution,
+        detail: Detail,
+        tasks: Iterable[Task] | None,
+        sizes: dict[str, Any],
+        is_asked: bool,
+        on_device: bool = False,
+    ) -> None:
+        super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
+        self._begun_before = 0.0
+        self._on_device = on_device
+        self.rows = _NONE
+        if self.is_done:
+            return
+        with device_work(self.budget_bytes):
+            self.session.let_stop()
+            self.rows = self.session.roots_ahead()
+            self.session.rehearse()
+            self._paths = self.session.all_paths()
+            self._total = max(1.0, float(self._paths[self.rows].sum()))
+            if is_asked:
+                # Read while this device is the current one.
+                assert self._roots
+
+    def begin(self, rows: np.ndarray) -> None:
+        """Drop the work in progress, and begin with these roots."""
+        with device_work(self.budget_bytes):
+            self.session.restart(rows)
+            self._begun_before = self.session.begun()
+        self.is_done = rows.size == 0
+
+    def work(self, block_bytes: int) -> Iterator[list[Any]]:
+        """Yield the results of a quantum; on the device one block at a time, each complete before it is yielded."""
+        quantum = self.quantum()
+        if not self._on_device:
+            yield list(quantum.host_blocks(block_bytes))
+            return
+        for block in quantum.device_blocks():
+            # Other devices copy it without waiting for the queue of this one.
+            wait_for_work()
+            yield [block]
+
+    def stop_soon(self) -> None:
+        """End the running quantum early; from any thread."""
+        self.session.stop_soon()
+
+    def hold(self) -> np.ndarray:
+        """Take away and return the roots that have not begun."""
+        with device_work(self.budget_bytes):
+            rows = self.session.roots_ahead()
+            if rows.size:
+                self.session.replace_roots(_NONE)
+        return rows
+
+    @property
+    def room(self) -> Room:
+        """Capacity for more work once all is done."""
+        return self.session.room
+
+    def split(self, rooms: Sequence[Room]) -> list[Parcel]:
+        """Hand over a share of the remaining work to each of some other devices."""
+        with device_work(self.budget_bytes):
+            return self.session.split(rooms)
+
+    def take_in(self, parcel: Parcel) -> None:
+        """Begin with work from another device; all is done here."""
+        with device_work(self.budget_bytes):
+            self.session.take_in(parcel)
+        self.is_done = False
+
+    def standing(self) -> Standing:
+        """Progress in the roots that it was last told to begin, and in work handed over since."""
+        with device_work(self.budget_bytes):
+            now = self.session.standing()
+        return Standing(now.begun - self._begun_before, now.unfinished, now.ahead)
+
+    def share(self, remaining: np.ndarray, standings: Sequence[Standing]) -> float:
+        """Share of all work that is done, if these rows remained when all devices began their parts."""
+        total = self._total
+        unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in standings)]))
+        begun = sum(each.begun for each in standings) - float(self._paths[unfinished].sum())
+        return min(MOST_DONE, max(0.0, (total - float(self._paths[remaining].sum()) + begun) / total))
+
+    def in_order(self, rows: np.ndarray) -> np.ndarray:
+        """The heaviest first."""
+        return rows[np.argsort(-self._paths[rows], kind="stable")]
+
+    def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
+        """Roots to finish before a barrier, so that the rest are few ranges; (n,) bool."""
+        return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
+
+    def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
+        """An empty block on the host that reports progress, or marks a barrier with the remaining roots."""
+        tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
+        return BicliqueBlock.empty(self.detail, share, tasks)
+
+    def brought_here(self, block: Any) -> DeviceBlock:
+        """A block in the memory of the current device, which need not be this search's."""
+        return block.brought_here() if len(block) else DeviceBlock.empty(block.work_done, block.remaining)
+
+    def _share(self) -> float:
+        # With one device alone, nothing is reported.
+        return 0.0

@@ -1,4 +1,4 @@
-"""One run on the device: its memory, its time quanta, and re-planning memory where a quantum ran out of it."""
+"""One run on the device: its memory, its time quanta, and replanning when a quantum runs out of memory."""
 
 from __future__ import annotations
 
@@ -11,44 +11,38 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.allocation import new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
-from mbe_stage.bicliques.cuda.control import Control
+from mbe_stage.bicliques.cuda.allocation import Control, new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
 from mbe_stage.bicliques.cuda.handing_over import (
     Parcel,
     Room,
     Standing,
+    SuspendedTasks,
     give_nodes,
     give_tasks,
-    of_this_device,
-    put_nodes,
-)
-from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
-from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.bicliques.cuda.memory_replanning import check_growth, with_larger_arenas, with_space_in_pool
-from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
-from mbe_stage.bicliques.cuda.prepare import DeviceGraph
-from mbe_stage.bicliques.cuda.task_suspension import (
-    SuspendedTasks,
     mark_owned,
+    of_this_device,
     own_renumbered,
+    put_nodes,
     resume,
     state_without_tasks,
     suspend,
     task_bytes,
 )
+from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
+from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
+from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_work, zeroed_beside
 from mbe_stage.device.grid import on_grid
 
-__all__ = ["Session"]
-
 _STOPPED_BY_HOST = at.STOP_BIT + (1 << 20)
-"""Warps that go on take themselves from the count of those that are idle: it has to stay above the bit."""
+"""A warp that resumes decrements the idle count, so the stop bit must stay above it."""
 _MUCH_OF_THE_WORK = 0.25
-"""Share of the expected work that roots which nobody has begun are; then nothing else is handed over."""
+"""Share of the expected work in roots not begun, from which on only roots are handed over."""
 
 _REHEARSED: set[tuple[str, int]] = set()
-"""Devices and modes of which this process has loaded what a hand-over takes."""
+"""Devices and modes whose code for hand-overs this process has loaded."""
 
 
 class Session:
@@ -56,17 +50,14 @@ class Session:
 
     Parameters
     ----------
-    graph : DeviceGraph
     constraints : (6,) int64
         As in `layout.Pool`.
-    mode : int
-    plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed.
+        Limit for growing.
     techniques : int
-        What the kernel makes use of: `Techniques.kernel_mask`.
+        Techniques of the kernel: `Techniques.kernel_mask`.
     rows : integers, optional
-        The roots whose subtrees are wanted, one at least; by default all.
+        The roots to search, at least one; by default all.
     """
 
     def __init__(
@@ -88,14 +79,14 @@ class Session:
         self._whole_graph_ints = graph.facts.pool_ints
         self._control = Control(plan.n_warps, self._whole_graph_ints, constraints)
         self._warps = new_warps(plan, self._control, new_scratch(plan))
-        # Scratch of hundreds of megabytes is zeroed while the graph is being written.
+        # Zero the scratch, hundreds of megabytes, while the graph is written.
         with zeroed_beside(self._warps.bits, self._warps.counts):
             self._pool = self._new_pool(graph, rows)
         self._output = new_output(plan)
         self._arguments: tuple[Any, ...] | None = None
         self._n_taken = 0
         self._suspended: list[SuspendedTasks] = []
-        # Who has a quantum stopped, and who starts the next one, wait for each other.
+        # Stopping a quantum and starting the next exclude each other.
         self._starting = threading.Lock()
         self._stop_words: WordsBeside | None = None
         self._is_stopped = False
@@ -123,7 +114,7 @@ class Session:
         )
 
     def start_quantum(self) -> None:
-        """Enqueue work for a quantum's time. What was written before must have been taken."""
+        """Enqueue work for a quantum. Earlier output must have been taken."""
         if self.mode > at.COUNTS:
             self._output.left_sizes.fill(0)
         if self.mode == at.SIZES:
@@ -140,27 +131,27 @@ class Session:
         on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
 
     def let_stop(self) -> None:
-        """Have quanta be such that `stop_soon` ends them."""
+        """Make quanta that `stop_soon` can end."""
         words = {at.STATUS: at.TIME_OVER, at.SIGNAL: _STOPPED_BY_HOST}
         self._stop_words = WordsBeside(self._control.fields, words)
 
     def stop_soon(self) -> None:
-        """Have the quantum that is at work end before its time; from any thread. Between two it does nothing."""
+        """End the running quantum early; from any thread. Between two quanta it does nothing."""
         assert self._stop_words is not None
         with self._starting:
             self._is_stopped = True
             self._stop_words.write()
 
     def finish_quantum(self) -> bool:
-        """Wait for it, and make room where something was short; True when the tree is done."""
+        """Wait for the quantum, and make room if something was short; True when the tree is done."""
         if self._stop_words is not None:
-            # Whoever has it stopped goes through the same driver.
+            # A thread that stops it uses the same driver.
             wait_for_work()
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_quanta += 1
         self.status = int(self._control.host[at.STATUS])
         if self.status == 0 and self._is_stopped:
-            # Of the words that stop it one may have come too late.
+            # One of the words that stop it may have come too late.
             self.status = at.TIME_OVER
         if self.status == 0 and self._suspended:
             self._suspended = resume(self._suspended, self._warps)
@@ -172,7 +163,7 @@ class Session:
         return self.status == 0
 
     def enlarge_output(self) -> None:
-        """Room for the single biclique that did not fit; what was written must have been taken."""
+        """Make room for the single biclique that did not fit. The output must have been taken."""
         needed = int(self._control.host_64[at.NEEDED_MEMBERS])
         if needed > self.plan.members:
             self.plan = check_growth(replace(self.plan, members=needed), 4 * self.plan.members, self._budget_bytes)
@@ -180,14 +171,14 @@ class Session:
             self._arguments = None
 
     def _replan_arenas(self, needed: int) -> None:
-        """Larger arenas for all warps; where they do not fit, for fewer, and the tasks of the others wait."""
+        """Enlarge the arenas of all warps. If they do not fit, use fewer warps; the tasks of the others wait."""
         state = cp.asnumpy(self._warps.state)
         self._arrange_warps(with_larger_arenas(self.plan, needed, self._task_bytes(state), self._budget_bytes), state)
 
     def _replan_pool(self, needed: int) -> None:
-        """Leave only the nodes in the pool that have children left or are being visited.
+        """Keep only nodes that have children left or are being visited.
 
-        Where that is not enough it is made larger, and where a larger one does not fit, with fewer warps.
+        If that is not enough, the pool is enlarged; if that does not fit, there are fewer warps.
         """
         n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
         state = cp.asnumpy(self._warps.state)
@@ -211,18 +202,18 @@ class Session:
         self._arguments = None
 
     def _task_bytes(self, state: np.ndarray) -> int:
-        """What all tasks take while no warp holds them."""
+        """Bytes of all tasks while no warp holds them."""
         waiting = sum(tasks.nbytes for tasks in self._suspended)
         return waiting + task_bytes(self._warps, state, self.mode > at.COUNTS)
 
     def _arrange_warps(self, plan: MemoryPlan, state: np.ndarray) -> None:
-        """As many warps as planned, with arenas as planned.
+        """Allocate warps and arenas as planned.
 
-        They go on with the tasks in progress, as far as these go round.
+        The warps resume the tasks in progress, as far as these suffice.
         """
         suspended = suspend(self._warps, state, self.mode > at.COUNTS)
         own_nodes = self._warps.own_nodes[: plan.n_warps].copy()
-        # Arenas are let go of before others are taken. Scratch is all zero between two quanta.
+        # Free the arenas before allocating others. Scratch is all zero between two quanta.
         scratch = scratch_of(self._warps) if plan.n_blocks == self.plan.n_blocks else None
         del self._warps
         self._arguments = None
@@ -241,14 +232,14 @@ class Session:
             move(pool.ints, live, spare // 4)
             return
         copy = moved_out(pool.ints, live)
-        # Let go of before the larger one is taken.
+        # Freed before the larger one is allocated.
         self._pool = pool = pool._replace(ints=None)
         ints = cp.empty(plan.pool, cp.int32)
         put_in(copy, live, ints)
         self._pool = pool._replace(ints=ints)
 
     def _renumber(self, numbers: np.ndarray) -> None:
-        """Nodes have new numbers: say so wherever one is named."""
+        """Renumber nodes wherever one is named."""
         for tasks in self._suspended:
             tasks.pending_nodes[:] = numbers[tasks.pending_nodes]
         d_numbers = cp.asarray(numbers)
@@ -257,7 +248,7 @@ class Session:
         own_renumbered(self._warps, d_numbers)
 
     def roots_ahead(self) -> np.ndarray:
-        """The roots that no warp has begun, in the order in which they are to be; (n,) int32, on the host."""
+        """Roots that no warp has begun, in order; (n,) int32, on the host."""
         return cp.asnumpy(self._roots.order[self._n_roots_taken() :])
 
     def paths_of(self, rows: np.ndarray) -> np.ndarray:
@@ -269,11 +260,11 @@ class Session:
         return cp.asnumpy(self._roots.paths)
 
     def replace_roots(self, rows: np.ndarray) -> None:
-        """Have these rows begun, in this order, in the place of those ahead; between two quanta."""
+        """Begin these rows, in this order, instead of those ahead; between two quanta."""
         n_taken, n_before = self._n_roots_taken(), self._roots.n
         self._roots = self._roots.followed_by(n_taken, rows)
-        # Without roots the whole graph is a node with one child, which has been taken: one without an end would be
-        # taken for a node that is being written.
+        # Without roots, the whole graph is a node with one child, already taken: a node without an end would look
+        # like one that is being written.
         order = self._roots.order if rows.size else cp.zeros(1, cp.int32)
         self._pool.nodes[0, at.NODE_END] = order.size
         self._pool.cursors[0] = order.size - rows.size
@@ -283,7 +274,7 @@ class Session:
         self._arguments = None
 
     def restart(self, rows: np.ndarray) -> None:
-        """Forget whatever is in progress, and begin with these roots; what was counted stays."""
+        """Drop the work in progress, and begin with these roots; statistics stay."""
         n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
         self._pool.nodes[1:n_nodes] = 0
         self._pool.cursors[1:n_nodes] = 0
@@ -297,7 +288,7 @@ class Session:
 
     @property
     def room(self) -> Room:
-        """What another device may hand over once nothing is in progress here."""
+        """Capacity for work of another device once nothing is in progress here."""
         return Room(
             ints=(self.plan.pool - self._whole_graph_ints) // 2,
             nodes=(self.plan.nodes - 1) // 2,
@@ -307,10 +298,10 @@ class Session:
         )
 
     def split(self, rooms: Sequence[Room]) -> list[Parcel]:
-        """A share of all that is in progress or ahead for each of some others, which is theirs from now on.
+        """Hand over a share of the work in progress or ahead to each of some others.
 
-        Roots alone where they are much of the work; else nodes of the pool and tasks too. What waits for a warp stays.
-        Between two quanta.
+        Only roots, if they are much of the work; else nodes of the pool and tasks too. Waiting tasks stay. Between two
+        quanta.
         """
         n = len(rooms) + 1
         rows = self.roots_ahead()
@@ -321,16 +312,16 @@ class Session:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
-            # Half of it: what is handed over stays until it is copied, and memory may be planned anew by then.
+            # Half of it: parcels stay until they are copied, and memory may be replanned by then.
             n_closed = give_nodes(self._pool, n_nodes, rooms, spare // 8, parcels)
             self._control.host[at.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > at.COUNTS, rooms, parcels)
-            # Another device copies them without a look at what is enqueued on this one.
+            # Other devices copy them without waiting for the queue of this one.
             wait_for_work()
         return parcels
 
     def take_in(self, parcel: Parcel) -> None:
-        """Begin with what another device has handed over; nothing is in progress here."""
+        """Begin with work from another device; nothing is in progress here."""
         self.restart(parcel.rows)
         n = put_nodes(parcel, self._pool, 1, self._whole_graph_ints)
         self._control.host[at.N_NODES] += n
@@ -340,10 +331,9 @@ class Session:
             self._suspended = resume([of_this_device(parcel.tasks)], self._warps)
 
     def rehearse(self) -> None:
-        """Hand something made up over to itself, so that all code for it is loaded; `restart` forgets it.
+        """Hand made-up work over to itself, to load all code for it; `restart` drops it.
 
-        The first time takes tenths of a second where CuPy has to compile what it does, and others would wait for it;
-        what is loaded stays loaded.
+        The first time takes tenths of a second if CuPy has to compile, and others would wait. The code stays loaded.
         """
         key = str(self._pool.ints.device), self.mode
         if key in _REHEARSED:
@@ -358,7 +348,7 @@ class Session:
         _REHEARSED.add(key)
 
     def standing(self) -> Standing:
-        """How far it is, and how much is left."""
+        """Progress, and the remaining work."""
         n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
         ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
         n_open = int(self._control.host[at.N_OPEN])
@@ -367,31 +357,31 @@ class Session:
         return Standing(self.begun(), unfinished, (ahead, n_open, n_stacks))
 
     def begun(self) -> float:
-        """Paths of the roots that it has begun."""
+        """Two-step paths of the roots that it has begun."""
         return self._roots.paths_begun(self._n_roots_taken())
 
     def _n_roots_taken(self) -> int:
         return min(int(self._pool.cursors[0]), self._roots.n)
 
     def take_count(self) -> int:
-        """Bicliques found since this was last asked."""
+        """Bicliques found since the last call."""
         new = self._control.n_found - self._n_taken
         self._n_taken = self._control.n_found
         return new
 
     @property
     def found(self) -> at.Output:
-        """What a quantum writes, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+        """Output of a quantum, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
         return self._output
 
     @property
     def taken(self) -> cp.ndarray:
-        """(1,) int64: how many slots the quantum has taken, on the device. More than there are means all."""
+        """(1,) int64 on the device: number of slots taken by the quantum. More than there are means all."""
         return self._control.fields_64[at.DESCRIPTORS_TOP : at.DESCRIPTORS_TOP + 1]
 
     @property
     def n_slots(self) -> int:
-        """How many slots the last quantum has taken."""
+        """Number of slots taken by the last quantum."""
         return min(int(self._control.host_64[at.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -403,11 +393,11 @@ class Session:
         return left[left > 0], right[left > 0]
 
     def work_done(self) -> float:
-        """Share of the expected work that lies below the roots whose subtrees are done."""
+        """Share of the expected work below finished roots."""
         return self._roots.work_done(self._n_roots_taken(), self._unfinished())
 
     def _unfinished(self) -> cp.ndarray:
-        """The roots below which something is left, some of them several times."""
+        """Roots with work left below them, some several times."""
         state = self._warps.state
         is_task = (state[:, at.DEPTH] >= 0) | (state[:, at.PENDING_NODE] >= 0)
         n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
@@ -420,10 +410,10 @@ class Session:
         return cp.concatenate(unfinished)
 
     def statistics(self) -> dict[str, float]:
-        """What the warps did, for benchmarks.
+        """Statistics of the warps, for benchmarks.
 
-        ``busy_ratio`` is what thread blocks were busy of their time, as published for cuMBE (thesis, equation 6.1); a
-        block is busy while one of its warps is. ``busy_warps`` is the same for warps, which is stricter.
+        ``busy_ratio`` is the share of time that thread blocks were busy, as published for cuMBE (thesis, equation 6.1).
+        A block is busy while one of its warps is. ``busy_warps`` is the same for warps, which is stricter.
         """
         state = cp.asnumpy(self._warps.state)
         busy, idle = float(state[:, at.BUSY_NS].sum()), float(state[:, at.IDLE_NS].sum())

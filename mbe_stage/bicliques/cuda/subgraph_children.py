@@ -1,7 +1,13 @@
-"""Nodes with many left vertices, and the whole graph itself: a child is found by counting over its two-step paths.
+"""Children of nodes with many left vertices, and of the whole graph, found by counting two-step paths.
 
-Node generation and node check of GMBE+ (algorithm 1), with the traversed candidates Q that it leaves out and iMBEA
-keeps (cuMBE, algorithm 3, lines 15 to 33): here they are the earlier rows.
+Node generation and node check are those of GMBE+ (algorithm 1). GMBE+ leaves out the traversed candidates Q; iMBEA
+keeps them (cuMBE, algorithm 3, lines 15 to 33). Here they are the earlier rows.
+
+A left set of at most 32 vertices fits a word. Most rows that see such a set hold one column of it, and only that column
+matters: these rows are one candidate, or one excluded row. So the lists of the columns are read twice. First a bitmap
+in shared memory finds the rows that are met more than once (and rows that share their bit). Then only these are marked,
+one by one, in device memory. A column that an earlier row holds is no left set by itself: it was found below that row.
+Later rows that hold only such a column are on no right side, and are left out.
 """
 
 from __future__ import annotations
@@ -9,24 +15,241 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import allows, has_constraints, left_multiplicity, right_bounds
 from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.first_bitset_frame import count_small, open_bitset_frame
 from mbe_stage.bicliques.cuda.kept_columns import MARK, walk_kept
 from mbe_stage.bicliques.cuda.merged_columns import all_columns, keep_columns, no_columns
-from mbe_stage.bicliques.cuda.sparse_accumulator import clear_accumulator, look_at_rows, no_rows
 from mbe_stage.bicliques.cuda.subgraph_build import build_subgraph
-from mbe_stage.bicliques.cuda.subgraph_parts import entry, node_at
+from mbe_stage.bicliques.cuda.subgraph_parts import (
+    allows,
+    entry,
+    has_constraints,
+    left_multiplicity,
+    node_at,
+    right_bounds,
+)
 from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, WORDS
-from mbe_stage.bicliques.cuda.time_quantum import ask_to_stop
-from mbe_stage.bicliques.cuda.two_pass_filter import mark_rows
-from mbe_stage.bicliques.cuda.two_step_paths import count_paths
+from mbe_stage.bicliques.cuda.two_step_paths import (
+    append_nonzero,
+    clear_accumulator,
+    count_paths,
+    list_of,
+    look_at_rows,
+    no_rows,
+)
 from mbe_stage.bicliques.cuda.walk_bundles import Child, Seen, Singles
-
-__all__ = ["visit_subgraph_child"]
+from mbe_stage.bicliques.cuda.work_donation import ask_to_stop
+from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
 _U = np.uint32
+_ONE = _U(1)
+_NONE = _U(0)
+_NO_ROW = np.int32(-1)
+"""Behind every other as a uint32."""
+_FEWEST_BITS = 6
+"""Of the number of a bitmap's words."""
+_MOST_BITS = at.BITMAP_WORDS.bit_length() - 1
+
+
+@cuda.jit(device=True, forceinline=True)
+def mark_rows(node, child, own, numbers, mode):
+    """Mark the columns that a row holds in `bits`, and collect the marked rows in `nonzero`.
+
+    Rows that hold one column only are not marked, unless something is written, the row is a later one, and the column
+    may be a left set.
+
+    Returns
+    -------
+    singles : Singles
+        What is to be known of the rows that are not marked.
+    """
+    length, start = list_of(np.int32(cuda.laneid), child.n_left, node, child, numbers)
+    n_bits = _bits_of_bitmap(sum_small(length))
+    clear(own.table, np.int32(2 << n_bits))
+    earlier = _see_bitmaps(length, start, n_bits, node, child, own, numbers)
+    n_nonzero, later = _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode)
+    return n_nonzero, Singles(earlier, later)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
+    """Find the rows that are met more than once: `_is_several`; returns the columns that an earlier row holds.
+
+    Parameters
+    ----------
+    length : int32
+        Of the list of the column that is this lane's number.
+    start : int32
+        Where it begins among the node's column members.
+    n_bits : int32
+        Of the number of words of a bitmap.
+    """
+    earlier = _NONE
+    column = np.int32(0)
+    while column < child.n_left:
+        n = cuda.shfl_sync(ALL, length, column)
+        begin = entry(node, node.column_members + cuda.shfl_sync(ALL, start, column))
+        first = _U(_NO_ROW)
+        tile = np.int32(0)
+        while tile < n:
+            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
+            met_0 = _see(row_0, n_bits, own.table)
+            met_1 = _see(row_1, n_bits, own.table)
+            met_2 = _see(row_2, n_bits, own.table)
+            met_3 = _see(row_3, n_bits, own.table)
+            _see_again(row_0, met_0, n_bits, own.table)
+            _see_again(row_1, met_1, n_bits, own.table)
+            _see_again(row_2, met_2, n_bits, own.table)
+            _see_again(row_3, met_3, n_bits, own.table)
+            first = min(first, min(min(_U(row_0), _U(row_1)), min(_U(row_2), _U(row_3))))
+            tile = _behind_rows(tile)
+        if cuda.any_sync(ALL, first < _U(child.row)):
+            earlier = _U(earlier | _U(_ONE << _U(column)))
+        column = next_one(column)
+    cuda.syncwarp()
+    return earlier
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
+    """Mark and collect rows; returns how many, and the columns of later rows that hold no other and are not marked.
+
+    Parameters
+    ----------
+    length : int32
+        Of the list of the column that is this lane's number.
+    start : int32
+        Where it begins among the node's column members.
+    n_bits : int32
+        Of the number of words of a bitmap.
+    earlier : uint32
+        Columns that an earlier row holds.
+    """
+    n_nonzero = np.int32(0)
+    later = _NONE
+    column = np.int32(0)
+    while column < child.n_left:
+        n = cuda.shfl_sync(ALL, length, column)
+        begin = entry(node, node.column_members + cuda.shfl_sync(ALL, start, column))
+        bit = _U(_ONE << _U(column))
+        is_free = _U(earlier & bit) == 0
+        tile = np.int32(0)
+        while tile < n:
+            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
+            held_0 = _mark(row_0, bit, n_bits, own)
+            held_1 = _mark(row_1, bit, n_bits, own)
+            held_2 = _mark(row_2, bit, n_bits, own)
+            held_3 = _mark(row_3, bit, n_bits, own)
+            if is_free and mode == at.COUNTS:
+                is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
+                is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
+                later = _U(later | bit) if is_later else later
+            elif is_free:
+                held_0 = _mark_single(row_0, bit, held_0, n_bits, own)
+                held_1 = _mark_single(row_1, bit, held_1, n_bits, own)
+                held_2 = _mark_single(row_2, bit, held_2, n_bits, own)
+                held_3 = _mark_single(row_3, bit, held_3, n_bits, own)
+            n_nonzero = append_nonzero(held_0 == 0, row_0, n_nonzero, own)
+            if tile + 32 < n:
+                n_nonzero = append_nonzero(held_1 == 0, row_1, n_nonzero, own)
+            if tile + 64 < n:
+                n_nonzero = append_nonzero(held_2 == 0, row_2, n_nonzero, own)
+                n_nonzero = append_nonzero(held_3 == 0, row_3, n_nonzero, own)
+            tile = _behind_rows(tile)
+        column = next_one(column)
+    cuda.syncwarp()
+    return n_nonzero, or_all(later)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _bits_of_bitmap(n_paths):
+    """Logarithm of the words of a bitmap with a few bits for each path. More would cost more to clear than it saves."""
+    n_bits = np.int32(_FEWEST_BITS)
+    while n_bits < _MOST_BITS and np.int32(8 << n_bits) < n_paths:
+        n_bits = np.int32(n_bits + 1)
+    return n_bits
+
+
+@cuda.jit(device=True, forceinline=True)
+def _rows_at(tile, n, begin, numbers):
+    """This lane's rows of the four tiles of a list from `tile` on, -1 behind the end; go on at `_behind_rows`.
+
+    Four are on their way at once, as each waits for memory.
+    """
+    k = np.int32(tile + cuda.laneid)
+    row_0 = _row_at(k, n, begin, numbers)
+    row_1 = _row_at(np.int32(k + 32), n, begin, numbers)
+    row_2 = _row_at(np.int32(k + 64), n, begin, numbers)
+    row_3 = _row_at(np.int32(k + 96), n, begin, numbers)
+    return row_0, row_1, row_2, row_3
+
+
+@cuda.jit(device=True, forceinline=True)
+def _row_at(k, n, begin, numbers):
+    return numbers[begin + np.uint64(k)] if k < n else _NO_ROW
+
+
+@cuda.jit(device=True, forceinline=True)
+def _behind_rows(tile):
+    return next_tile(np.int32(tile + 96))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _place_of(row, n_bits):
+    """A row's word and bit in the bitmap: rows that follow each other fall into different words."""
+    word = _U(_U(row) & _U((_ONE << _U(n_bits)) - _ONE))
+    return word, _U(_ONE << _U(_U(_U(row) >> _U(n_bits)) & _U(31)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _see(row, n_bits, table):
+    """Remember a row in the first bitmap; its bit there, if it was set before."""
+    if row < 0:
+        return _NONE
+    word, bit = _place_of(row, n_bits)
+    return _U(cuda.atomic.or_(table, word, bit) & bit)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _see_again(row, met, n_bits, table):
+    """Remember a row in the second bitmap if its bit in the first one was set before."""
+    if met != 0:
+        cuda.atomic.or_(table, _second_word(row, n_bits), met)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _second_word(row, n_bits):
+    return _U(_place_of(row, n_bits)[0] + _U(_ONE << _U(n_bits)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_several(row, n_bits, table):
+    return _U(table[_second_word(row, n_bits)] & _place_of(row, n_bits)[1]) != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_single(row, n_bits, child, own):
+    """True if this is a later row that holds no other column."""
+    return row > child.row and not _is_several(row, n_bits, own.table)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mark_single(row, column, held, n_bits, own):
+    """Mark a row that holds no other column; as `_mark`, whose answer for it was `held`."""
+    if row < 0 or _is_several(row, n_bits, own.table):
+        return held
+    own.bits[_U(row)] = column
+    return _NONE
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mark(row, column, n_bits, own):
+    """Mark that a row holds a column, if it holds several; the marks it had before, one where it is not marked."""
+    if row >= 0 and _is_several(row, n_bits, own.table):
+        return cuda.atomic.or_(own.bits, _U(row), column)
+    return _ONE
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -39,10 +262,6 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     ----------
     number, row : int32
         Which subgraph, and which of its rows.
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
 
     Returns
     -------
@@ -53,7 +272,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     child = _child_at(node, row, pool.ints)
     is_constrained = has_constraints(launch.mode, pool)
     left_most = left_multiplicity(node, child, pool) if is_constrained else np.int32(0)
-    if is_constrained and left_most < pool.constraints[at.MIN_LEFT]:
+    if is_constrained and left_most < pool.constraints[MIN_LEFT]:
         return at.DONE
     seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
     status = at.DONE
@@ -113,15 +332,8 @@ def _open_child(node, child, columns, rows, seen, own, pool, launch):
 
     Parameters
     ----------
-    node : Node
-    child : Child
     columns : Columns
         Those that it keeps; none where nothing is below it.
-    rows : Rows
-    seen : Seen
-    own : Own
-    pool : Pool
-    launch : Launch
     """
     if columns.n_columns > (at.WORD_BITS if launch.techniques & WORDS != 0 else 0):
         return build_subgraph(node, child, columns, rows, own, pool, launch)
@@ -142,16 +354,6 @@ def _visit_list_child(node, child, rows, own, pool, output, launch):
     """Write a list child unless an earlier row holds its whole left set, and find the columns below it.
 
     Where at most 32 are left, `bits` says which of them each row holds.
-
-    Parameters
-    ----------
-    node : Node
-    child : Child
-    rows : Rows
-    own : Own
-    pool : Pool
-    output : Output
-    launch : Launch
     """
     if rows.most_earlier == child.n_left:
         return at.DONE, no_columns()

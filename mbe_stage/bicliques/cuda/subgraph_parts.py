@@ -1,6 +1,7 @@
-"""Subgraphs in the pool: where their parts are, and the vertices of the reduced graph behind their columns.
+"""Subgraphs in the pool: offsets of their parts, vertices behind their columns, bounds on what lies below them.
 
-Parts are found from where the node begins, in 32 bits: places in the whole pool would take twice the registers.
+Parts are found from where the node begins, in 32 bits: places in the whole pool would take twice the registers. Bounds
+are asked for only if the query has size constraints.
 """
 
 from __future__ import annotations
@@ -8,20 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.walk_bundles import Node
-from mbe_stage.device.warp import exclusive_sums, next_one, next_tile, sum_small
-
-__all__ = [
-    "count_ids",
-    "entry",
-    "ids_of",
-    "multiplicity_of_ids",
-    "node_at",
-    "parts_of",
-    "write_edge",
-    "write_ids",
-]
+from mbe_stage.device.warp import exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32
 _ONE = _U(1)
@@ -41,11 +32,6 @@ def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
     ----------
     offset : int64
         Where its piece of the pool begins.
-    n_columns : int32
-    n_rows : int32
-    n_edges : int32
-    n_ids : int32
-    n_path : int32
     """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
@@ -87,7 +73,7 @@ def write_edge(number, of, place, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def count_ids(node, child, own, numbers):
-    """How many vertices of the reduced graph are behind the kept columns."""
+    """Count the vertices of the reduced graph behind the kept columns."""
     n_ids = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
@@ -106,18 +92,8 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
 
     Parameters
     ----------
-    node : Node
-    child : Child
-    own : Own
     target : int32, global
         The pool, or the warp's arena of ints.
-    offsets : int64
-        Where the offsets go.
-    n_columns : int32
-    ids : int64
-        Where the vertices go.
-    numbers : int32, global
-        `Pool.ints`.
     """
     lane = np.int32(cuda.laneid)
     k = lane
@@ -161,15 +137,76 @@ def _ids_at(tile, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def ids_of(node, column, numbers):
-    """Where the vertices of the reduced graph behind a node's column begin and end among the node's ids."""
+    """Begin and end, among the node's ids, of the vertices of the reduced graph behind a column."""
     return numbers[entry(node, column)], numbers[entry(node, column + 1)]
 
 
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_ids(first, end, node, pool):
-    """How many of the user's vertices stand behind so many of the node's ids."""
+    """Count the user's vertices behind a range of the node's ids."""
     multiplicity = np.int32(0)
     while first < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
         first = next_one(first)
     return multiplicity
+
+
+@cuda.jit(device=True, forceinline=True)
+def has_constraints(mode, pool):
+    """True if there are constraints. Modes that only count or write members are compiled without the check."""
+    return (mode == at.SIZES or mode == at.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def left_multiplicity(node, child, pool):
+    """Count the user's vertices that a child's left set stands for."""
+    numbers = pool.ints
+    multiplicity = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
+        multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool))
+        k = next_tile(k)
+    return sum_small(multiplicity)
+
+
+@cuda.jit(device=True, forceinline=True)
+def right_bounds(seen, node, child, own, pool):
+    """Fewest and most of the user's right vertices of the bicliques from a child on.
+
+    At least: the path, the child and the later rows that hold all of its left set. At most: all later rows that see it,
+    too. An earlier row is on no right side below: where it holds a left set, that was found before. Without these
+    bounds, the rows that a large minimum on the right leaves no choice about would be tried in all their subsets, and
+    below a small maximum there would be all that is larger.
+    """
+    numbers = pool.ints
+    least = np.int32(0)
+    more = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k < node.n_path:
+        least = np.int32(least + pool.row_multiplicities[_U(numbers[entry(node, node.path + k)])])
+        k = next_tile(k)
+    whole = child.n_left if seen.is_list else np.int32(lowest_bits(child.n_left))
+    k = np.int32(cuda.laneid)
+    while k < seen.n_nonzero:
+        other = own.nonzero[_U(k)]
+        if other >= child.row:
+            multiplicity = pool.row_multiplicities[_U(numbers[entry(node, node.row_ids + other)])]
+            held = own.counts[_U(other)] if seen.is_list else np.int32(own.bits[_U(other)])
+            if held == whole:
+                least = np.int32(least + multiplicity)
+            else:
+                more = np.int32(more + multiplicity)
+        k = next_tile(k)
+    least = sum_small(least)
+    return least, np.int32(least + sum_small(more))
+
+
+@cuda.jit(device=True, forceinline=True)
+def allows(left_most, right_least, right_most, pool):
+    """True if sides within these bounds, in the user's vertices, may have a wanted right size and edges enough."""
+    return (
+        right_least <= pool.constraints[MAX_RIGHT]
+        and right_most >= pool.constraints[MIN_RIGHT]
+        and np.int64(left_most) * right_most >= pool.constraints[MIN_EDGES]
+    )

@@ -1,10 +1,10 @@
-"""The search's techniques, each of which can be left out to see what it is worth. The results are the same without."""
+"""Switches for the search's techniques, to measure what each is worth. They do not change the results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-__all__ = ["ALL_TECHNIQUES", "CLOSED_SETS", "DOMINATED", "MERGING", "SPLITTING", "WORDS", "Techniques"]
+from mbe_stage.device.techniques import TechniqueSwitches
 
 # Bits of the constant that a kernel is compiled for.
 MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
@@ -12,8 +12,8 @@ ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING
 
 
 @dataclass(frozen=True, slots=True)
-class Techniques:
-    """What the CUDA engine makes use of.
+class Techniques(TechniqueSwitches):
+    """Techniques that the CUDA engine uses.
 
     Attributes
     ----------
@@ -42,20 +42,5 @@ class Techniques:
 
     @property
     def kernel_mask(self) -> int:
-        """The bits of those that the kernel is compiled for."""
-        names = ("merging", "closed_sets", "dominated", "words", "splitting")
-        return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))
-
-    @classmethod
-    def without(cls, name: str) -> Techniques:
-        """All but one.
-
-        Raises
-        ------
-        ValueError
-            There is none of that name.
-        """
-        names = [field.name for field in fields(cls)]
-        if name not in names:
-            raise ValueError(f"technique is {name!r}: expected one of {', '.join(names)}")
-        return cls(**{name: False})
+        """The bits of the techniques that the kernel is compiled for."""
+        return self._mask_of("merging", "closed_sets", "dominated", "words", "splitting")

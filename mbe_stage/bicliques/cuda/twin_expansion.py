@@ -1,4 +1,4 @@
-"""From bicliques of the reduced graph to the user's vertices, on the device: twins expanded, members sorted.
+"""Turn bicliques of the reduced graph into the user's vertices, on the device: expand twins, sort members.
 
 Two steps, and one look at the sums between them: how long every list becomes, enqueued behind the walk, so that it is
 known when the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may
@@ -14,6 +14,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.collapse_twins import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     LEFT,
@@ -27,13 +28,10 @@ from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.twin_groups import DeviceGroups
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.device.memory_budget import device_work
-
-__all__ = ["ListSizes", "Piece", "expanded", "piece_block", "pieces", "room_for_sizes", "work_out_sizes"]
 
 MOST_BLOCKS = 1 << 11
 """More than are resident at once."""
@@ -41,7 +39,7 @@ MOST_BLOCKS = 1 << 11
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListSizes:
-    """How long the lists of found bicliques become; one for a run, worked out anew for each quantum.
+    """Lengths of the lists of found bicliques once expanded; one for a run, computed anew for each quantum.
 
     Attributes
     ----------
@@ -90,7 +88,6 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
 
     Parameters
     ----------
-    sizes : ListSizes
     found : Output
         In ids of the reduced graph. Slots of left size 0 are unused.
     taken : (1,) int64
@@ -121,7 +118,6 @@ def expanded(
         How many slots it took.
     sizes : ListSizes
         Worked out for it.
-    piece_members : int
     budget_bytes : int
         What an error names where the device has less memory than was promised.
 
@@ -168,7 +164,7 @@ def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece
 
 
 def _counts(full: np.ndarray) -> np.ndarray:
-    """What a tile's sums would be, for some of its slots."""
+    """Sums of some of a tile's slots, as the kernel would make them."""
     left, right = full
     return np.array([(left > 0).sum(), left.sum(), right.sum(), (full > LONGEST_STAGED).sum()])
 

@@ -1,4 +1,4 @@
-"""Kernels that put the user's vertices back into found bicliques. A warp works on 32 of them, a *tile*.
+"""Kernels that replace the rows and columns of found bicliques by the user's vertices, 32 bicliques a warp (a *tile*).
 
 Most lists have a few entries, some have thousands. So the lanes of a warp do not take a list each: they share out the
 entries of all 32, and `owner_of` says whose list an entry is in. A list is sorted in one of three ways, by its length:
@@ -10,25 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
+from mbe_stage.bicliques.cuda.collapse_twins import GROUPS
 from mbe_stage.bicliques.cuda.kernels import OUTPUT
-from mbe_stage.bicliques.cuda.twin_groups import GROUPS
 from mbe_stage.device.grid import WARPS_PER_BLOCK
 from mbe_stage.device.jit import CSR, I32_2D, I64, INT, kernel
 from mbe_stage.device.sorting import sort_by_block, sort_by_warp
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, inclusive_sum_64, owner_of, rank, sum_all
-
-__all__ = [
-    "LEFT",
-    "LONG",
-    "LONGEST_STAGED",
-    "RIGHT",
-    "SECTIONS",
-    "TILE",
-    "USED",
-    "expanded_lists_warp_per_tile",
-    "full_sizes_warp_per_tile",
-    "sort_long_lists_block_per_list",
-]
 
 TILE = 32
 LONGEST_STAGED = 512
@@ -65,7 +52,7 @@ def _add_twins(members, start, n, groups, more):
 
 @kernel(OUTPUT, I64, GROUPS, GROUPS, I32_2D, I64, seconds=1.0)
 def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
-    """How many of the user's vertices each list stands for, 0 in unused slots; and the sums of each tile.
+    """Count the user's vertices of each list, 0 in unused slots, and sum them up for each tile.
 
     The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, or all where that is more. Warps
     take tiles by turns until there are no more. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,)
@@ -74,11 +61,8 @@ def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, part
 
     Parameters
     ----------
-    found : Output
     taken : (1,) int64, global
         How many slots are taken, all of them where that is more.
-    left_groups : DeviceGroups
-    right_groups : DeviceGroups
     full : (2, n_slots) int32, global
         Receives the lengths.
     parts : (1 + SECTIONS * n_tiles,) int64, global
@@ -131,14 +115,11 @@ def _gather(first, last, source, ends, members, groups, target, to):
     ----------
     first : int32
         First entry of the tile's lists that is taken.
-    last : int32
-        One past the last.
     source : int64
         What is added to an entry's number to find it among the members.
     ends : int32
         Where the lanes' lists end.
     members : int32, global
-    groups : DeviceGroups
     target : int32, shared or global
     to : int64
         Where this lane's list goes.
@@ -174,7 +155,7 @@ def _gather(first, last, source, ends, members, groups, target, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _n_smaller(staged, begin, end, vertex):
-    """How many of ``staged[begin:end]`` are smaller. With these types it is unrolled, four instructions for each."""
+    """Count the smaller ones in ``staged[begin:end]``. With these types it is unrolled, four instructions for each."""
     n = _U(0)
     k = _W(begin)
     while k < _W(end):
@@ -193,15 +174,9 @@ def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
     staged : (LONGEST_STAGED,) int32, shared
     begins : int32
         Where this lane's list begins there.
-    ends : int32
-        Where it ends.
     chosen : uint32
         Lanes whose lists are there.
-    n_vertices : int32
-        In all of them.
     result : int32, global
-    to : int64
-        Where they go.
     """
     lane = cuda.laneid
     for tile in range(0, n_vertices, 32):
@@ -231,11 +206,8 @@ def _write_side(members, start, n, full, groups, result, to, staged):
         In ids of the reduced graph.
     start : int64
         Where this lane's list begins.
-    n : int32
-        How long it is.
     full : int32
         How long it becomes.
-    groups : DeviceGroups
     result : int32, global
     to : int64
         Where the tile's lists go.
@@ -278,19 +250,13 @@ def expanded_lists_warp_per_tile(
 
     Parameters
     ----------
-    found : Output
     full : (2, n_slots) int32, global
     sums : (1 + SECTIONS * n_tiles,) int64, global
-    left_groups : DeviceGroups
-    right_groups : DeviceGroups
     left_lists : Lists
         Receive the left sides.
     right_lists : Lists
         Receive the right sides.
     long_lists : int64, global
-    begin : int
-    stop : int
-    before : SECTIONS int
     """
     lane = cuda.laneid
     warp = cuda.threadIdx.x // TILE

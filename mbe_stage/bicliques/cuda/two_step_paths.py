@@ -1,10 +1,11 @@
-"""The two-step paths of a subgraph's child: from its left set on to every other row that holds some of it.
+"""The two-step paths of a subgraph's child, from its left set to every row that holds some of it, counted.
 
-Paths are walked by lanes side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to
-end, and each lane finds the column its path belongs to.
+Lanes walk paths side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to end, and
+each lane finds the column its path belongs to. Counting from L instead of from P and Q is the second way of cuMBE 5.4
+(parallel intersection computation). Its 5.5 gives a warp to each list; here the lanes of a warp share 32 lists.
 
-Counting from L instead of from P and Q is the second way of cuMBE 5.4 (parallel intersection computation); its 5.5
-gives a warp to each list, here the lanes of a warp share the lists of 32 columns.
+Counters are the array of cuMBE 5.4, with a list of those that are not zero: a warp looks at these alone. The counters
+of all warps exceed the caches. So each is read as few times as possible, and the next tile is loaded in advance.
 """
 
 from __future__ import annotations
@@ -13,21 +14,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.sparse_accumulator import append_nonzero
 from mbe_stage.bicliques.cuda.subgraph_parts import entry
-from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank
-
-__all__ = [
-    "behind_paths",
-    "column_at",
-    "count_paths",
-    "end_to_end",
-    "group_at",
-    "list_of",
-    "pairs_from",
-    "path_at",
-    "paths_at",
-]
+from mbe_stage.bicliques.cuda.walk_bundles import Rows
+from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
 
 _U = np.uint32
 _NONE = _U(0)
@@ -36,8 +25,78 @@ _NO_PATH = (np.int32(-1), np.int32(0))
 
 
 @cuda.jit(device=True, forceinline=True)
+def nonzero_at(k, n_nonzero, own):
+    """The k-th row in `nonzero`, -1 behind the last one."""
+    return own.nonzero[_U(k)] if k < n_nonzero else np.int32(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def no_rows():
+    """The `Rows` of a bitmap child, whose rows are not looked at in this way."""
+    zero = np.int32(0)
+    return Rows(zero, zero, zero, zero, zero)
+
+
+@cuda.jit(device=True, forceinline=True)
+def look_at_rows(child, n_nonzero, n_pairs, own):
+    """Put the number of each candidate, plus one, into `bits`; returns the `Rows`."""
+    lane = np.int32(cuda.laneid)
+    n_candidates = np.int32(0)
+    n_full = np.int32(0)
+    most_earlier = np.int32(0)
+    following = nonzero_at(lane, n_nonzero, own)
+    tile = np.int32(0)
+    while tile < n_nonzero:
+        other = following
+        tile = next_tile(tile)
+        following = nonzero_at(np.int32(tile + lane), n_nonzero, own)
+        held = own.counts[_U(other)] if other >= 0 else np.int32(0)
+        is_full = held == child.n_left
+        is_candidate = other > child.row and not is_full
+        if other < child.row:
+            most_earlier = max(most_earlier, held)
+        mask = ballot(is_candidate)
+        if is_candidate:
+            number = np.int32(n_candidates + rank(mask))
+            own.bits[_U(other)] = _U(number + 1)
+            if number < at.MOST_KEY_ROWS:
+                own.subsets[_U(number)] = _U(other)
+        n_candidates = np.int32(n_candidates + count_bits(mask))
+        n_full = np.int32(n_full + count_bits(ballot(is_full)))
+    cuda.syncwarp()
+    return Rows(n_nonzero, n_pairs, n_candidates, n_full, max_all(most_earlier))
+
+
+@cuda.jit(device=True, forceinline=True)
+def clear_accumulator(seen, own):
+    """Make all of it zero again."""
+    k = np.int32(cuda.laneid)
+    while k < seen.n_nonzero:
+        other = own.nonzero[_U(k)]
+        own.bits[_U(other)] = _U(0)
+        if seen.is_list:
+            own.counts[_U(other)] = 0
+        k = next_tile(k)
+
+
+@cuda.jit(device=True, forceinline=True)
+def append_nonzero(is_new, other, n_nonzero, own):
+    """Append the rows of the lanes with a new one to `nonzero`; returns how many there are."""
+    mask = ballot(is_new)
+    if is_new:
+        own.nonzero[_U(n_nonzero + rank(mask))] = other
+    return np.int32(n_nonzero + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
+def number_of(other, own):
+    """The entry of `bits` for a row, if that is its number plus one; 0 if there is no path."""
+    return own.bits[_U(other)] if other >= 0 else _NONE
+
+
+@cuda.jit(device=True, forceinline=True)
 def column_at(place, child, own):
-    """What stands in `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
+    """The entry of `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
     column = np.int32(at.NO_COLUMN)
     if place < child.n_left:
         column = own.columns[_U(place)]
@@ -80,17 +139,12 @@ def path_at(k, total, ends, shift, node, numbers):
 
     Parameters
     ----------
-    k : int32
-        Number of the path.
     total : int32
         How many paths the 32 columns have.
     ends : int32
         Where this lane's list ends among them.
     shift : int32
         How far it lies from its place among the node's column members.
-    node : Node
-    numbers : int32, global
-        `Pool.ints`.
     """
     holder = owner_of(k, ends)
     begin = cuda.shfl_sync(ALL, shift, holder)
@@ -117,10 +171,6 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
         Where this lane's list ends among them.
     shift : int32
         How far it lies from its place among the node's column members.
-    node : Node
-    numbers : int32, global
-        `Pool.ints`.
-    mode : int, known when it is compiled
     """
     k = np.int32(tile + cuda.laneid)
     path_0 = path_at(k, total, ends, shift, node, numbers)
@@ -149,7 +199,7 @@ def _is_first(other, own):
 
 @cuda.jit(device=True, forceinline=True)
 def pairs_from(child):
-    """Where in the arena of words the paths to later rows are recorded: behind all that merging columns needs."""
+    """Offset in the arena of words of the recorded paths to later rows, behind all that merging columns needs."""
     return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
 
 

@@ -1,4 +1,4 @@
-"""What is summed up over bicliques while they stay on the device: sizes, and each vertex's share.
+"""Sums over bicliques while they stay on the device: sizes, and each vertex's share.
 
 The figures are those of `mbe_stage.bicliques.vertex_statistics`.
 """
@@ -17,8 +17,6 @@ from mbe_stage.bicliques.vertex_statistics import DENSE_SIZES, SizeCounts, Verte
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I8, I32, I64, kernel
 from mbe_stage.device.launch import launch_warps
-
-__all__ = ["DeviceSizeCounts", "DeviceVertexStatistics", "long_form"]
 
 _LARGEST_KEY = np.int64(2**63 - 1)
 
@@ -46,7 +44,7 @@ class DeviceVertexStatistics:
 
     @classmethod
     def from_host(cls, statistics: VertexStatistics) -> DeviceVertexStatistics:
-        """What `to_host` gave, in the memory of the current device."""
+        """Copy the result of `to_host` into the memory of the current device."""
         n_bicliques, edges, keys = map(
             cp.asarray, (statistics.n_bicliques, statistics.largest_edges, statistics.largest_keys)
         )

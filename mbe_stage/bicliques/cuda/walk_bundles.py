@@ -1,4 +1,4 @@
-"""What the functions of the walk hand to each other, as bundles.
+"""Bundles that the functions of the walk pass to each other.
 
 Of the launch, of a warp, of a node and a child that is being visited. `layout` says what stands in memory. This module
 needs no GPU library.
@@ -8,24 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Below",
-    "BitsetChild",
-    "Child",
-    "Columns",
-    "FramePlaces",
-    "Launch",
-    "Node",
-    "Own",
-    "Rows",
-    "Seen",
-    "Singles",
-]
-__all__ += ["Superset"]
-
 
 class Launch(NamedTuple):
-    """What is the same for all warps of a launch.
+    """Values shared by all warps of a launch.
 
     Attributes
     ----------
@@ -93,7 +78,7 @@ class Child(NamedTuple):
 
 
 class Singles(NamedTuple):
-    """What is to be known of the rows that hold one column of a bitmap child only, where they are not collected.
+    """Facts about the rows that hold only one column of a bitmap child, if these rows are not collected.
 
     Attributes
     ----------
@@ -113,7 +98,7 @@ class Seen(NamedTuple):
     Attributes
     ----------
     is_list : bool
-        Whether `counts` says how many of the left set each holds; else `bits` says which.
+        True if `counts` says how many of the left set each holds; else `bits` says which.
     n_nonzero : int32
         How many there are, as they stand in `nonzero`.
     singles : Singles
@@ -157,7 +142,7 @@ class Columns(NamedTuple):
     n_columns, n_kept : int32
         New columns, and how many of the left set they stand for.
     is_merged : bool
-        Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the
+        True if a new column may stand for several. Then the arena of words holds the places of the kept ones in the
         left set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
     sizes : int32
     """
@@ -169,7 +154,7 @@ class Columns(NamedTuple):
 
 
 class FramePlaces(NamedTuple):
-    """Where the parts of a first frame are laid.
+    """Offsets of the parts of a first frame.
 
     The child's row, candidates behind it, and the superset in the arena of words; the superset's ids in that of ints;
     all int32. Excluded rows begin at 0.
@@ -194,9 +179,9 @@ class BitsetChild(NamedTuple):
     kind : int32
         The frame's.
     is_small : bool
-        Whether the subsets of its left set fit a closed-set bitmap: its subtree is finished at once.
+        True if the subsets of its left set fit a closed-set bitmap: its subtree is finished at once.
     is_written : bool
-        Whether it is in the output, or counted, already.
+        True if it is in the output, or counted, already.
     """
 
     cursor: Any
@@ -208,7 +193,7 @@ class BitsetChild(NamedTuple):
 
 
 class Below(NamedTuple):
-    """What there is below a child of a bitset frame: the closed sets of a small one, the candidates of another.
+    """The closed sets below a small child of a bitset frame, or the candidates of a larger one.
 
     Attributes
     ----------

@@ -1,7 +1,8 @@
-"""The whole graph written as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
+"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
 
-Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses what is left out.
-Rows are numbered anew, so a column's list has to be sorted (`column_lists`).
+Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses entries. Rows get
+new numbers, so a column's list has to be sorted (`column_lists`). Roots start in order of their two-step paths, to
+within an eighth: they are sorted by counting into bins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numba import cuda, types
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
-from mbe_stage.bicliques.cuda.root_order import add_to_bins, bin_of, starts_of_bins
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
@@ -28,14 +29,47 @@ from mbe_stage.device.grid import (
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
-__all__ = ["PARTS_PER_WARP", "Numbering", "Target", "write_whole_graph_warp_per_tile"]
-
+N_BINS = 512
+"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
 
 
+@cuda.jit(device=True, forceinline=True)
+def bin_of(cost):
+    """Smaller for a larger cost, which is at least 1."""
+    power = 63 - cuda.clz(np.int64(cost))
+    eighth = (cost << 3 >> power) & 7
+    return N_BINS - 1 - (8 * power + eighth)
+
+
+@cuda.jit(device=True, forceinline=True)
+def add_to_bins(bins, which):
+    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
+
+    Lanes with the same bin add up first: most roots fall into a few bins.
+    """
+    same = np.uint32(cuda.match_any_sync(ALL, which))
+    first_lane = cuda.ffs(same) - 1
+    before = 0
+    if which >= 0 and cuda.laneid == first_lane:
+        before = cuda.atomic.add(bins, which, cuda.popc(same))
+    return cuda.shfl_sync(ALL, before, first_lane) + rank(same)
+
+
+@cuda.jit(device=True, forceinline=True)
+def starts_of_bins(bins):
+    """Counts into where each bin begins; by one warp."""
+    before = 0
+    for tile in range(0, N_BINS, 32):
+        count = bins[tile + cuda.laneid]
+        ends = inclusive_sum(count)
+        bins[tile + cuda.laneid] = before + ends - count
+        before += cuda.shfl_sync(ALL, ends, 31)
+
+
 class Numbering(NamedTuple):
-    """What vertices are numbered anew by. Those of both sides have numbers in common, the left ones first.
+    """Arrays that renumber vertices. Both sides share one numbering, the left ones first.
 
     Attributes
     ----------
@@ -58,7 +92,7 @@ class Numbering(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is written: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
+    """Output arrays: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
 
     Attributes
     ----------
@@ -85,7 +119,7 @@ def _degree(keys, vertex):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """What this warp's piece of the rows and of the columns adds up to, for the scan over all pieces.
+    """Sum up this warp's piece of the rows and of the columns, for the scan over all pieces.
 
     Parameters
     ----------
@@ -95,7 +129,6 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
         Where the rows begin in the order.
     columns_from : int
         Where the vertices of the columns' side begin in the common numbering.
-    n_rows : int
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
@@ -122,7 +155,7 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_before(parts, which):
-    """What the warps before this one summed up."""
+    """Sums of the warps before this one."""
     total = 0
     for k in range(cuda.laneid, this_warp(), 32):
         total += parts[which * n_warps() + k]
@@ -139,7 +172,6 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
     keys : (n_vertices,) uint32, global
     rows_from : int
         Where the rows begin in the order.
-    n_rows : int
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
@@ -208,8 +240,6 @@ def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offset
     ----------
     rows : Lists
         Of the side that becomes the rows.
-    numbering : Numbering
-    target : Target
     rows_at, columns_from : int
         Where the vertices of that side and of the other one begin in the common numbering.
     rows_from : int
@@ -280,19 +310,16 @@ def write_whole_graph_warp_per_tile(
     ----------
     rows, columns : Lists
         Those of the user's graph, of the side that becomes the rows and of the other one.
-    numbering : Numbering
-    target : Target
     arrived : (1,) int32
         0 before.
     rows_at, columns_from : int
         Where the vertices of the sides begin in the common numbering.
     rows_from : int
         Where the rows begin in the order.
-    n_columns, n_edges : int
     """
     lane = cuda.laneid
     warp = this_warp()
-    bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
+    bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // WARP_SIZE]
     order, keys, numbers, parts, bins = numbering
     ints, n_rows = target.ints, target.roots.size
     n_column_vertices = columns.offsets.size - 1
@@ -324,13 +351,10 @@ def write_whole_graph_warp_per_tile(
 
 @cuda.jit(device=True, forceinline=True)
 def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
-    """What depends on the sizes alone: ids, which are the numbers, the ends of offsets, and the fields of the node.
+    """Write what depends on the sizes alone: ids (the numbers), the ends of offsets, and the fields of the node.
 
     Parameters
     ----------
-    target : Target
-    n_columns : int
-    n_edges : int
     row_offsets_at : int
         Where the rows' offsets stand in `Target.ints`.
     column_offsets_at : int

@@ -1,10 +1,12 @@
-"""Idle warps wait for work, and busy ones donate children of their bitset frames to them.
+"""Share work between warps: take children of open subgraphs, donate children of frames, end a quantum.
 
-An idle warp has its bit in `idle_mask` set; whoever clears the bit (an atomic and) owns the warp's arena until it says
-so in the mailbox. All shared words are read past the caches; fences stand between data and the word that announces it.
+Any warp takes the next child of any open subgraph. This is the load-aware splitting of GMBE (idea 3 of its slides) and
+GMBE+ IV-C 1, which enqueue the children of nodes above two thresholds.
 
-Donors and receivers are those of MCE (Almasri et al., III-C), whose list of idle blocks is a bit mask here, and whose
-donors are all busy blocks where ours are chosen at random. cuMBE 5.3 lets the idle side look for work instead.
+An idle warp sets its bit in `idle_mask`. The warp that clears the bit (an atomic and) owns the idle one's arena until
+it writes to the mailbox. One lane reads shared words for all, past the caches; fences stand between data and the word
+that announces it. Donors and receivers are those of MCE (Almasri et al., III-C). Its list of idle blocks is a bit mask
+here; its donors are all busy blocks, ours are chosen at random. In cuMBE 5.3 the idle side looks for work instead.
 """
 
 from __future__ import annotations
@@ -13,21 +15,58 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, load_fresh, next_one, next_tile
-
-__all__ = ["EXIT", "donate_work", "is_donor", "wait_for_work"]
+from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, load_fresh, max_all, next_one, next_tile
 
 _U = np.uint32
 _NAP_NS = 400
-# Donated children and rows after them: each such pair is a row to restrict. Fewer are not worth handing over.
+# Pairs of a donated child and a later row, each a row to restrict. Fewer are not worth a donation.
 _MIN_PAIRS = 4
-# What waiting answers.
+# Results of waiting.
 MORE, TASK, EXIT = 1, 2, 3
+_FEW_OPEN = 1024
+_LARGEST = 1 << 30
+NO_NODE = -1
+
+
+@cuda.jit(device=True, forceinline=True)
+def read_shared(values, index):
+    """Read a word that other warps change, once for all lanes: lanes must never branch differently on it."""
+    value = 0
+    if cuda.laneid == 0:
+        value = load_fresh(values, index)
+    return cuda.shfl_sync(ALL, value, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def ask_to_stop(control, reason):
+    """End the quantum: all warps stop before their next child."""
+    if cuda.laneid == 0:
+        cuda.atomic.or_(control, at.STATUS, reason)
+        cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def ask_for_words(needed, words, launch):
+    """True if a warp's arenas have so many entries. If not, the quantum ends and the host enlarges them."""
+    if needed <= words.size:
+        return True
+    if cuda.laneid == 0:
+        cuda.atomic.max(launch.control_64, at.NEEDED_WORDS, needed)
+    ask_to_stop(launch.control, at.WORDS_SHORT)
+    return False
+
+
+@cuda.jit(device=True, forceinline=True)
+def stop_if_late(launch):
+    """End the quantum when its time is over."""
+    if cuda.any_sync(ALL, global_nanoseconds() > launch.deadline):
+        ask_to_stop(launch.control, at.TIME_OVER)
 
 
 @cuda.jit(device=True, forceinline=True)
 def wait_for_work(warp, warps, launch):
-    """Be idle: until a task is put into this warp's arena (2), a subgraph has children (1), or all is over (3)."""
+    """Wait until this warp gets a task (2), a subgraph has children (1), or all work is done (3)."""
     lane = cuda.laneid
     control = launch.control
     word = warp >> 5
@@ -60,7 +99,7 @@ def wait_for_work(warp, warps, launch):
                         cuda.atomic.add(control, at.N_BUSY, 1)
                         answer = MORE
                 else:
-                    # Somebody is just putting a task here.
+                    # A donor is writing a task here.
                     while load_fresh(warps.mailbox, warp) != 1:
                         cuda.nanosleep(_NAP_NS)
                     answer = TASK
@@ -75,9 +114,9 @@ def wait_for_work(warp, warps, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def is_donor(warp, n_visits, n_idle, warps):
-    """Whether this warp is to look for an idle one at this visit: of all busy ones, about four for each that is idle.
+    """True if this warp looks for an idle one at this visit: about four busy warps for each idle one.
 
-    If all of them looked, most would not find one, and wait for each other's atomics meanwhile.
+    If all looked, most would find none, and wait for each other's atomics.
     """
     mixed = _U(_U(_U(warp) * _U(0x9E3779B1)) + _U(_U(n_visits) * _U(0x85EBCA6B)))
     return np.int32(mixed >> _U(18)) * np.int32(warps.idle_mask.size << 5) < n_idle << 16
@@ -85,9 +124,9 @@ def is_donor(warp, n_visits, n_idle, warps):
 
 @cuda.jit(device=True, forceinline=True)
 def _claim_idle(warp, warps, control):
-    """An idle warp that is this warp's now, or -1.
+    """Claim an idle warp; -1 if none is found.
 
-    It looks at 1,024: where few warps are busy, some of those are idle, and where many are, others look at the rest.
+    It looks at 1,024 warps. If few warps are busy, some of these are idle; if many are, others look at the rest.
     """
     lane = cuda.laneid
     n_words = warps.idle_mask.size
@@ -114,9 +153,9 @@ def _claim_idle(warp, warps, control):
 
 @cuda.jit(device=True, forceinline=True)
 def donate_work(warp, depth, own, warps, launch):
-    """Give half of the children still ahead in the shallowest frame that has enough of them to an idle warp.
+    """Give an idle warp half of the remaining children of the shallowest frame that has enough.
 
-    The deepest frame's cursor must be in memory. Its owner keeps at least one child, so that it is never left idle.
+    The deepest frame's cursor must be in memory. Its owner keeps at least one child, so it is never idle.
     """
     source, donated = _frame_to_share(depth, own)
     if donated <= 0:
@@ -142,7 +181,7 @@ def donate_work(warp, depth, own, warps, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _frame_to_share(depth, own):
-    """The shallowest frame that has enough children ahead, and how many of them are to be donated, 0 for none."""
+    """The shallowest frame with enough remaining children, and the number to donate; 0 for none."""
     frames = own.frames
     donated = np.int32(0)
     source = np.int32(0)
@@ -166,12 +205,9 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
     frame : (FRAME_FIELDS,) int32, global
         The donor's.
     receiver : int32
-        A warp that is the donor's: nobody else writes its memory.
-    donated : int32
+        A warp claimed by the donor: no other warp writes its memory.
     own : Own
         The donor's.
-    warps : Warps
-    mode : int, known when it is compiled
     """
     lane = np.int32(cuda.laneid)
     target = warps.frames[receiver, 0]
@@ -208,3 +244,75 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
         target[at.WORDS_TOP] = n_rows_and_excluded + n_superset
         target[at.SUPERSET_IDS] = n_header
         target[at.INTS_TOP] = n_header + n_superset
+
+
+@cuda.jit(device=True, forceinline=True)
+def take_child(node, is_own, pool, control):
+    """Take the next child of a subgraph, or -1; the same for all lanes.
+
+    A node of this warp's own needs no check and no fence: its cursor passes the end once for each warp that finds it
+    exhausted, and the warp has written the data itself.
+    """
+    child = np.int32(0)
+    if cuda.laneid == 0:
+        child = np.int32(-1)
+        end = load_fresh(pool.nodes[node], at.NODE_END)
+        if is_own or load_fresh(pool.cursors, node) < end:
+            taken = cuda.atomic.add(pool.cursors, node, 1)
+            if taken < end:
+                child = taken
+                if taken + 1 == end:
+                    cuda.atomic.add(control, at.N_OPEN, -1)
+    child = cuda.shfl_sync(ALL, child, 0)
+    if not is_own and node != 0:
+        # The node's data was written before END: nothing read from here on may be older. The whole graph is older than
+        # the launch; the fence empties the multiprocessor's cache, and most children of a small graph are roots.
+        cuda.threadfence()
+    return child
+
+
+@cuda.jit(device=True, forceinline=True)
+def find_open_node(pool, control, any_owner, mode):
+    """Find a node with open children, or -1; without `any_owner` only one that no warp keeps for itself.
+
+    The oldest node is high in the tree, and warps that work on the same node find it in the caches. But if few are
+    open, long work must not be left to the end. Then it is the largest of any 32 consecutive nodes, the same for all
+    warps at the time. This does not pay if bicliques are written: those of large nodes would be neighbours in the
+    output, and one warp would have to expand all the long lists.
+    """
+    lane = cuda.laneid
+    n_open = read_shared(control, at.N_OPEN)
+    if n_open <= 0:
+        return np.int32(NO_NODE)
+    low = np.int32(read_shared(control, at.LOW_NODE))
+    n_nodes = np.int32(min(read_shared(control, at.N_NODES), pool.cursors.size))
+    is_any = mode == at.COUNTS and any_owner and n_open < _FEW_OPEN
+    tile = np.int32(low + _anywhere(n_open, n_nodes, np.int32(n_nodes - low)) if is_any else low)
+    while tile < n_nodes:
+        node = np.int32(tile + lane)
+        size = np.int32(0)
+        is_over = False
+        if node < n_nodes:
+            end = load_fresh(pool.nodes[node], at.NODE_END)
+            is_open = load_fresh(pool.cursors, node) < end
+            # A node that is still being written has no end yet.
+            is_over = end > 0 and not is_open and any_owner
+            if is_open and (any_owner or pool.nodes[node, at.NODE_IS_OWNED] == 0):
+                size = np.int32(min(pool.nodes[node, at.NODE_SIZE], _LARGEST) if is_any else 1)
+        largest = max_all(size)
+        if largest > 0:
+            return np.int32(tile + first_bit(ballot(size == largest)))
+        if tile == low and cuda.all_sync(ALL, is_over):
+            low = np.int32(tile + 32)
+            if lane == 0:
+                cuda.atomic.max(control, at.LOW_NODE, low)
+        tile = np.int32(low if is_any else next_tile(tile))
+        is_any = False
+    return np.int32(NO_NODE)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _anywhere(n_open, n_nodes, n):
+    """A number below `n` that changes with each of the other two."""
+    mixed = _U(_U(_U(n_nodes) + _U(_U(n_open) * _U(0x85EBCA6B))) * _U(0x9E3779B1))
+    return np.int32(np.uint64(np.uint64(mixed) * np.uint64(_U(n))) >> np.uint64(32))

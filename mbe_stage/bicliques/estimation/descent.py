@@ -8,18 +8,84 @@ contribute, and their weights are divided by those chances: the expected sum sta
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from mbe_stage.bicliques.estimation.budget import Budget
-from mbe_stage.bicliques.estimation.growth import N_FEATURES
-from mbe_stage.bicliques.estimation.model import GrowthModel
-from mbe_stage.bicliques.estimation.thinning import chances, thinned
+from mbe_stage.bicliques.estimation.growth import N_FEATURES, GrowthModel
 from mbe_stage.bicliques.estimation.walk import Left, Node, Walk
 
-__all__ = ["Descent", "Roots", "descend", "roots_of"]
+__all__ = ["Budget", "Descent", "Roots", "chances", "descend", "roots_of", "thinned"]
+
+
+# What a visit costs beside the steps of the tree walk: copies, and a call into compiled code.
+_STEPS_OF_A_VISIT = 6000
+
+
+class Budget:
+    """Counts down.
+
+    Parameters
+    ----------
+    seconds : float or None
+        From now on; None is no limit.
+    steps : int or None
+        Elementary steps of the tree walk, plus a fixed number a visit; None is no limit.
+    goes_on : callable, optional
+        Asked before each visit, and may wait; by False all is spent.
+    """
+
+    def __init__(self, seconds: float | None, steps: int | None, goes_on: Callable[[], bool] | None = None) -> None:
+        self._seconds, self._steps, self._goes_on = seconds, steps, goes_on
+        self._start = time.perf_counter()
+        self._n_steps = 0
+
+    def spend(self, n_steps: int) -> None:
+        """Book a visit."""
+        self._n_steps += n_steps + _STEPS_OF_A_VISIT
+
+    @property
+    def spent(self) -> float:
+        """Share that is gone: 1 when nothing is left."""
+        of_seconds = 0.0 if self._seconds is None else (time.perf_counter() - self._start) / max(self._seconds, 1e-9)
+        return max(of_seconds, 0.0 if self._steps is None else self._n_steps / self._steps)
+
+    @property
+    def is_spent(self) -> bool:
+        """True if nothing is left."""
+        return self.spent >= 1.0 or (self._goes_on is not None and not self._goes_on())
+
+
+def chances(sizes: np.ndarray, n_kept: int) -> np.ndarray:
+    """Chance of each piece to be kept: proportional to its size, the largest for certain; they sum to `n_kept`.
+
+    Examples
+    --------
+    >>> chances(np.array([8.0, 1.0, 1.0]), 2).tolist()
+    [1.0, 0.5, 0.5]
+    """
+    descending = np.sort(np.maximum(sizes, sizes.max() * 1e-30))[::-1]
+    rest = np.cumsum(descending[::-1])[::-1]
+    certain = 0
+    while certain < n_kept - 1 and descending[certain] * (n_kept - certain) >= rest[certain]:
+        certain += 1
+    return np.minimum(1.0, np.maximum(sizes, sizes.max() * 1e-30) * ((n_kept - certain) / rest[certain]))
+
+
+def thinned(order: np.ndarray, chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Positions that are kept, each with its chance, by one random offset and equal steps along `order`.
+
+    Neighbours in that order stand for each other: of pieces alike in size it keeps as many as their chances sum to,
+    but for one.
+    """
+    ends = np.cumsum(chance[order]) + rng.random()
+    # The first ends where the offset says, so that a piece is kept for every whole number that is passed.
+    crossed = np.floor(ends) > np.floor(np.concatenate([[ends[0] - chance[order[0]]], ends[:-1]]))
+    return order[crossed]
+
 
 # Pieces expected to hold fewer bicliques than this are walked to their end, for so many steps at most at a time.
 _SMALL, _STEPS = 500.0, 40_000
@@ -73,7 +139,7 @@ class _Pieces(NamedTuple):
 
 
 class Roots(NamedTuple):
-    """Where descents of one population and one model begin: all children of the root, and how they are thinned."""
+    """Start of the descents of one population and one model: all children of the root, and how they are thinned."""
 
     pieces: _Pieces
     nodes: list[Node]
@@ -100,7 +166,6 @@ def descend(
         Opens, walks and keeps nodes of the graph's tree.
     model : GrowthModel
         What a piece is expected to hold.
-    n_pieces : int
     rng : np.random.Generator
         Chooses where pieces are thinned.
     budget : Budget
@@ -159,7 +224,7 @@ class _Thinning(NamedTuple):
 
 
 def _thinning_of(pieces: _Pieces, n_kept: int) -> _Thinning | None:
-    """How about `n_kept` are kept; None where there are no more."""
+    """Thinning to about `n_kept`; None if there are no more."""
     if pieces.nodes.size <= n_kept:
         return None
     sizes = (1.0 - _DEFENSIVE) * _shares(pieces.log_weights + pieces.expected)

@@ -1,4 +1,4 @@
-"""The number of maximal bicliques, estimated within a budget."""
+"""Estimate the number of maximal bicliques within a budget."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
-from mbe_stage.bicliques.estimation.budget import Budget
-from mbe_stage.bicliques.estimation.descent import Descent, descend, roots_of
+from mbe_stage.bicliques.estimation.descent import Budget, Descent, descend, roots_of
+from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import Interval, interval_of, whole_number
-from mbe_stage.bicliques.estimation.model import GrowthModel
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.errors import InvalidArgument
@@ -30,7 +29,7 @@ _ENOUGH_DESCENTS = 12
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What an estimate needs: the walk of the CPU engine that collects, and what looks ahead."""
+    """Compile the walk of the CPU engine that collects, and the functions that look ahead."""
     return (
         *tree.compile_steps(collects=True),
         *reduction.compile_steps(),
@@ -41,11 +40,10 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much an estimate may cost; both None is no limit.
+    """Most that an estimate may cost; no limit if both are None.
 
     Attributes
     ----------
-    seconds : float or None
     steps : int or None
         Elementary steps, for results that do not depend on the machine.
     """
@@ -63,7 +61,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How many maximal bicliques satisfy a query.
+    """Estimated number of maximal bicliques that satisfy a query.
 
     Attributes
     ----------
@@ -90,16 +88,10 @@ def estimate_bicliques(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery, optional
     effort : Effort, optional
         Two seconds by default, everything included but compiling.
     seed : int
         With a budget of steps the same seed gives the same estimate.
-
-    Returns
-    -------
-    Estimate
 
     Examples
     --------

@@ -1,12 +1,13 @@
-"""What can be seen of a subtree before it is walked: how much of the graph lies below, and how much that may hold.
+"""Predict the size of a subtree from what lies below it: a power law, learnt from subtrees that were walked.
 
 The number of closed sets of a random matrix of the same rows, columns and density is known in closed form, as a sum
-over the number of rows. Real subtrees hold more or fewer, by a power that differs from graph to graph: `model` learns
-it. Both only decide what is sampled how often; no estimate depends on their being right.
+over the number of rows. Real subtrees hold more or fewer, by a power that differs from graph to graph; `GrowthModel`
+learns it. Predictions only decide how often something is sampled: no estimate depends on their being right.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import exp, log, log1p, pi
 
 import numpy as np
@@ -15,7 +16,8 @@ from numba import float64, int64
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
-__all__ = ["N_FEATURES", "child_features", "compile_steps", "list_degrees", "word_degrees"]
+__all__ = ["N_FEATURES", "GrowthModel", "child_features", "compile_steps", "list_degrees", "word_degrees"]
+
 
 _U = np.uint64
 _ONE = _U(1)
@@ -24,13 +26,13 @@ N_FEATURES = 3
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What the functions of this module need."""
+    """Compile the functions of this module."""
     return steps_of(word_degrees, list_degrees, child_features)
 
 
 @compiled(WORDS, int64, LONGS, LONGS)
 def word_degrees(rows, n_rows, columns, edges):
-    """Of each child of a bitset frame: its columns, and the edges that its later siblings have in them."""
+    """Columns of each child of a bitset frame, and the edges that its later siblings have in them."""
     later = np.zeros(64, np.int64)
     for child in range(n_rows - 1, -1, -1):
         n_columns = n_edges = 0
@@ -50,7 +52,6 @@ def list_degrees(offsets, members, n_columns, first, columns, edges):
     ----------
     offsets, members : (n_children + 1,) and (n_entries,) int32
         Columns of each child, as numbers below `n_columns`.
-    n_columns : int64
     first : int64
         The first child that is looked at.
     columns, edges : (n_children - first,) int64
@@ -67,7 +68,7 @@ def list_degrees(offsets, members, n_columns, first, columns, edges):
 
 @compiled(LONGS, LONGS, int64, int64, float64[:, ::1])
 def child_features(columns, edges, n_rows, first, features):
-    """What the model looks at, ``(n, N_FEATURES)``: random growth, logarithm of the edges, lower mean degree."""
+    """Features for the model, ``(n, N_FEATURES)``: random growth, logarithm of the edges, lower mean degree."""
     for k in range(columns.size):
         later = n_rows - 1 - first - k
         n_columns, n_edges = float(columns[k]), float(edges[k])
@@ -107,3 +108,60 @@ def _random_growth(n_rows, n_columns, density):
         previous = i
         i += max(1, i // 2)
     return max(0.0, largest + log(total))
+
+
+# Where nothing has been seen: half random growth, half the engine's own measure of cost.
+_FIRST = np.array([0.0, 0.5, 0.75, 0.0])
+_ROUNDS = 100
+# Beyond so many times the size that was expected, a subtree counts by the logarithm.
+_MOST_SURPRISE = 8.0
+# What the first guess weighs, where all that was seen weighs 100.
+_FIRST_WEIGHT = np.array([0.01, 0.5, 0.5, 0.5])
+
+
+@dataclass(slots=True)
+class GrowthModel:
+    """Expected logarithm of the bicliques below a child, ``coefficients @ (1, *features)``.
+
+    Fitted to means, not to logarithms: a subtree whose sample was lost along the way has an estimate of next to
+    nothing, and another stands for it.
+    """
+
+    coefficients: np.ndarray = field(default_factory=_FIRST.copy)
+    _features: list[np.ndarray] = field(default_factory=list)
+    _log_counts: list[np.ndarray] = field(default_factory=list)
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Expected logarithm, ``(n,) float64``, never below that of one biclique."""
+        return np.maximum(0.0, self.coefficients[0] + features @ self.coefficients[1:])
+
+    def learn(self, features: np.ndarray, log_counts: np.ndarray) -> None:
+        """Fit again, with some more subtrees whose counts were estimated without bias."""
+        self._features.append(features)
+        self._log_counts.append(log_counts)
+        all_features, y = np.concatenate(self._features), np.concatenate(self._log_counts)
+        x = np.column_stack([np.ones(len(y)), all_features])
+        weights = _even_weights(all_features[:, 0])
+        scale = 1.0 + np.average(x**2, axis=0, weights=weights)
+        theta = self.coefficients.copy()
+        inside = np.log(1.0 + _MOST_SURPRISE)
+        normal = (x * weights[:, None]).T @ x + np.diag(_FIRST_WEIGHT * scale)
+        for _ in range(_ROUNDS):
+            # Gamma regression with a logarithmic link: the working response is the expected value and the surprise,
+            # which far out grows as its logarithm does.
+            expected = x @ theta
+            surprise = np.expm1(np.minimum(y - expected, inside)) + np.maximum(0.0, y - expected - inside)
+            target = (x * weights[:, None]).T @ (expected + surprise) + _FIRST_WEIGHT * scale * _FIRST
+            step = np.linalg.solve(normal, target) - theta
+            theta += 0.7 * step
+            if np.abs(step).max() < 1e-3:
+                break
+        theta[1:] = np.clip(theta[1:], 0.0, 6.0)
+        self.coefficients = theta
+
+
+def _even_weights(growth: np.ndarray) -> np.ndarray:
+    """Weights by which every size of subtree counts alike, however many were seen; 100 in all."""
+    classes = np.floor(growth).astype(np.int64)
+    weights = 1.0 / np.sqrt(np.bincount(classes)[classes])
+    return 100.0 * weights / weights.sum()

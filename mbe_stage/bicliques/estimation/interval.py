@@ -1,4 +1,4 @@
-"""From independent estimates of the same number to an interval for it.
+"""Turn independent estimates of one number into an interval for it.
 
 Estimates from descents have heavy tails: most are somewhat too low, a few much too high. So the interval is taken on
 the logarithmic scale, reaches further up than down, and stays open where the estimates disagree.
@@ -28,7 +28,6 @@ class Interval:
 
     Attributes
     ----------
-    low, middle : int
     high : int or None
         None for an open interval: at least `low`, nobody knows how much more.
     """
@@ -39,7 +38,7 @@ class Interval:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no upper end."""
+        """True if there is no upper end."""
         return self.high is None
 
     @classmethod

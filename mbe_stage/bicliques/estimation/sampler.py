@@ -1,4 +1,4 @@
-"""How many bicliques there will be, told better and better while they are enumerated.
+"""Estimate the number of maximal bicliques, better and better, while they are enumerated.
 
 Descents come in rounds, with more pieces in each: those of a round are independent of each other and give one interval.
 It is told as soon as they are enough, and until then that of the round before. Unlike `estimate`, this has no budget
@@ -16,10 +16,9 @@ from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
-from mbe_stage.bicliques.estimation.budget import Budget
-from mbe_stage.bicliques.estimation.descent import descend, roots_of
+from mbe_stage.bicliques.estimation.descent import Budget, descend, roots_of
+from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
-from mbe_stage.bicliques.estimation.model import GrowthModel
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.forecast import Outlook
@@ -42,12 +41,12 @@ _TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What it needs beside the CPU engine."""
+    """Compile what sampling needs beside the CPU engine."""
     return growth.compile_steps()
 
 
 def memory_bytes(graph: BipartiteCSR, execution: Execution) -> int:
-    """What sampling takes beside the engine's budget, at most a quarter of it; 0 where that is too little."""
+    """Bytes that sampling takes beside the engine's budget, at most a quarter of it; 0 if that is too little."""
     needed = _TIMES_THE_GRAPH * graph.nbytes
     return needed if needed <= _PART_OF_THE_BUDGET * execution.memory_budget_bytes else 0
 
@@ -55,22 +54,18 @@ def memory_bytes(graph: BipartiteCSR, execution: Execution) -> int:
 def outlooks(
     graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, goes_on: Callable[[], bool], seed: int = 0
 ) -> Iterator[Outlook]:
-    """How many maximal bicliques of `graph` satisfy `query`, after one descent more each time.
+    """Yield estimates of the number of maximal bicliques that satisfy `query`, each after one more descent.
 
     It ends by itself when more descents would not say much more, and at once where compiled code is missing (compiling
     would take the search's time), or memory.
 
     Parameters
     ----------
-    graph : BipartiteCSR
-        In host memory.
-    query : BicliqueQuery
     execution : Execution
         Its memory budget, beside which this takes `memory_bytes`.
     goes_on : callable
         Called before and after the graph is prepared, for each pilot and round, and before each piece is visited: may
         wait, and ends everything by False.
-    seed : int
     """
     if memory_bytes(graph, execution) == 0:
         needed = _TIMES_THE_GRAPH * graph.nbytes
@@ -118,7 +113,7 @@ def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator
 
 
 def _walk_that_is_compiled(query: BicliqueQuery) -> bool | None:
-    """Whether to use the walk that collects members, or the one that counts; None where neither is compiled."""
+    """True for the walk that collects members, False for the one that counts; None if neither is compiled."""
     kinds = (True,) if size_constraints(query)[ACTIVE] else (False, True)
     return next((collects for collects in kinds if _is_compiled(collects)), None)
 

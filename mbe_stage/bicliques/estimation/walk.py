@@ -1,4 +1,4 @@
-"""The engine's tree, one child at a time: walk a piece of it for a while, keep what is left as pieces.
+"""Walk the engine's tree one child at a time: walk a piece for a while, and keep the rest as pieces.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
 any order (`cpu.worker_state.split_piece` shares work between threads in the same way).
@@ -16,14 +16,14 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
-from mbe_stage.bicliques.cpu.worker_state import new_state, short_of
+from mbe_stage.bicliques.cpu.worker_state import as_subgraph, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.arenas import grown
+from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
 
 __all__ = ["Left", "Node", "Visit", "Walk"]
 
@@ -60,7 +60,7 @@ class Left(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What walking a piece gave: bicliques and members found, elementary steps, and what is left of it."""
+    """Result of walking a piece: bicliques and members found, elementary steps, and the pieces left."""
 
     n_bicliques: int
     n_members: int
@@ -73,8 +73,6 @@ class Walk:
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
     collects : bool
         Without it members are not counted: the engine's other walk does, which is quicker and checks no sizes.
     """
@@ -122,11 +120,11 @@ class Walk:
             n_bicliques += int(control[at.COUNT])
             n_steps += int(control[at.WORK])
             n_members += self._n_members()
-            if status == at.DONE:
+            if status == DONE:
                 return Visit(n_bicliques, n_members, n_steps, [])
-            if status == at.QUANTUM_OVER:
+            if status == QUANTUM_OVER:
                 return Visit(n_bicliques, n_members, n_steps, self._left())
-            if status == at.OUTPUT_FULL:
+            if status == OUTPUT_FULL:
                 if control[at.N_OUT] == 0:
                     self._enlarge_output()
             else:
@@ -188,7 +186,7 @@ class Walk:
         return Node(copy, words, np.concatenate([columns, own]), worker.path[: frame[at.N_PATH]].copy())
 
     def _features(self, node: Node, first: int, end: int) -> np.ndarray:
-        """Of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
+        """Features of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
         frame = node.frame
         n_rows, n_columns = int(frame[at.N_ROWS]), int(frame[at.N_COLUMNS])
         if frame[at.KIND] == at.BITSET:

@@ -1,4 +1,4 @@
-"""What the search for maximal cliques keeps in memory, by scope: the graph (shared, read only), a worker, its output.
+"""Memory of the search for maximal cliques, by scope: the graph (shared, read only), a worker, its output.
 
 A node of the search tree is a clique (the *path*), its *candidates* P, which are adjacent to all of it and come later,
 and its *excluded* vertices X, adjacent to all of it too, whose cliques were found elsewhere. Candidates are columns of
@@ -20,10 +20,6 @@ from numba import int64, types, uint64
 
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
-from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
-
-__all__ = ["DONE", "OK", "OUTPUT_FULL", "QUANTUM_OVER"]
-__all__ += ["Excluded", "Matrix", "Output", "Path", "WorkerState"]
 
 
 class WorkerState(NamedTuple):
@@ -62,7 +58,7 @@ class WorkerState(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where found cliques go, in the user's ids.
+    """Buffers for found cliques, in the user's ids.
 
     Attributes
     ----------

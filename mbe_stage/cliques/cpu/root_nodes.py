@@ -11,15 +11,13 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.columns import inserted, place_columns
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
 from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
-from mbe_stage.cliques.cpu.wide_rows import set_bit
+from mbe_stage.cliques.cpu.wide_rows import inserted, place_columns, set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
-
-__all__ = ["visit_root"]
+from mbe_stage.search.cpu.quanta import OK
 
 _U = np.uint64
 _ONE = _U(1)
@@ -31,11 +29,8 @@ def visit_root(graph, worker, output, root):
 
     Parameters
     ----------
-    graph : OrderedGraph
     worker : WorkerState
         Its only frame is the range of roots, with a path of those vertices that all cliques hold.
-    output : Output or None
-    root : int64
     """
     control, frame = worker.control, worker.frames[0]
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
@@ -44,7 +39,7 @@ def visit_root(graph, worker, output, root):
     control[at.WORK] += n + n_earlier
     n_path = frame[at.N_PATH]
     if n_path + 1 + n < control[at.MIN_SIZE] or n_path + 1 > control[at.MAX_SIZE]:
-        return at.OK
+        return OK
     needed = words_of_frame(n, n_earlier, (n + at.WORD_BITS - 1) >> 6)
     if needed > worker.words.size:
         control[at.NEEDED] = needed
@@ -65,7 +60,7 @@ def visit_root(graph, worker, output, root):
         _begin_words(graph, worker, output, root, path)
     else:
         _begin_wide(graph, worker, output, root, path)
-    return at.OK
+    return OK
 
 
 @njit(inline="always")

@@ -11,8 +11,6 @@ import os
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["DOMINATED", "ORDER", "PIVOT_X", "SUBSETS", "TECHNIQUES", "UNIVERSAL", "WORDS"]
-
 TECHNIQUES = {
     "order": "roots in degeneracy order, not in the order of the ids",
     "words": "nodes of at most 64 candidates have a word a row; else each packs its rows anew, without subsets",

@@ -16,8 +16,7 @@ from mbe_stage.cliques.cpu.wide_children import visit_branch
 from mbe_stage.cliques.cpu.word_walk import walk_words
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import compiled, steps_of
-
-__all__ = ["compile_steps", "run_quantum"]
+from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
 # By whether cliques are written, or only counted.
 _VARIANTS = {
@@ -27,7 +26,7 @@ _VARIANTS = {
 
 
 def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
-    """Of the walk that writes cliques, of the one that only counts, or of both."""
+    """Compile the walk that writes cliques, the one that only counts, or both."""
     return steps_of(run_quantum, variant={None: None, True: "collecting", False: "counting"}[collects])
 
 
@@ -37,8 +36,6 @@ def run_quantum(graph, worker, output, work_limit):
 
     Parameters
     ----------
-    graph : OrderedGraph
-    worker : WorkerState
     output : Output or None
         None only counts.
     work_limit : int
@@ -53,19 +50,19 @@ def run_quantum(graph, worker, output, work_limit):
     control[at.WORK] = 0
     while True:
         status = walk_words(worker, output, work_limit)
-        if status != at.OK:
+        if status != OK:
             return status
         depth = control[at.DEPTH]
         if depth < 0:
-            return at.DONE
+            return DONE
         frame = worker.frames[depth]
         if frame[at.CURSOR] >= frame[at.END]:
             control[at.DEPTH] = depth - 1
             continue
         if control[at.WORK] >= work_limit:
-            return at.QUANTUM_OVER
+            return QUANTUM_OVER
         if not has_room(worker, output):
-            return at.OUTPUT_FULL
+            return OUTPUT_FULL
         if depth + 2 > worker.frames.shape[0]:
             control[at.NEEDED] = 2 * worker.frames.shape[0]
             return at.FRAMES_SHORT
@@ -73,6 +70,6 @@ def run_quantum(graph, worker, output, work_limit):
             status = visit_root(graph, worker, output, frame[at.CURSOR])
         else:
             status = visit_branch(worker, output, frame, frame[at.CURSOR])
-        if status != at.OK:
+        if status != OK:
             return status
         frame[at.CURSOR] += 1

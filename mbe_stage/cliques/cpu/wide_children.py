@@ -7,16 +7,23 @@ from numba import njit
 
 from mbe_stage.bits import deposit_bits, lowest_bit_index
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.columns import inserted, place_columns
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
 from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
-from mbe_stage.cliques.cpu.wide_rows import has_bit, is_empty, n_in, packed_row, packed_word, set_bit
+from mbe_stage.cliques.cpu.wide_rows import (
+    has_bit,
+    inserted,
+    is_empty,
+    n_in,
+    packed_row,
+    packed_word,
+    place_columns,
+    set_bit,
+)
 from mbe_stage.cliques.cpu.word_walk import begin_words
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["visit_branch"]
+from mbe_stage.search.cpu.quanta import OK
 
 _U = np.uint64
 _ZERO = _U(0)
@@ -29,11 +36,7 @@ def visit_branch(worker, output, frame, cursor):
 
     Parameters
     ----------
-    worker : WorkerState
-    output : Output or None
     frame : (FRAME_FIELDS,) int64
-    cursor : int64
-        Which branch.
 
     Returns
     -------
@@ -58,7 +61,7 @@ def visit_branch(worker, output, frame, cursor):
     _mask(worker, frame, cursor, frame[at.ROWS] + column * n_words)
     n = n_in(words, candidates, n_words)
     if n_path + 1 + n < control[at.MIN_SIZE] or n_path + 1 > control[at.MAX_SIZE]:
-        return at.OK
+        return OK
     path = inserted(ints, Path(frame[at.PATH], n_path), ints[frame[at.IDS] + column], top)
     if n == 0:
         if is_empty(words, before, n_words) and not _is_excluded(worker, frame, column):
@@ -67,7 +70,7 @@ def visit_branch(worker, output, frame, cursor):
         _begin_packed_words(worker, output, frame, column, path)
     else:
         _begin_packed(worker, output, frame, column, path)
-    return at.OK
+    return OK
 
 
 @njit(inline="always")
@@ -86,7 +89,7 @@ def _mask(worker, frame, cursor, row):
 
 @njit(inline="always")
 def _is_excluded(worker, frame, column):
-    """Whether an excluded row holds a column."""
+    """True if an excluded row holds a column."""
     for k in range(frame[at.N_EXCLUDED]):
         if has_bit(worker.words, frame[at.EXCLUDED] + k * frame[at.N_WORDS], column):
             return True

@@ -7,14 +7,11 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.columns import inserted
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Path
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
-from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, is_empty, n_common, n_in
+from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, inserted, is_empty, n_common, n_in
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["begin_wide", "ints_of_frame", "words_of_frame"]
 
 _U = np.uint64
 _ZERO = _U(0)
@@ -41,8 +38,6 @@ def begin_wide(worker, output, matrix, path):
     ----------
     worker : WorkerState
         Its arenas have room for the whole frame.
-    output : Output or None
-    matrix : Matrix
     path : Path
         In front of the vertices of the columns.
     """
@@ -113,7 +108,7 @@ def _keep_excluded(worker, matrix):
 
 @njit(inline="always")
 def _is_dominated(words, row, rows, candidates, n_words):
-    """Whether some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
+    """True if some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
     for k in range(n_words):
         common = words[candidates + k]
         for j in range(n_words):

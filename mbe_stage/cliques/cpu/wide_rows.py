@@ -1,4 +1,7 @@
-"""Rows of several words, in the arena of words: counted, compared, packed to some of their columns."""
+"""Rows of several words, in the arena of words: count, compare, pack to some of their columns.
+
+Also the vertices of the columns of a node with few candidates, in the order of the user's ids.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from numba import njit
 
 from mbe_stage.bits import extract_bits, popcount
 from mbe_stage.cliques.cpu import layout as at
-
-__all__ = ["fill", "has_bit", "holds_all", "is_empty", "n_common", "n_in", "packed_row", "packed_word", "set_bit"]
+from mbe_stage.cliques.cpu.layout import Path
 
 _U = np.uint64
 _ZERO = _U(0)
@@ -30,13 +32,13 @@ def set_bit(words, row, column):
 
 @njit(inline="always")
 def has_bit(words, row, column):
-    """Whether a row holds a column."""
+    """True if a row holds a column."""
     return words[row + (column >> 6)] >> _U(column & 63) & _ONE != _ZERO
 
 
 @njit(inline="always")
 def n_in(words, row, n_words):
-    """How many columns a row holds."""
+    """Number of columns that a row holds."""
     n = np.int64(0)
     for k in range(n_words):
         n += popcount(words[row + k])
@@ -45,7 +47,7 @@ def n_in(words, row, n_words):
 
 @njit(inline="always")
 def n_common(words, row, mask, n_words):
-    """How many columns a row holds of those in a mask."""
+    """Number of columns of a mask that a row holds."""
     n = np.int64(0)
     for k in range(n_words):
         n += popcount(words[row + k] & words[mask + k])
@@ -54,7 +56,7 @@ def n_common(words, row, mask, n_words):
 
 @njit(inline="always")
 def holds_all(words, row, mask, n_words):
-    """Whether a row holds all columns of a mask."""
+    """True if a row holds all columns of a mask."""
     missing = _ZERO
     for k in range(n_words):
         missing |= words[mask + k] & ~words[row + k]
@@ -63,7 +65,7 @@ def holds_all(words, row, mask, n_words):
 
 @njit(inline="always")
 def is_empty(words, row, n_words):
-    """Whether a row holds no column."""
+    """True if a row holds no column."""
     held = _ZERO
     for k in range(n_words):
         held |= words[row + k]
@@ -72,7 +74,7 @@ def is_empty(words, row, n_words):
 
 @njit(inline="always")
 def packed_word(words, row, mask, n_words):
-    """What a row holds of the columns of a mask, at most 64 of them, as one word of these alone."""
+    """Columns of a mask (at most 64) that a row holds, packed into one word of these alone."""
     packed, n = _ZERO, np.int64(0)
     for k in range(n_words):
         if words[mask + k] != _ZERO:
@@ -99,3 +101,53 @@ def packed_row(words, row, mask, n_words, into):
             word = found >> _U(popcount(words[mask + k]) - n) if n > 0 else _ZERO
     if n > 0:
         words[into] = word
+
+
+@njit(inline="always")
+def inserted(ints, path, vertex, into):
+    """Write a path with one more vertex to another place, or in place."""
+    start, n = path
+    k = n
+    while k > 0 and ints[start + k - 1] > vertex:
+        ints[into + k] = ints[start + k - 1]
+        k -= 1
+    ints[into + k] = vertex
+    for j in range(k):
+        ints[into + j] = ints[start + j]
+    return Path(into, n + 1)
+
+
+@njit(inline="always")
+def place_columns(worker, output, n_candidates, path):
+    """Give candidates, and the path where members are wanted and it fits, columns in the order of the user's ids.
+
+    Then a clique's members ascend as its columns do.
+
+    Parameters
+    ----------
+    worker : WorkerState
+        ``ids`` holds the candidates' vertices, ascending; afterwards those of all columns.
+
+    Returns
+    -------
+    candidates, joined : uint64
+        The candidates' columns, in the order of their vertices, and those of the path.
+    """
+    control, ids, ints = worker.control, worker.ids, worker.ints
+    joined, columns = _U(0), ~_U(0) >> _U(at.WORD_BITS - n_candidates)
+    start, n_path = path
+    control[at.OUTER], control[at.N_OUTER] = start, n_path
+    if output is not None and output.members.size > 0 and n_candidates + n_path <= at.WORD_BITS:
+        control[at.N_OUTER] = 0
+        # From the last one on: none is overwritten before it has moved.
+        candidate, member = n_candidates - 1, n_path - 1
+        for column in range(n_candidates + n_path - 1, -1, -1):
+            if member >= 0 and (candidate < 0 or ints[start + member] > ids[candidate]):
+                ids[column] = ints[start + member]
+                joined |= _ONE << _U(column)
+                member -= 1
+            else:
+                ids[column] = ids[candidate]
+                candidate -= 1
+        columns = ~joined & (~_U(0) >> _U(at.WORD_BITS - n_candidates - n_path))
+    return columns, joined

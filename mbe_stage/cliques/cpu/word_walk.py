@@ -2,7 +2,7 @@
 
 A node is cut where excluded rows say so, its universal candidates join at once, and it branches on the candidates that
 its pivot is not adjacent to (Tomita, Tanaka and Takahashi, TCS 363, 2006). Children of at most six candidates are
-finished where they stand (`subsets`), from the excluded rows of the node above.
+finished where they stand (`emit`), from the excluded rows of the node above.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.cliques.cpu import layout as at
-from mbe_stage.cliques.cpu.emit import emit_columns, emit_subsets, has_room
+from mbe_stage.cliques.cpu.emit import WIDTH, emit_columns, emit_subsets, has_room, maximal_subsets
 from mbe_stage.cliques.cpu.layout import Excluded
-from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
 from mbe_stage.runtime.jit import compiled
-
-__all__ = ["begin_words", "walk_words"]
+from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 _ZERO = _U(0)
@@ -34,11 +32,8 @@ def begin_words(worker, output, candidates, joined, excluded):
 
     Parameters
     ----------
-    worker : WorkerState
-    output : Output or None
     candidates, joined : uint64
         Columns.
-    excluded : Excluded
     """
     start, end = excluded
     if DOMINATED:
@@ -133,9 +128,9 @@ def walk_words(worker, output, work_limit):
             control[at.NODE] -= 1
             continue
         if control[at.WORK] >= work_limit:
-            return at.QUANTUM_OVER
+            return QUANTUM_OVER
         if not has_room(worker, output):
-            return at.OUTPUT_FULL
+            return OUTPUT_FULL
         n_excluded = np.int64(node[at.X_END] - node[at.X])
         needed = np.int64(node[at.X_END]) + n_excluded + at.WORD_BITS
         if needed > worker.words.size:
@@ -145,7 +140,7 @@ def walk_words(worker, output, work_limit):
         control[at.WORK] += n_excluded + _STEPS
         control[at.VISITED] += 1
         _visit(worker, output, node, todo & (~todo + _ONE))
-    return at.OK
+    return OK
 
 
 @njit(inline="always")

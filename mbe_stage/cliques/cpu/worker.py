@@ -1,4 +1,4 @@
-"""One thread's work: pieces of the tree into time quanta, what they find into blocks."""
+"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
-from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES
 from mbe_stage.cliques.cpu.tree import run_quantum
 from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,
@@ -26,22 +26,17 @@ from mbe_stage.search.cpu.arenas import Shortage
 from mbe_stage.search.cpu.pool import WorkerPool
 from mbe_stage.search.cpu.quanta import QuantumWorker
 
-__all__ = ["Plan", "Worker", "blocks_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What every worker is given.
+    """Settings that all workers share.
 
     Attributes
     ----------
-    graph : OrderedGraph
     held : tuple of int
         Vertices that all cliques hold beside those of the graph, ascending.
     min_size, max_size : int
         Of a clique, those included.
-    detail : Detail
-    block_bytes : int
     first_sizes : FirstSizes
         Entries that a worker's arenas start with.
     """

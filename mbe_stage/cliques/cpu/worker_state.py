@@ -1,4 +1,4 @@
-"""Making, growing and splitting the state of workers: the host's side of the tree walk."""
+"""Make, grow and split the state of workers: the host's side of the tree walk."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import WorkerState
 from mbe_stage.search.cpu.arenas import Shortage, nbytes
 from mbe_stage.search.cpu.quanta import RangeFields, range_given_back, ranges_ahead
-
-__all__ = ["FirstSizes", "give_back", "new_state", "set_piece", "share_left", "short_of", "split_piece"]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)
@@ -50,7 +48,7 @@ def set_piece(worker: WorkerState, first: int, end: int, path: Sequence[int]) ->
 
 
 def short_of(worker: WorkerState, status: int) -> Shortage:
-    """What was short, where a quantum ended with that."""
+    """The arena that was short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
 
 

@@ -9,8 +9,6 @@ import cupy as cp
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.tasks import Task
 
-__all__ = ["DeviceCliqueBlock"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceCliqueBlock:

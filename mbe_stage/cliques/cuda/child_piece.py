@@ -11,15 +11,13 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.levels import home_of
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
 from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
-from mbe_stage.device.masks import low_bits, of_halves
+from mbe_stage.device.masks import bits_below, low_bits, of_halves
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit, rank
-
-__all__ = ["child_piece"]
+from mbe_stage.search.cuda.levels import home_of
 
 _I = np.int32
 _L = np.int64
@@ -48,15 +46,6 @@ def _nth_branch(wide, n, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _before(word, branch):
-    """Which bits of a word stand for less than a branch, uint32."""
-    n_less = _I(branch - 32 * word)
-    if n_less >= 32:
-        return _U(0xFFFFFFFF)
-    return _U(_U(_U(1) << _U(n_less)) - _U(1)) if n_less > 0 else _U(0)
-
-
-@cuda.jit(device=True, forceinline=True)
 def _mask_candidates(wide, branch, own, words):
     """Write the candidates of a child, and the branch as what has joined; how many candidates there are, int32."""
     row_at = _L(wide.rows_at + _L(branch) * _L(wide.n_words))
@@ -66,7 +55,7 @@ def _mask_candidates(wide, branch, own, words):
         word = _I(tile + _I(cuda.laneid))
         n_here = _I(0)
         if word < wide.n_words:
-            gone = _U(_U(words[wide.branches_at + word]) & _before(word, branch))
+            gone = _U(_U(words[wide.branches_at + word]) & bits_below(word, branch))
             mask = _U(_U(words[row_at + word]) & ~gone)
             own.mask[word] = mask
             own.joined[word] = _U(_U(1) << _U(branch & 31)) if word == branch >> 5 else _U(0)
@@ -134,8 +123,6 @@ def _keep_row(row, n, n_kept, wide, own, words):
         Candidates of the child.
     n_kept : int32
         Rows on the list.
-    wide : Wide
-    own : Own
     words : uint32, global
 
     Returns
@@ -177,7 +164,7 @@ def _list_excluded(wide, branch, n, own, words):
         tile = next_tile(tile)
     word = _I(0)
     while word <= branch >> 5 and n_kept >= 0:
-        gone = _U(_U(words[wide.branches_at + word]) & _before(word, branch))
+        gone = _U(_U(words[wide.branches_at + word]) & bits_below(word, branch))
         if gone != 0:
             row = _I(32 * word + lane) if _U(gone >> _U(lane)) & _U(1) != 0 else _I(-1)
             n_kept = _keep_row(row, n, n_kept, wide, own, words)
@@ -238,11 +225,8 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
 
     Parameters
     ----------
-    wide : Wide
     n, n_excluded, n_base : int32
         Of the child.
-    own : Own
-    device : Device
     mode : int
     """
     words = device.words
@@ -271,7 +255,7 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
     cuda.syncwarp()
     if mode == at.MEMBERS:
         place_members(home, n_base, n, words)
-    return at.Frame(home, n_base, n_excluded, excluded_at, low, high, wide.lists_of)
+    return at.Frame(home, n_base, n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -283,8 +267,6 @@ def _child_node(wide, child, newest, own, device, techniques):
     wide, child : Wide
         The node, and the block of its child.
     newest : int32
-    own : Own
-    device : Device
     techniques : int
     """
     words = device.words
@@ -315,9 +297,6 @@ def child_piece(node, child, newest, own, device, launch):
     node, child : int32
     newest : int32
         The node that this warp made before, or -1.
-    own : Own
-    device : Device
-    launch : Launch
 
     Returns
     -------
@@ -346,7 +325,7 @@ def child_piece(node, child, newest, own, device, launch):
     if n <= device.settings[at.NARROW]:
         frame = _child_frame(wide, n, n_excluded, n_base, own, device, launch.mode)
         return FRAME, _W(0), low_bits(n), frame, newest
-    block = new_wide(n, n_excluded, n_base, wide.lists_of, device)
+    block = new_wide(n, n_excluded, n_base, device)
     if block.ids_at < 0:
         return SHORT_OF, _W(0), _W(0), no_frame(), newest
     made = _child_node(wide, block, newest, own, device, launch.techniques)

@@ -17,8 +17,6 @@ from mbe_stage.cliques.cuda.writing import write_sets
 from mbe_stage.device.masks import size_of
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["emit", "empty_page", "room_for", "write_sizes"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -138,11 +136,6 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
         What all of the cliques have, of the frame's candidates.
     candidates : uint64
         Of the node.
-    frame : Frame
-    own : Own
-    device : Device
-    output : Output
-    launch : Launch
 
     Returns
     -------

@@ -16,15 +16,13 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.emit import emit
-from mbe_stage.cliques.cuda.levels import home_of, keep_levels, share_level
-from mbe_stage.cliques.cuda.partial import within_lists
+from mbe_stage.cliques.cuda.levels import keep_levels, share_level
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
-from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, PARTIAL, SHRINKING, SMALL_ENDS
+from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, SHRINKING, SMALL_ENDS
 from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
-from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, rank
-
-__all__ = ["walk_frame"]
+from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.search.cuda.nodes import somebody_waits, stops
 
 _LOOK_EVERY = 32
 _FEW_EXCLUDED = 32
@@ -67,7 +65,6 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
     Parameters
     ----------
     joined, candidates : uint64
-    frame : Frame
     room : Room
         For the rows of excluded vertices that are adjacent to all that joined, and to a candidate.
     words : uint32, global
@@ -129,8 +126,7 @@ def _room_beside(frame, list_level, device):
 @cuda.jit(device=True, forceinline=True)
 def _with_excluded(frame, excluded_at, n_excluded):
     """A frame with other rows of excluded vertices."""
-    row, high_row = frame.row, frame.high_row
-    return at.Frame(frame.home, frame.n_base, n_excluded, excluded_at, row, high_row, frame.lists_of)
+    return at.Frame(frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -154,20 +150,14 @@ def _whole(frame, list_level, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit(joined, candidates, frame, list_level, own, graph, device, output, launch):
+def _visit(joined, candidates, frame, list_level, work):
     """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
 
     Parameters
     ----------
     joined, candidates : uint64
-    frame : Frame
     list_level : int32
         As in `walk_frame`.
-    own : Own
-    graph : Graph
-    device : Device
-    output : Output
-    launch : Launch
 
     Returns
     -------
@@ -180,6 +170,7 @@ def _visit(joined, candidates, frame, list_level, own, graph, device, output, la
     n_live : int32
         Rows that were listed beside the frame; -1 where none were.
     """
+    own, device, launch = work.own, work.device, work.launch
     lane = _I(cuda.laneid)
     n = size_of(candidates)
     if launch.mode != at.COUNT:
@@ -194,11 +185,8 @@ def _visit(joined, candidates, frame, list_level, own, graph, device, output, la
         joined, candidates = _W(joined | full), _W(candidates & ~full)
         n = size_of(candidates)
     if n == 0 or (launch.techniques & SMALL_ENDS != 0 and n <= MOST_CANDIDATES):
-        six = lowest_six(candidates)
-        low, high = maximal_sets(joined, candidates, six, frame, device.words)
-        if launch.techniques & PARTIAL != 0 and frame.lists_of >= 0:
-            low, high = within_lists(low, high, joined, candidates, six, frame, graph, device.words)
-        is_done, n_found = emit(low, high, joined, candidates, frame, own, device, output, launch)
+        low, high = maximal_sets(joined, candidates, lowest_six(candidates), frame, device.words)
+        is_done, n_found = emit(low, high, joined, candidates, frame, own, device, work.output, launch)
         return joined, candidates, _W(0), is_done, n_found, _I(-1)
     room = Room(_L(0), _I(0))
     if launch.techniques & SHRINKING != 0:
@@ -257,13 +245,7 @@ def _take_back(branch, depth, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _somebody_waits(control):
-    """Whether warps are idle, and have nothing to take."""
-    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
-
-
-@cuda.jit(device=True, forceinline=True)
-def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
+def walk_frame(joined, candidates, frame, work):
     """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
 
     Parameters
@@ -271,27 +253,22 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
     joined, candidates : uint64
     frame : Frame
         Its rows stand in shared memory.
-    own : Own
-    device : Device
-    output : Output
-    launch : Launch
 
     Returns
     -------
     bool
         False where the output had no room for the cliques of the node itself: nothing has been done.
     """
+    own, device, launch = work.own, work.device, work.launch
     bottom = depth = _I(0)
-    home = frame.home
+    home = frame.home if frame.home < device.settings[at.POOL_LIMIT] else _L(-1)
     steps = _I(0)
     found = _L(0)
     branch, branch_level = _I(-1), _I(0)
     # Below this level, excluded vertices are those of the list beside the frame.
     list_level = _I(-1)
     while True:
-        joined, candidates, branches, is_done, n_found, n_live = _visit(
-            joined, candidates, frame, list_level, own, graph, device, output, launch
-        )
+        joined, candidates, branches, is_done, n_found, n_live = _visit(joined, candidates, frame, list_level, work)
         found = _L(found + n_found)
         if branches != _W(0):
             if launch.techniques & SHRINKING != 0 and n_live >= 0:
@@ -309,15 +286,15 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
         is_over = not is_done
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
             is_over = stops(device.control, launch.deadline)
-            if not is_over and launch.techniques & DONATION != 0 and _somebody_waits(device.control):
-                home, is_shared = share_level(bottom, home, _whole(frame, list_level, own), own, device)
+            if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
+                home, is_shared = share_level(bottom, home, _whole(frame, list_level, own), work)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:
                     break
         if is_over:
             is_done = True
-            keep_levels(bottom, depth, home, _whole(frame, list_level, own), own, device)
+            keep_levels(bottom, depth, home, _whole(frame, list_level, own), work)
             break
         branch_level = _I(depth - 1)
         if launch.techniques & SHRINKING != 0 and branch_level < list_level:

@@ -17,17 +17,14 @@ from mbe_stage.cliques.cuda.child_piece import child_piece
 from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
 from mbe_stage.cliques.cuda.levels import open_level
-from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, edge_piece, no_frame, root_piece
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_piece
 from mbe_stage.cliques.cuda.sub_warps import small_roots
-from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, EDGE_ROOTS, SHARING, SUB_WARPS
+from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.quantum import stops
-from mbe_stage.device.task_loop import others_child, own_child, wait_for_work
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
-
-__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "kernel_for", "searching_blocks"]
+from mbe_stage.search.cuda.loop import next_task_with, nothing_reserved, persistent_loop
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 _GRAPH = bundle(at.Graph, I64, I64, I32, I32)
@@ -35,7 +32,7 @@ _WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I32_2D, I32_2D
 _DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(at.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
-_OLDEST = np.int32(32)
+_OLDEST = 32
 """Open nodes that warps choose between: with 4 of them they get in each other's way."""
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
@@ -66,113 +63,40 @@ def _next_roots(order, device):
     return cuda.shfl_sync(ALL, kind, 0), cuda.shfl_sync(ALL, child, 0)
 
 
-@cuda.jit(device=True, forceinline=True)
-def _next_task(newest, roots_left, turn, graph, device, launch):
-    """What to do next: a root, or a child of a node; nothing, too, where others were always faster.
-
-    Parameters
-    ----------
-    newest : int32
-        The node that this warp made last, of those that had children left; or -1.
-    roots_left : bool
-        Whether there may be roots that nobody has taken.
-    turn : int32
-        As `find_some_open_node` takes it.
-    graph : Graph
-    device : Device
-    launch : Launch
-
-    Returns
-    -------
-    node : int32
-        `layout.ROOT` or `SMALL`; `layout.NOTHING` where nothing is to be had.
-    child : int32
-        Of the node, or the root, or the number of the first of the small ones.
-    newest : int32
-    roots_left : bool
-    """
-    child, newest = own_child(newest, device.nodes, device.control)
-    if child >= 0:
-        return newest, child, newest, roots_left
-    if roots_left:
-        kind, child = _next_roots(graph.order, device)
-        if kind != at.NOTHING:
-            return kind, child, newest, roots_left
-        roots_left = False
-    is_any = launch.techniques & SHARING != 0
-    node, child = others_child(turn, _OLDEST, is_any, device.nodes, device.control, device.settings)
-    return node, child, newest, roots_left
+_next_task = next_task_with(_next_roots, _OLDEST, SHARING)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _piece_of(node, child, newest, own, graph, device, launch):
-    """What a root is, or a child of a wide node.
-
-    Parameters
-    ----------
-    node, child, newest : int32
-        As `_next_task` gave them.
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
-
-    Returns
-    -------
-    outcome : int
-    joined, candidates : uint64
-    frame : Frame
-    newest : int32
-    """
-    if node == at.ROOT:
-        return root_piece(child, newest, own, graph, device, launch)
-    if launch.techniques & EDGE_ROOTS != 0 and device.nodes[node, at.KIND] == at.EDGES:
-        root = _I(device.words[device.nodes[node, at.OFFSET]])
-        return edge_piece(root, child, newest, own, graph, device, launch)
-    return child_piece(node, child, newest, own, device, launch)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _do_task(node, child, newest, own, graph, device, output, launch):
-    """A root, or a child of a node: walk it, or make a node of it.
-
-    Parameters
-    ----------
-    node, child, newest : int32
-        As `_next_task` gave them.
-    own : Own
-    graph : Graph
-    device : Device
-    output : Output
-    launch : Launch
-
-    Returns
-    -------
-    is_done : bool
-        False where something was short: it has to be done again.
-    newest : int32
-    """
+def _do_task(node, child, newest, credit, work):
+    """A root, or a child of a node: walk it, or make a node of it (`persistent_loop`); it needs no credit."""
+    own, graph, device, launch = work.own, work.graph, work.device, work.launch
     began = global_nanoseconds()
     if node >= 0 and device.nodes[node, at.KIND] == at.FRAME:
         joined, candidates, frame = open_level(node, child, own, device)
         outcome = FRAME
     elif launch.techniques & SUB_WARPS != 0 and node == at.SMALL:
         joined, candidates, frame = _W(0), _W(0), no_frame()
-        outcome = DONE if small_roots(child, own, graph, device, output, launch) else SHORT_OF
+        outcome = DONE if small_roots(child, own, graph, device, work.output, launch) else SHORT_OF
         if cuda.laneid == 0:
             own.state[at.N_PIECES] += at.ROOTS_AT_ONCE
             own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     else:
-        outcome, joined, candidates, frame, newest = _piece_of(node, child, newest, own, graph, device, launch)
+        if node == at.ROOT:
+            outcome, joined, candidates, frame, newest = root_piece(child, newest, own, graph, device, launch)
+        else:
+            outcome, joined, candidates, frame, newest = child_piece(node, child, newest, own, device, launch)
         if cuda.laneid == 0:
             own.state[at.N_PIECES] += 1
             own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     is_done = outcome != SHORT_OF
     if outcome == FRAME:
-        is_done = walk_frame(joined, candidates, frame, own, graph, device, output, launch)
+        is_done = walk_frame(joined, candidates, frame, work)
     if cuda.laneid == 0:
         own.state[at.BUSY_NS] += _L(global_nanoseconds() - began)
-    return is_done, newest
+    return is_done, newest, credit
+
+
+_loop = persistent_loop(_next_task, nothing_reserved, _do_task)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -212,38 +136,15 @@ def _work(graph, warps, device, output, mode, techniques):
     mode, techniques : int
         Known when it is compiled.
     """
-    warp = this_warp()
-    n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
-    own = _own(warps)
-    settings = device.settings
+    own, settings = _own(warps), device.settings
     began = _L(global_nanoseconds())
     deadline = _L(began + settings[at.QUANTUM_NS])
     launch = at.Launch(_I(settings[at.MIN_SIZE]), _I(settings[at.MAX_SIZE]), deadline, mode, techniques)
-    newest = _I(-1)
-    roots_left = True
-    turn = _I(warp)
-    node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
     if launch.mode == at.MEMBERS:
         if cuda.laneid == 0:
             own.frame[own.frame_at + at.PAGE_AT] = _W(own.state[at.PAGE])
         cuda.syncwarp()
-    while True:
-        if stops(device.control, launch.deadline):
-            break
-        if node == at.NOTHING:
-            node, child, newest, roots_left = _next_task(newest, roots_left, turn, graph, device, launch)
-            turn = _I(turn + 1)
-        if node == at.NOTHING:
-            goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
-            if cuda.laneid == 0:
-                own.state[at.IDLE_NS] += waited
-            if not goes_on:
-                break
-            continue
-        is_done, newest = _do_task(node, child, newest, own, graph, device, output, launch)
-        if not is_done:
-            break
-        node = _I(at.NOTHING)
+    _loop(at.Work(own, graph, device, output, launch))
     if launch.mode == at.MEMBERS:
         # Where it does not fit, the page stays as it is for the next quantum.
         empty_page(own, device.control, output)
@@ -253,8 +154,6 @@ def _work(graph, warps, device, output, mode, techniques):
             own.state[at.PAGE] = _L(own.frame[own.frame_at + at.PAGE_AT])
         cuda.atomic.min(device.control, at.BEGAN, began)
         cuda.atomic.max(device.control, at.ENDED, _L(global_nanoseconds()))
-        warps.state[warp, at.PENDING_NODE] = _L(node)
-        warps.state[warp, at.PENDING_CHILD] = _L(child)
 
 
 @cache

@@ -16,40 +16,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mbe_stage.device.node_layout import (
-    ANYBODYS,
-    CONTROL_LINE,
-    CURSOR,
-    END,
-    LINK,
-    LOW_NODE,
-    N_IDLE,
-    N_NODES,
-    N_OPEN,
-    NEEDED,
-    NEXT_ROOT,
-    NODE_FIELDS,
-    NODE_LIMIT,
-    NOTHING,
-    OFFSET,
-    OWN_CONTROL,
-    OWN_FIELDS,
-    OWN_SETTINGS,
-    OWN_STATUS,
-    POOL_LIMIT,
-    POOL_SHORT,
-    POOL_TOP,
-    QUANTUM_NS,
-    ROOT,
-    STATUS,
-    TIME_OVER,
-    WORDS,
-)
-
-__all__ = ["FRAME_WIDTH", "Device", "Frame", "Graph", "Launch", "Output", "Own", "Warps"]
-__all__ += ["ANYBODYS", "CURSOR", "END", "LINK", "LOW_NODE", "NEEDED", "NEXT_ROOT", "NODE_FIELDS", "NODE_LIMIT"]
-__all__ += ["NOTHING", "N_IDLE", "N_NODES", "N_OPEN", "OFFSET", "POOL_LIMIT", "POOL_SHORT", "POOL_TOP", "QUANTUM_NS"]
-__all__ += ["ROOT", "STATUS", "TIME_OVER", "WORDS"]
+from mbe_stage.search.cuda.control import *  # noqa: F403 - one layout, part of it of every search
+from mbe_stage.search.cuda.control import CONTROL_LINE, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATE, OWN_STATUS
 
 COUNT, SIZES, MEMBERS = range(3)
 """What a kernel is compiled for; `SIZES` looks after size limits too."""
@@ -101,19 +69,16 @@ MOST_AT_ONCE = 1 << 6
 OUTPUT_FULL = OWN_STATUS
 
 # Settings, int64: read only.
-NARROW, OWN_WORDS, MOST_LEVELS, MIN_SIZE, MAX_SIZE = range(OWN_SETTINGS, OWN_SETTINGS + 5)
-EDGE_WIDTH, PARTIAL_RATIO, N_LARGE = range(OWN_SETTINGS + 5, OWN_SETTINGS + 8)
-N_SETTINGS = OWN_SETTINGS + 8
+MIN_SIZE, MAX_SIZE, N_LARGE = range(OWN_SETTINGS, OWN_SETTINGS + 3)
+N_SETTINGS = OWN_SETTINGS + 3
 
-# Fields of a node, int64: masks are those of a frame's level; the last one as in `Frame`.
-KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES, LISTS_OF = range(OWN_FIELDS, OWN_FIELDS + 8)
-WIDE, FRAME, EDGES = range(3)
-"""Kinds of nodes: more candidates than a frame has, a level of a frame's stack, the edges of a root."""
+# Fields of a node, int64: masks are those of a frame's level.
+KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
+WIDE, FRAME = range(2)
+"""Kinds of nodes: more candidates than a frame has, and a level of a frame's stack."""
 
-# What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds
-# without work, with work, and of these before frames were walked; nodes of frames; what became frames or wide nodes.
-PENDING_NODE, PENDING_CHILD, PAGE, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(8)
-STATE_FIELDS = 16
+# State of a warp: what is on its page, as in `OUTPUT_TOP`, and nanoseconds with work.
+PAGE, BUSY_NS = range(OWN_STATE, OWN_STATE + 2)
 
 
 class Graph(NamedTuple):
@@ -232,6 +197,16 @@ class Launch(NamedTuple):
     techniques: Any
 
 
+class Work(NamedTuple):
+    """What a warp works with: `Own`, `Graph`, `Device`, `Output` and `Launch`."""
+
+    own: Any
+    graph: Any
+    device: Any
+    output: Any
+    launch: Any
+
+
 class Frame(NamedTuple):
     """The frame that this warp works on.
 
@@ -245,8 +220,6 @@ class Frame(NamedTuple):
         Where these begin.
     row, high_row : uint64
         Those of the candidates ``lane`` and ``lane + 32``; 0 where there is none.
-    lists_of : int32
-        The root where it has no rows of excluded vertices, but is to look through its earlier neighbours; else -1.
     """
 
     home: Any
@@ -255,4 +228,3 @@ class Frame(NamedTuple):
     excluded_at: Any
     row: Any
     high_row: Any
-    lists_of: Any

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.device import whole_lines
+from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
-__all__ = ["WARPS_PER_BLOCK", "MemoryPlan", "SearchSizes", "plan_memory"]
-
-WARPS_PER_BLOCK = 8
 _NODES = 1 << 16
 _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
@@ -37,35 +35,23 @@ class SearchSizes:
     n_copies: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """What is allocated.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan(PoolPlan):
+    """What is allocated: the pool, and what is a search of cliques' own.
 
     Room in the output is an addition to one word, and what is asked in vain stays in it. In a quantum a warp asks so
     twice at most: for its page, or for the cliques of a node that are more than a page, and for its page at the end.
 
     Attributes
     ----------
-    n_blocks : int
     scratch_columns, scratch_rows, scratch_words : int
         Of each warp: candidates, rows of excluded vertices, and words of a set of candidates.
     histogram : int
         Sizes of cliques.
-    own_words : int
-        Of each warp: the block of a frame.
-    n_nodes : int
-        Places for others than the levels that each warp may need when a quantum ends.
-    pool_words : int
-        Without the warps' own.
     members, cliques : int
         Of the output.
     page_members, page_cliques : int
         Of each warp, on their way there.
-    narrow : int
-        Candidates of a frame at most.
-    edge_width, partial_ratio : int
-        What `Techniques.edge_roots` and `Techniques.partial` look at.
-    quantum_seconds : float
     n_copies : int
         Of a full output, which are alive beside it: blocks that were handed over and stay on the device.
 
@@ -75,22 +61,14 @@ class MemoryPlan:
         The output is larger than the word counts.
     """
 
-    n_blocks: int
     scratch_columns: int
     scratch_rows: int
     scratch_words: int
     histogram: int
-    own_words: int
-    n_nodes: int
-    pool_words: int
     members: int
     cliques: int
     page_members: int
     page_cliques: int
-    narrow: int = at.FRAME_WIDTH
-    edge_width: int = 128
-    partial_ratio: int = 200
-    quantum_seconds: float = 0.5
     n_copies: int = 0
 
     def __post_init__(self) -> None:
@@ -109,27 +87,11 @@ class MemoryPlan:
                 )
 
     @property
-    def n_warps(self) -> int:
-        """Of all blocks."""
-        return self.n_blocks * WARPS_PER_BLOCK
-
-    @property
-    def all_words(self) -> int:
-        """Of the pool, and those of the warps behind it."""
-        return self.pool_words + self.n_warps * self.own_words
-
-    @property
-    def all_nodes(self) -> int:
-        """Of the table, and those of the warps behind it."""
-        return self.n_nodes + self.n_warps * at.LEVELS
-
-    @property
     def warp_bytes(self) -> int:
         """What a warp has to itself."""
         scratch = 4 * (self.scratch_columns + self.scratch_rows + 2 * self.scratch_words)
-        own = 4 * self.own_words + 8 * at.NODE_FIELDS * at.LEVELS
         page = 4 * self.page_members + 4 * self.page_cliques
-        return scratch + own + page + 8 * self.histogram + 8 * at.STATE_FIELDS
+        return scratch + self.own_bytes + page + 8 * self.histogram
 
     @property
     def total_bytes(self) -> int:
@@ -155,12 +117,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         if blocks == 1:
             break
         blocks = max(1, blocks // 2)
-    needed = _smallest_budget(sizes)
-    raise MemoryBudgetExceeded(
-        f"the search needs {needed:,} bytes of device memory, its budget is {budget:,}: raise it "
-        "(device_memory_bytes), or use the engine cpu",
-        needed_bytes=needed,
-    )
+    raise budget_refusal("the search", _smallest_budget(sizes), budget)
 
 
 def _smallest_budget(sizes: SearchSizes) -> int:
@@ -180,23 +137,20 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         cliques = max(at.MOST_AT_ONCE, members // 4)
     return MemoryPlan(
         n_blocks=n_blocks,
-        scratch_columns=_whole_lines(sizes.most_later),
-        scratch_rows=_whole_lines(sizes.most_neighbours + 1),
-        scratch_words=_whole_lines((sizes.most_later + 31) // 32),
+        scratch_columns=whole_lines(max(1, sizes.most_later)),
+        scratch_rows=whole_lines(sizes.most_neighbours + 1),
+        scratch_words=whole_lines(max(1, (sizes.most_later + 31) // 32)),
         # A clique is a root and later neighbours of it.
         histogram=sizes.most_later + 2 if sizes.mode == at.SIZES else 1,
         # Base, candidates and excluded vertices are the root and neighbours of it; half of the last ones' rows again.
-        own_words=_whole_lines(at.BASE_AT + 3 * (sizes.most_neighbours + 2)),
+        own_words=whole_lines(at.BASE_AT + 3 * (sizes.most_neighbours + 2)),
+        levels=at.LEVELS,
         n_nodes=_NODES,
-        pool_words=_whole_lines(pool_words),
+        narrow=at.FRAME_WIDTH,
+        pool_words=whole_lines(pool_words),
         members=members,
         cliques=cliques,
         page_members=_PAGE_MEMBERS if is_written else 1,
         page_cliques=_PAGE_CLIQUES if is_written else 1,
         n_copies=sizes.n_copies,
     )
-
-
-def _whole_lines(n: int) -> int:
-    """Entries of 32 bits in as many cache lines as `n` of them take, one at least."""
-    return max(1, -(-n // 32)) * 32

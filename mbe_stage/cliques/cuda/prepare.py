@@ -21,8 +21,6 @@ from mbe_stage.device.warp import ballot, count_bits, rank
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["DeviceGraph", "part_lists_warp_per_vertex", "preparation_bytes", "prepare"]
-
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 8, 56
 _MOST_MEMBERS = 1 << 31
 # Words of `facts`.

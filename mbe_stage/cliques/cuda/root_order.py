@@ -12,11 +12,8 @@ import numpy as np
 
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart
-from mbe_stage.cliques.roots import roots_of
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
-
-__all__ = ["RootOrder", "task_costs"]
 
 
 class RootOrder:
@@ -63,7 +60,7 @@ class RootOrder:
             vertices = np.array(part.held[:1] if part.is_possible else (), np.int64)
         elif part.held:
             vertices = part.vertices[vertices]
-        return roots_of(self._graph, self._query, vertices)
+        return Roots.of("cliques", vertices, *self._query.identity, self._graph.n, self._graph.edges_checksum)
 
     def of_tasks(self, tasks: Iterable[Task]) -> np.ndarray:
         """The roots that some tasks have, (n,) int64.

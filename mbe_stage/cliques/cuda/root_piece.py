@@ -1,9 +1,10 @@
-"""What a root is: a frame, or a wide node. Later vertices are candidates, the earlier ones excluded.
+"""What a root is: a frame, or a wide node. Later neighbours are candidates, the earlier ones excluded.
 
-A root is a vertex, with its neighbours; or, where these are very many, each of its edges to a later neighbour is one,
-with the neighbours that both have in common (`EDGE_ROOTS`). Edges between candidates are found once each, from their
-earlier end; the matrix is then made symmetric. Where far more vertices are excluded than candidates, their rows may be
-left out (`PARTIAL`): then the lists are looked through at each clique.
+Edges between candidates are found once each, from their earlier end; the matrix is then made symmetric.
+
+An edge between a candidate and an earlier vertex is one of the earlier vertex's later neighbours. So each lane walks
+the later neighbours of one vertex, four at a time, and looks each up among up to 64 candidates, a hash table in shared
+memory.
 """
 
 from __future__ import annotations
@@ -14,20 +15,19 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.candidate_table import fill_table, row_of
-from mbe_stage.cliques.cuda.levels import home_of
-from mbe_stage.cliques.cuda.lookup import is_among
-from mbe_stage.cliques.cuda.techniques import EDGE_ROOTS, PARTIAL
-from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_edges, publish_wide
+from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
-from mbe_stage.device.masks import low_bits, of_halves, transposed
+from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
-
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "edge_piece", "no_frame", "root_piece"]
+from mbe_stage.search.cuda.levels import home_of
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
 
+_MIXER = 0x9E3779B1
+"""Of Fibonacci hashing: 2^32 over the golden ratio."""
+_SHIFT = 32 - at.TABLE_BITS
+_LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -35,42 +35,121 @@ _W = np.uint64
 
 
 class Lists(NamedTuple):
-    """The vertices of a root's matrix.
+    """The neighbours of a root.
 
     Attributes
     ----------
-    candidates, excluded : int32, global
-        Where they stand, each ascending.
     first, first_excluded : int64
-        Where they begin.
+        Where candidates and excluded vertices begin among the graph's members, each ascending.
     n, n_excluded : int32
-    root, second : int32
-        The base; `second` is -1 where that is the root alone.
-    of_all : int32
-        The root where the excluded vertices are left out, else -1.
+    root : int32
     """
 
-    candidates: Any
-    excluded: Any
     first: Any
     first_excluded: Any
     n: Any
     n_excluded: Any
     root: Any
-    second: Any
-    of_all: Any
+
+
+@cuda.jit(device=True, forceinline=True)
+def _slot_of(vertex):
+    """Where the search for a vertex begins, int32."""
+    return _I(_U(_U(vertex) * _U(_MIXER)) >> _U(_SHIFT))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _insert(vertex, column, own):
+    """Put a candidate into the first free place."""
+    slot = _slot_of(vertex)
+    entry = of_halves(_U(vertex), _U(column + 1))
+    while cuda.atomic.cas(own.frame, _I(own.frame_at + at.TABLE_AT + slot), _W(0), entry) != _W(0):
+        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _fill_table(first, n, own, members):
+    """Make the table of `n` candidates, 64 at most, which stand from `first` on; column 0 is the first one's."""
+    lane = _I(cuda.laneid)
+    cuda.syncwarp()
+    slot = lane
+    while slot < at.TABLE_SLOTS:
+        own.frame[own.frame_at + at.TABLE_AT + slot] = _W(0)
+        slot = next_tile(slot)
+    cuda.syncwarp()
+    if lane < n:
+        _insert(members[first + lane], lane, own)
+    if lane + 32 < n:
+        _insert(members[first + lane + 32], _I(lane + 32), own)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _bit_from(slot, entry, vertex, own):
+    """The bit of a vertex's column, uint64; 0 where it is no candidate; `entry` is what stands in the first slot."""
+    while entry != _W(0) and _I(entry & _W(_LOW_HALF)) != vertex:
+        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
+        entry = own.frame[own.frame_at + at.TABLE_AT + slot]
+    if entry == _W(0):
+        return _W(0)
+    return bit_of(_I(_I(entry >> _W(32)) - 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _row_of(place, end, last, own, members):
+    """Which candidates of the table are among some neighbours, in ascending order; called by each lane for itself.
+
+    Parameters
+    ----------
+    place, end : int64
+        Where the neighbours stand among the members.
+    last : int32
+        Neighbours above this one are left for later.
+    members : int32, global
+        Of the graph.
+
+    Returns
+    -------
+    row : uint64
+    place : int64
+        Of the first neighbour that is left.
+    """
+    table = own.frame_at + at.TABLE_AT
+    row = _W(0)
+    n_passed = _I(4)
+    while n_passed == 4 and place < end:
+        # Four at once: most of the time goes by waiting for memory.
+        n_left = _L(end - place)
+        a = members[place]
+        b = members[place + 1] if n_left > 1 else a
+        c = members[place + 2] if n_left > 2 else a
+        d = members[place + 3] if n_left > 3 else a
+        of_a, of_b, of_c, of_d = _slot_of(a), _slot_of(b), _slot_of(c), _slot_of(d)
+        at_a, at_b = own.frame[table + of_a], own.frame[table + of_b]
+        at_c, at_d = own.frame[table + of_c], own.frame[table + of_d]
+        row = _W(row | _W(_bit_from(of_a, at_a, a, own) | _bit_from(of_b, at_b, b, own)))
+        row = _W(row | _W(_bit_from(of_c, at_c, c, own) | _bit_from(of_d, at_d, d, own)))
+        n_passed = _I(1) if a <= last else _I(0)
+        if n_left > 1 and b <= last:
+            n_passed = _I(n_passed + 1)
+        if n_left > 2 and c <= last:
+            n_passed = _I(n_passed + 1)
+        if n_left > 3 and d <= last:
+            n_passed = _I(n_passed + 1)
+        place = _L(place + _L(n_passed))
+    return row, place
 
 
 @cuda.jit(device=True, forceinline=True)
 def no_frame():
     """In the place of a frame where there is none."""
-    return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0), _I(-1))
+    return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _later_of(vertex, own, graph):
     """Which candidates of the table are later neighbours of a vertex, uint64; called by each lane for itself."""
-    row, _ = row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
+    row, _ = _row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
     return row
 
 
@@ -84,8 +163,6 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
         With 1 to 64 candidates, which are in the table.
     excluded_at : int64
         Where the rows are to stand.
-    own : Own
-    graph : Graph
     words : uint32, global
     """
     lane = _I(cuda.laneid)
@@ -95,7 +172,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
     while tile < lists.n_excluded:
         row = _W(0)
         if _I(tile + lane) < lists.n_excluded:
-            row = _later_of(lists.excluded[lists.first_excluded + _L(_I(tile + lane))], own, graph)
+            row = _later_of(graph.members[lists.first_excluded + _L(_I(tile + lane))], own, graph)
         if cuda.any_sync(ALL, row == everything):
             return _I(-1)
         kept = ballot(row != _W(0))
@@ -114,9 +191,9 @@ def _candidates_rows(lists, own, graph):
     lane = _I(cuda.laneid)
     low, high = _W(0), _W(0)
     if lane < lists.n:
-        low = _later_of(lists.candidates[lists.first + lane], own, graph)
+        low = _later_of(graph.members[lists.first + lane], own, graph)
     if lane + 32 < lists.n:
-        high = _later_of(lists.candidates[lists.first + lane + 32], own, graph)
+        high = _later_of(graph.members[lists.first + lane + 32], own, graph)
     cuda.syncwarp()
     half = _W(0xFFFFFFFF)
     low_low, high_low = transposed(_U(low & half)), transposed(_U(high & half))
@@ -135,10 +212,6 @@ def _root_frame(lists, own, graph, device, mode):
 
     Parameters
     ----------
-    lists : Lists
-    own : Own
-    graph : Graph
-    device : Device
     mode : int
 
     Returns
@@ -149,30 +222,27 @@ def _root_frame(lists, own, graph, device, mode):
     words = device.words
     lane = _I(cuda.laneid)
     home = home_of(device.settings)
-    n_base = _I(1) if lists.second < 0 else _I(2)
-    excluded_at = _L(home + at.BASE_AT + 2 * n_base)
+    excluded_at = _L(home + at.BASE_AT + 2)
     n_excluded = _I(0)
     if lists.n == 0:
         if lists.n_excluded > 0:
             return DONE, no_frame()
     else:
-        fill_table(lists.first, lists.n, own, lists.candidates)
+        _fill_table(lists.first, lists.n, own, graph.members)
         n_excluded = _excluded_rows(lists, excluded_at, own, graph, words)
         if n_excluded < 0:
             return DONE, no_frame()
     low, high = _candidates_rows(lists, own, graph)
     if lane < lists.n:
-        words[home + at.IDS_AT + lane] = _U(lists.candidates[lists.first + lane])
+        words[home + at.IDS_AT + lane] = _U(graph.members[lists.first + lane])
     if lane + 32 < lists.n:
-        words[home + at.IDS_AT + lane + 32] = _U(lists.candidates[lists.first + lane + 32])
+        words[home + at.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
     if lane == 0:
         words[home + at.BASE_AT] = _U(lists.root)
-        if lists.second >= 0:
-            words[home + at.BASE_AT + 2] = _U(lists.second)
     cuda.syncwarp()
     if mode == at.MEMBERS:
-        place_members(home, n_base, lists.n, words)
-    return FRAME, at.Frame(home, n_base, n_excluded, excluded_at, low, high, lists.of_all)
+        place_members(home, _I(1), lists.n, words)
+    return FRAME, at.Frame(home, _I(1), n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -207,10 +277,6 @@ def _write_rows(row, vertex, wide, lists, own, graph, words):
     Parameters
     ----------
     row, vertex : int32
-    wide : Wide
-    lists : Lists
-    own : Own
-    graph : Graph
     words : uint32, global
     """
     place, end = _L(0), _L(0)
@@ -221,8 +287,8 @@ def _write_rows(row, vertex, wide, lists, own, graph, words):
     while word < wide.n_words:
         n_here = min(_I(64), _I(lists.n - 32 * word))
         first = _L(lists.first + _L(32 * word))
-        fill_table(first, n_here, own, lists.candidates)
-        bits, place = row_of(place, end, lists.candidates[first + n_here - 1], own, graph.members)
+        _fill_table(first, n_here, own, graph.members)
+        bits, place = _row_of(place, end, graph.members[first + n_here - 1], own, graph.members)
         if vertex >= 0:
             words[to + word] = _U(bits & _W(0xFFFFFFFF))
             if word + 1 < wide.n_words:
@@ -236,11 +302,7 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
     Parameters
     ----------
-    lists : Lists
     newest : int32
-    own : Own
-    graph : Graph
-    device : Device
     techniques : int
 
     Returns
@@ -250,8 +312,7 @@ def _root_node(lists, newest, own, graph, device, techniques):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    n_base = _I(1) if lists.second < 0 else _I(2)
-    wide = new_wide(lists.n, lists.n_excluded, n_base, lists.of_all, device)
+    wide = new_wide(lists.n, lists.n_excluded, _I(1), device)
     if wide.ids_at < 0:
         return SHORT_OF, newest
     tile = _I(0)
@@ -259,16 +320,14 @@ def _root_node(lists, newest, own, graph, device, techniques):
         row = _I(tile + lane)
         vertex = _I(-1)
         if row < lists.n:
-            vertex = _I(lists.candidates[lists.first + row])
+            vertex = _I(graph.members[lists.first + row])
             words[wide.ids_at + row] = _U(vertex)
         elif row < lists.n + lists.n_excluded:
-            vertex = _I(lists.excluded[lists.first_excluded + _L(_I(row - lists.n))])
+            vertex = _I(graph.members[lists.first_excluded + _L(_I(row - lists.n))])
         _write_rows(row, vertex, wide, lists, own, graph, words)
         tile = next_tile(tile)
     if lane == 0:
         words[wide.base_at] = _U(lists.root)
-        if lists.second >= 0:
-            words[wide.base_at + 1] = _U(lists.second)
     cuda.syncwarp()
     _make_symmetric(wide, words)
     made = publish_wide(wide, newest, device, techniques)
@@ -278,38 +337,14 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _piece_of(lists, newest, own, graph, device, launch):
-    """The frame or the wide node of a root; returns what `root_piece` does.
-
-    Parameters
-    ----------
-    lists : Lists
-    newest : int32
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
-    """
-    if lists.n <= device.settings[at.NARROW]:
-        outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
-        return outcome, _W(0), low_bits(lists.n), frame, newest
-    outcome, newest = _root_node(lists, newest, own, graph, device, launch.techniques)
-    return outcome, _W(0), _W(0), no_frame(), newest
-
-
-@cuda.jit(device=True, forceinline=True)
 def root_piece(root, newest, own, graph, device, launch):
-    """The frame or the wide node of a root, or the node of its edges.
+    """The frame or the wide node of a root.
 
     Parameters
     ----------
     root : int32
     newest : int32
         The node that this warp made before, or -1.
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
 
     Returns
     -------
@@ -319,73 +354,13 @@ def root_piece(root, newest, own, graph, device, launch):
     frame : Frame
     newest : int32
     """
-    settings = device.settings
     first, begin = graph.offsets[root], graph.later_ends[root]
     n, n_excluded = _I(begin - first), _I(graph.offsets[root + 1] - begin)
     if launch.mode != at.COUNT and n + 1 < launch.min_size:
         return DONE, _W(0), _W(0), no_frame(), newest
-    if launch.techniques & EDGE_ROOTS != 0 and n >= settings[at.EDGE_WIDTH]:
-        made = open_edges(root, n, newest, device)
-        return (SHORT_OF if made == -2 else NODE), _W(0), _W(0), no_frame(), _I(newest if made == -2 else made)
-    of_all = _I(-1)
-    if launch.techniques & PARTIAL != 0 and n > 0 and _L(n_excluded) > settings[at.PARTIAL_RATIO] * _L(n):
-        of_all, n_excluded = root, _I(0)
-    lists = Lists(graph.members, graph.members, first, begin, n, n_excluded, root, _I(-1), of_all)
-    return _piece_of(lists, newest, own, graph, device, launch)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _common(begin, end, root, into, graph):
-    """List the neighbours from `begin` to `end` that are a root's as well; how many, int32.
-
-    Parameters
-    ----------
-    begin, end : int64
-        Of the graph's members.
-    root : int32
-    into : int32, global
-    graph : Graph
-    """
-    members = graph.members
-    first, middle, last = graph.offsets[root], graph.later_ends[root], graph.offsets[root + 1]
-    n = _I(0)
-    tile = begin
-    while tile < end:
-        place = _L(tile + _L(cuda.laneid))
-        vertex = _I(-1)
-        is_common = False
-        if place < end:
-            vertex = members[place]
-            is_common = is_among(vertex, first, middle, members) or is_among(vertex, middle, last, members)
-        common = ballot(is_common)
-        if is_common:
-            into[n + rank(common)] = vertex
-        n = _I(n + count_bits(common))
-        tile = _L(tile + 32)
-    cuda.syncwarp()
-    return n
-
-
-@cuda.jit(device=True, forceinline=True)
-def edge_piece(root, child, newest, own, graph, device, launch):
-    """The frame or the wide node of an edge, from a root to its later neighbour number `child`.
-
-    What both are adjacent to and stands behind the neighbour in the order are candidates; what stands before it is
-    excluded. Returns what `root_piece` does.
-
-    Parameters
-    ----------
-    root, child, newest : int32
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
-    """
-    second = _I(graph.members[graph.offsets[root] + _L(child)])
-    begin, middle, end = graph.offsets[second], graph.later_ends[second], graph.offsets[second + 1]
-    n = _common(begin, middle, root, own.columns, graph)
-    if launch.mode != at.COUNT and n + 2 < launch.min_size:
-        return DONE, _W(0), _W(0), no_frame(), newest
-    n_excluded = _common(middle, end, root, own.rows, graph)
-    lists = Lists(own.columns, own.rows, _L(0), _L(0), n, n_excluded, root, second, _I(-1))
-    return _piece_of(lists, newest, own, graph, device, launch)
+    lists = Lists(first, begin, n, n_excluded, root)
+    if n <= device.settings[at.NARROW]:
+        outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
+        return outcome, _W(0), low_bits(n), frame, newest
+    outcome, newest = _root_node(lists, newest, own, graph, device, launch.techniques)
+    return outcome, _W(0), _W(0), no_frame(), newest

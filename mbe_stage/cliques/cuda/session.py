@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import cupy as cp
 import numpy as np
@@ -12,17 +13,14 @@ from mbe_stage.cliques.cuda.kernels import kernel_for
 from mbe_stage.cliques.cuda.layout import Device, Output, Warps
 from mbe_stage.cliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.cliques.cuda.prepare import DeviceGraph
-from mbe_stage.cliques.cuda.progress import unfinished_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
-from mbe_stage.device.arrays import kernel_bundles, upload
-from mbe_stage.device.grid import THREADS, on_grid
-from mbe_stage.device.kept_nodes import KeptNodes
-from mbe_stage.errors import MemoryBudgetExceeded
-
-__all__ = ["Session"]
+from mbe_stage.device.arrays import upload
+from mbe_stage.search.cuda.plan import budget_refusal
+from mbe_stage.search.cuda.pool import KeptNodes
+from mbe_stage.search.cuda.session import PoolSession
 
 
-class Session:
+class Session(PoolSession):
     """Device memory of one search, and the quanta that work on it.
 
     Parameters
@@ -38,11 +36,6 @@ class Session:
         What growing may not exceed.
     techniques : int
         `Techniques.kernel_mask`.
-
-    Attributes
-    ----------
-    n_quanta : int
-    is_over : bool
     """
 
     def __init__(
@@ -54,20 +47,14 @@ class Session:
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        self.n_quanta = 0
-        self.is_over = False
+        super().__init__(prepared.lists, plan, budget_bytes, kernel_for(mode, techniques), at.CONTROL_WORDS)
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
-        self._is_written = mode == at.MEMBERS
-        self._graph, self._size_limits, self._plan, self._budget = prepared.lists, size_limits, plan, budget_bytes
-        self._n_wanted, self._n_roots_before = int(self._graph.order.size), 0
+        self._is_written, self._size_limits = mode == at.MEMBERS, size_limits
         # Small roots fit any frame, but those that a test makes narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= at.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
         self._n_large_held, self._holds_back = 0, False
-        self._kernel = kernel_for(mode, techniques)
         n_warps = plan.n_warps
-        state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
-        state[:, at.PENDING_NODE] = at.NOTHING
         self._warps = Warps(
             cp.empty((n_warps, plan.scratch_columns), cp.int32),
             cp.empty((n_warps, plan.scratch_rows), cp.int32),
@@ -76,48 +63,35 @@ class Session:
             cp.zeros((n_warps, plan.histogram), cp.int64),
             cp.empty((n_warps, plan.page_members), cp.int32),
             cp.empty((n_warps, plan.page_cliques), cp.int32),
-            state,
+            self._new_state(),
         )
-        self._device = Device(
-            cp.empty(plan.all_words, cp.uint32),
-            cp.zeros((plan.all_nodes, at.NODE_FIELDS), cp.int64),
-            cp.zeros(at.CONTROL_WORDS, cp.int64),
-            cp.asarray(self._settings()),
-        )
+        self._device = Device(*self._new_pool(), cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(self._settings()))
         self._output = Output(cp.empty(plan.members, cp.int32), cp.empty(plan.cliques, cp.int32))
-        self._control = np.zeros(at.CONTROL_WORDS, np.int64)
+
+    def _bundles(self) -> tuple[Any, ...]:
+        return (*super()._bundles(), self._output)
 
     @property
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
-        state = cp.asnumpy(self._warps.state)
-        totals, busy = state.sum(axis=0), state[:, at.BUSY_NS]
-        return {
-            "visited": int(totals[at.N_VISITED]),
-            "pieces": int(totals[at.N_PIECES]),
-            "idle_ns": int(totals[at.IDLE_NS]),
-            "busy_ns": int(totals[at.BUSY_NS]),
+        busy = cp.asnumpy(self._warps.state[:, at.BUSY_NS])
+        return super().statistics | {
+            "busy_ns": int(busy.sum()),
             "least_busy_ns": int(busy.min()),
             "median_busy_ns": int(np.median(busy)),
             "most_busy_ns": int(busy.max()),
-            "piece_ns": int(totals[at.PIECE_NS]),
             "kernel_us": self._nanoseconds // 1000,
-            "quanta": self.n_quanta,
-            "nodes": int(self._control[at.N_NODES]),
-            "pool_words": int(self._control[at.POOL_TOP]),
-            "warps": self._plan.n_warps,
             "roots": self._n_wanted,
             "roots_done": self._n_roots_before + self._n_roots_done,
-            "plan_bytes": self._plan.total_bytes,
         }
 
     @property
-    def share(self) -> float:
-        """Of the roots, which are finished."""
-        return (self._n_roots_before + self._n_roots_done) / self._n_wanted if self._n_wanted else 1.0
+    def n_roots_done(self) -> int:
+        """As `SearchSession.n_roots_done`: not those that open nodes are below."""
+        return self._n_roots_done
 
-    def quantum(self) -> bool:
-        """Work for a while; whether the search is over. What was found before is forgotten.
+    def quantum(self) -> Session:
+        """Work for a while; this, which has what was found. What was found before is forgotten.
 
         Raises
         ------
@@ -125,34 +99,44 @@ class Session:
             More or fewer cliques were written than found.
         """
         control = self._control
-        for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.NEEDED, at.FOUND, at.OUTPUT_TOP, at.OUTPUT_NEEDED):
-            control[word] = 0
         control[at.OUTPUT_END] = control[at.BEGAN] = at.NEVER
-        control[at.ENDED] = 0
-        upload(control, self._device.control)
-        on_grid(self._kernel, self._plan.n_blocks, THREADS)(
-            *kernel_bundles(self._kernel, self._graph, self._warps, self._device, self._output)
-        )
-        self._control = cp.asnumpy(self._device.control).copy()
+        self._run(at.FOUND, at.OUTPUT_TOP, at.OUTPUT_NEEDED, at.ENDED)
         self._nanoseconds += int(self._control[at.ENDED] - self._control[at.BEGAN])
-        self.n_quanta += 1
         self._n_found += self.n_found
         self._n_written += self._written_end >> at.CLIQUES_SHIFT
-        if int(self._control[at.STATUS]) != 0:
+        self.n_roots_taken = self._n_begun
+        self.is_over = int(self._control[at.STATUS]) == 0
+        if self.is_over:
+            self._n_roots_done = self.n_roots_taken
+            self._check_all_is_written()
+        else:
             self._look_at_what_is_left()
-            return False
-        self.is_over = True
-        self._n_roots_done = int(self._graph.order.size)
-        self._check_all_is_written()
-        return True
+        return self
 
     def _look_at_what_is_left(self) -> None:
         """Find the nodes that are kept for the next quantum, and how many roots are finished."""
         self._state = cp.asnumpy(self._warps.state).copy()
         pending = self._state[:, [at.PENDING_NODE, at.PENDING_CHILD]]
         self._kept = KeptNodes(self._device.nodes, pending[:, 0])
-        n_left = unfinished_roots(self._kept.fields, self._device.words, pending, self._graph.order)
-        self._n_roots_done = self._n_begun - n_left
+        self._n_roots_done = self.n_roots_taken - self._n_unfinished(pending)
+
+    def _n_unfinished(self, pending: np.ndarray) -> int:
+        """How many roots that were begun are not finished: open nodes are below them, or warps have them in hand.
+
+        Parameters
+        ----------
+        pending : (n_warps, 2) int64, on the host
+            The node and the child that each warp has in its hands.
+        """
+        nodes, order = self._kept.fields, self._graph.order
+        places = nodes[:, at.OFFSET] + cp.where(nodes[:, at.KIND] == at.FRAME, at.BASE_AT, nodes[:, at.N_CANDIDATES])
+        # The root is the first vertex of every base.
+        of_nodes = self._device.words[places].astype(cp.int64)
+        begun = pending[pending[:, 0] == at.ROOT, 1]
+        firsts = pending[pending[:, 0] == at.SMALL, 1]
+        numbers = (firsts[:, None] + np.arange(at.ROOTS_AT_ONCE)).reshape(-1)
+        small = order[cp.asarray(numbers[numbers < order.size])].astype(cp.int64)
+        return int(cp.unique(cp.concatenate([of_nodes, cp.asarray(begun), small])).size)
 
     @property
     def _n_turns(self) -> int:
@@ -171,44 +155,28 @@ class Session:
         """How many each vertex has; (n,) int64, on the host."""
         return cp.asnumpy(self._graph.later_ends - self._graph.offsets[:-1])
 
-    def roots_ahead(self) -> np.ndarray | None:
-        """The vertices that no warp has taken as roots, in the order in which they are to be; (n,) int32, on the host.
-
-        None where there are none. Between two quanta.
-        """
-        n_begun = self._n_begun
-        return cp.asnumpy(self._graph.order[n_begun:]) if n_begun < self._graph.order.size else None
-
-    def replace_roots(self, vertices: np.ndarray) -> None:
-        """Have some of the roots ahead begun, in their order, and hold the others back; between two quanta.
+    def replace_roots(self, roots: np.ndarray) -> None:
+        """As `SearchSession.replace_roots`, of vertices.
 
         What has been taken stays where it is: tasks of small roots are called by their places.
         """
-        n_begun = self._n_begun
+        n_begun = self.n_roots_taken
         large_ahead = cp.asnumpy(self._graph.order[n_begun : max(n_begun, self._n_large)])
         # Of those ahead the large ones come first, and small ones are taken in whole turns.
-        self._n_large_held = large_ahead.size - int(np.isin(vertices, large_ahead).sum())
-        order = cp.concatenate([self._graph.order[:n_begun], cp.asarray(vertices, cp.int32)])
-        self._set_roots(order, self._n_large - self._n_large_held)
+        self._n_large_held = large_ahead.size - int(np.isin(roots, large_ahead).sum())
+        super().replace_roots(roots)
+        self._set_large(self._n_large - self._n_large_held)
         self._holds_back = True
 
-    def restart(self, vertices: np.ndarray) -> None:
-        """Begin with the roots that were held back, in their order; the search of all others is over.
+    def restart(self, roots: np.ndarray) -> None:
+        """As `SearchSession.restart`; cliques that were counted stay so."""
+        super().restart(roots)
+        self._n_roots_done, self._holds_back = 0, False
+        self._set_large(self._n_large_held)
 
-        Cliques that were counted stay so.
-        """
-        self._n_roots_before += int(self._graph.order.size)
-        self._n_roots_done = 0
-        self._set_roots(cp.asarray(vertices, cp.int32), self._n_large_held)
-        self.is_over = self._holds_back = False
-        for word in (at.NEXT_ROOT, at.N_NODES, at.POOL_TOP, at.N_OPEN):
-            self._control[word] = 0
-        # A node that has no end is taken for one that is being written.
-        self._device.nodes.fill(0)
-
-    def _set_roots(self, order: cp.ndarray, n_large: int) -> None:
-        """Have these in the place of all roots, so many large ones first."""
-        self._graph, self._n_large = self._graph._replace(order=order), n_large
+    def _set_large(self, n_large: int) -> None:
+        """Say how many large roots come first in the order."""
+        self._n_large = n_large
         self._device = self._device._replace(settings=cp.asarray(self._settings()))
 
     @property
@@ -246,8 +214,8 @@ class Session:
                 "use the engine cpu, and please report this with the graph"
             )
 
-    def make_room(self) -> bool:
-        """After a quantum that ended early: new room for what was short. False where nothing is left to do.
+    def make_room(self) -> None:
+        """After a quantum that ended early: new room for what was short; or the search is over.
 
         Raises
         ------
@@ -262,47 +230,32 @@ class Session:
         is_all_written = (state[:, at.PAGE] == 0).all()
         if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
             self._check_all_is_written()
-            return False
+            self.is_over = True
+            return
         old, self._plan = self._plan, self._with_room(kept.n_words, kept.n)
-        words = cp.empty(self._plan.all_words, cp.uint32)
-        nodes = self._device.nodes
+        words, nodes = cp.empty(self._plan.all_words, cp.uint32), self._device.nodes
         if self._plan.n_nodes != old.n_nodes:
             nodes = cp.empty((self._plan.all_nodes, at.NODE_FIELDS), cp.int64)
-        self._control[at.N_OPEN] = kept.move(self._device.words, words, nodes)
-        self._control[at.N_NODES], self._control[at.POOL_TOP] = kept.n, kept.n_words
+        kept.copy(self._device.words, words)
+        kept.write(nodes, self._control)
         state[:, at.PENDING_NODE] = kept.numbers(pending)
         upload(state, self._warps.state)
         self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
         if self._plan.members != old.members:
             self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
-        return True
 
     def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
         """The plan, grown where what is kept and what was short would take more than half of the room."""
-        plan = self._plan
-        wanted = 2 * (n_words + int(self._control[at.NEEDED]))
-        if wanted > plan.pool_words:
-            plan = replace(plan, pool_words=-(-max(wanted, 2 * plan.pool_words) // 32) * 32)
-        if 2 * n_nodes > plan.n_nodes or int(self._control[at.N_NODES]) > plan.n_nodes:
-            plan = replace(plan, n_nodes=2 * max(n_nodes, plan.n_nodes))
+        plan: MemoryPlan = self._plan.with_room(n_words + int(self._control[at.NEEDED]), n_nodes, self._control)
         if int(self._control[at.OUTPUT_NEEDED]) > plan.members:
             plan = replace(plan, members=int(self._control[at.OUTPUT_NEEDED]))
         needed = plan.total_bytes + 4 * self._plan.all_words
         if needed > self._budget:
-            raise MemoryBudgetExceeded(
-                f"the search needs {needed:,} bytes of device memory to go on, its budget is {self._budget:,}: raise "
-                "it (device_memory_bytes), or use the engine cpu",
-                needed_bytes=needed,
-            )
+            raise budget_refusal("the search", needed, self._budget, " to go on")
         return plan
 
     def _settings(self) -> np.ndarray:
-        plan = self._plan
-        settings = np.empty(at.N_SETTINGS, np.int64)
-        settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = plan.pool_words, plan.n_nodes
-        settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
-        settings[at.NARROW], settings[at.OWN_WORDS], settings[at.MOST_LEVELS] = plan.narrow, plan.own_words, at.LEVELS
+        settings = self._plan.settings(at.N_SETTINGS)
         settings[at.MIN_SIZE], settings[at.MAX_SIZE] = self._size_limits
-        settings[at.EDGE_WIDTH], settings[at.PARTIAL_RATIO] = plan.edge_width, plan.partial_ratio
         settings[at.N_LARGE] = self._n_large
         return settings

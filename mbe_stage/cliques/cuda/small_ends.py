@@ -14,8 +14,6 @@ from numba import cuda
 from mbe_stage.device.masks import bit_of, has, of_halves, size_of
 from mbe_stage.device.warp import next_tile, or_all
 
-__all__ = ["MOST_CANDIDATES", "dominated", "is_excluded", "lowest_six", "maximal_sets", "no_cliques", "there"]
-
 MOST_CANDIDATES = 6
 # Sets that hold the first of five candidates, the second, ...
 _HOLDING = (0xAAAAAAAA, 0xCCCCCCCC, 0xF0F0F0F0, 0xFF00FF00, 0xFFFF0000)
@@ -140,7 +138,6 @@ def maximal_sets(joined, candidates, six, frame, words):
     joined, candidates : uint64
     six : six uint64
         The candidates, each as a set.
-    frame : Frame
     words : uint32, global
 
     Returns

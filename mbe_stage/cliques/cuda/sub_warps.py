@@ -14,13 +14,10 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.emit import room_for, write_sizes
-from mbe_stage.cliques.cuda.lookup import is_later
 from mbe_stage.cliques.cuda.small_ends import dominated, no_cliques, there
 from mbe_stage.cliques.cuda.writing import ALWAYS, put, write_tile
 from mbe_stage.device.masks import bit_of, has
 from mbe_stage.device.warp import ballot, count_bits, next_one, shuffle_word, shuffle_xor, sum_small
-
-__all__ = ["small_roots"]
 
 _LANES = 32 // at.ROOTS_AT_ONCE
 _ROOTS_LANE = _LANES - 1
@@ -53,6 +50,25 @@ class SmallRoot(NamedTuple):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _is_among(vertex, place, end, members):
+    """Whether a vertex is among ascending neighbours, from `place` to `end`; called by each lane for itself."""
+    stop = end
+    while place < end:
+        middle = _L((place + end) >> 1)
+        if members[middle] < vertex:
+            place = _L(middle + 1)
+        else:
+            end = middle
+    return place < stop and members[place] == vertex
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_later(vertex, of, graph):
+    """Whether a vertex is a later neighbour of another one; called by each lane for itself."""
+    return _is_among(vertex, graph.offsets[of], graph.later_ends[of], graph.members)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _or_of_root(word):
     """Union over the lanes of a root, uint32."""
     word = _U(word | shuffle_xor(word, 4))
@@ -81,7 +97,7 @@ def _row_of(k, root, graph):
         vertex = _I(graph.members[root.first + _L(k)])
         column = _I(0)
         while column < root.n:
-            if is_later(_I(graph.members[root.first + _L(column)]), vertex, graph):
+            if _is_later(_I(graph.members[root.first + _L(column)]), vertex, graph):
                 row = _W(row | bit_of(column))
             column = next_one(column)
     return row
@@ -141,8 +157,6 @@ def _of_sizes(low, high, root, own, launch):
     ----------
     low, high : uint32
     root : SmallRoot
-    own : Own
-    launch : Launch
     """
     kept_low, kept_high = _U(0), _U(0)
     number = root.number
@@ -203,8 +217,6 @@ def _write(low, high, start, root, own, graph, members, sizes):
     start : int64
         Where the cliques begin, as in `OUTPUT_TOP`.
     root : SmallRoot
-    own : Own
-    graph : Graph
     members, sizes : int32, global
     """
     lane = _I(cuda.laneid)
@@ -233,11 +245,6 @@ def small_roots(position, own, graph, device, output, launch):
     Parameters
     ----------
     position : int32
-    own : Own
-    graph : Graph
-    device : Device
-    output : Output
-    launch : Launch
 
     Returns
     -------

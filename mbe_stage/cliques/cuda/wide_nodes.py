@@ -9,10 +9,9 @@ from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
-from mbe_stage.device.open_nodes import new_node, publish, take_words
+from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, count_bits, inclusive_sum, max_all, next_one, next_tile
-
-__all__ = ["NO_BLOCK", "Wide", "new_wide", "open_edges", "open_wide", "publish_wide", "valid_bits"]
+from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 _I = np.int32
 _L = np.int64
@@ -29,8 +28,6 @@ class Wide(NamedTuple):
         of the excluded vertices.
     n, n_excluded, n_base, n_words : int32
         Candidates, rows of excluded vertices, vertices of the base, words of a row.
-    lists_of : int32
-        As in `Frame`.
     """
 
     ids_at: Any
@@ -41,7 +38,6 @@ class Wide(NamedTuple):
     n_excluded: Any
     n_base: Any
     n_words: Any
-    lists_of: Any
 
 
 NO_BLOCK = -1
@@ -49,12 +45,12 @@ NO_BLOCK = -1
 
 
 @cuda.jit(device=True, forceinline=True)
-def _wide(place, n, n_excluded, n_base, lists_of):
+def _wide(place, n, n_excluded, n_base):
     """The parts of a block that begins at `place`."""
     n_words = _I((n + 31) >> 5)
     base_at = _L(place + n)
     branches_at = _L(base_at + n_base)
-    return Wide(place, base_at, branches_at, _L(branches_at + n_words), n, n_excluded, n_base, n_words, lists_of)
+    return Wide(place, base_at, branches_at, _L(branches_at + n_words), n, n_excluded, n_base, n_words)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -65,10 +61,10 @@ def _size_of(n, n_excluded, n_base):
 
 
 @cuda.jit(device=True, forceinline=True)
-def new_wide(n, n_excluded, n_base, lists_of, device):
+def new_wide(n, n_excluded, n_base, device):
     """A block of the pool, yet to be written; `NO_BLOCK` as its place where there is no room."""
     place = take_words(_size_of(n, n_excluded, n_base), True, device.control, device.settings)
-    return _wide(place, n, n_excluded, n_base, lists_of)
+    return _wide(place, n, n_excluded, n_base)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -76,16 +72,7 @@ def open_wide(node, nodes):
     """The block of a node."""
     fields = nodes[node]
     n, n_excluded, n_base = _I(fields[at.N_CANDIDATES]), _I(fields[at.N_EXCLUDED]), _I(fields[at.N_BASE])
-    return _wide(_L(fields[at.OFFSET]), n, n_excluded, n_base, _I(fields[at.LISTS_OF]))
-
-
-@cuda.jit(device=True, forceinline=True)
-def valid_bits(word, n):
-    """Which bits of a word stand for one of `n` candidates."""
-    n_left = _I(n - 32 * word)
-    if n_left >= 32:
-        return _U(0xFFFFFFFF)
-    return _U(_U(_U(1) << _U(n_left)) - _U(1)) if n_left > 0 else _U(0)
+    return _wide(_L(fields[at.OFFSET]), n, n_excluded, n_base)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -116,10 +103,8 @@ def publish_wide(wide, newest, device, techniques):
 
     Parameters
     ----------
-    wide : Wide
     newest : int32
         The node that this warp made before, or -1.
-    device : Device
     techniques : int
 
     Returns
@@ -145,7 +130,7 @@ def publish_wide(wide, newest, device, techniques):
         word = _I(tile + _I(cuda.laneid))
         n_here = _I(0)
         if word < wide.n_words:
-            branches = _U(valid_bits(word, wide.n) & _U(~_U(words[row_at + word])))
+            branches = _U(bits_below(word, wide.n) & _U(~_U(words[row_at + word])))
             words[wide.branches_at + word] = branches
             n_here = count_bits(branches)
         n_children = _I(n_children + cuda.shfl_sync(ALL, inclusive_sum(n_here), 31))
@@ -158,27 +143,6 @@ def publish_wide(wide, newest, device, techniques):
         device.nodes[node, at.N_CANDIDATES] = _L(wide.n)
         device.nodes[node, at.N_EXCLUDED] = _L(wide.n_excluded)
         device.nodes[node, at.N_BASE] = _L(wide.n_base)
-        device.nodes[node, at.LISTS_OF] = _L(wide.lists_of)
     cuda.syncwarp()
     publish(node, n_children, device.nodes, device.control)
-    return node
-
-
-@cuda.jit(device=True, forceinline=True)
-def open_edges(root, n, newest, device):
-    """Let anybody take the edges from a root to its `n` later neighbours; returns what `publish_wide` does."""
-    place = take_words(_I(1), True, device.control, device.settings)
-    if place < 0:
-        return _I(-2)
-    node = new_node(True, device.control, device.settings)
-    if node < 0:
-        return _I(-2)
-    if cuda.laneid == 0:
-        device.words[place] = _U(root)
-        device.nodes[node, at.OFFSET] = place
-        device.nodes[node, at.WORDS] = _L(1)
-        device.nodes[node, at.LINK] = _L(newest)
-        device.nodes[node, at.KIND] = _L(at.EDGES)
-    cuda.syncwarp()
-    publish(node, n, device.nodes, device.control)
     return node

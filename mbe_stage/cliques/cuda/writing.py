@@ -13,8 +13,6 @@ from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.device.masks import low_bits, of_halves, size_of
 from mbe_stage.device.warp import ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
 
-__all__ = ["ALWAYS", "place_members", "put", "write_sets", "write_tile"]
-
 ALWAYS = 1 << 6
 """The bit of what all cliques have; the bits below it are the candidates', in turn."""
 _LOW_HALF = 0xFFFFFFFF
@@ -44,8 +42,6 @@ def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, 
     all_here, free_here : uint32
         The same of these columns.
     tile : int32
-    frame : Frame
-    own : Own
     words : uint32, global
     """
     lane = _U(cuda.laneid)
@@ -66,8 +62,6 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
     ----------
     tile : int32
     joined, candidates : uint64
-    frame : Frame
-    own : Own
     words : uint32, global
     """
     everything = _W(joined | candidates)
@@ -138,8 +132,6 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
     candidates : uint64
     start : int64
         Where the first one begins.
-    frame : Frame
-    own : Own
     words : uint32, global
     members : int32, global
         What is written.

@@ -1,1 +1,1 @@
-"""Groups from bicliques in device memory: what the host's modules of the same names do, with the same result."""
+"""Groups from bicliques in device memory: counterparts of the host's modules of the same names, with equal results."""

@@ -1,4 +1,4 @@
-"""Kernels: the bicliques of a block scored, and taken into what is kept of each vertex; a warp to each biclique.
+"""Kernels that score the bicliques of a block, and update the records of each vertex; a warp to each biclique.
 
 What `mbe_stage.groups.block_scores` does in one pass takes three here, because no biclique waits for another: which key
 is the lowest of a vertex's best ones is known when its highest score is, and which bicliques somebody's best are when
@@ -18,15 +18,6 @@ from mbe_stage.device.jit import I32, I64, I64_2D, INT, U8, bundle, compile_step
 from mbe_stage.device.warp import ballot, sum_all
 from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, N_BICLIQUES, SHARE
 from mbe_stage.runtime.compile_ahead import CompileStep
-
-__all__ = [
-    "HIGHEST",
-    "Side",
-    "compile_steps",
-    "drop_overtaken_warp_per_biclique",
-    "lower_keys_warp_per_biclique",
-    "score_warp_per_biclique",
-]
 
 HIGHEST = np.int64(2**63 - 1)
 """The best key of a vertex of which no biclique has been seen, or whose best score has just become higher."""
@@ -59,7 +50,7 @@ _SIDE = bundle(Side, I64, I32, I64, I64_2D, I64)
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """What compiles the kernels for the current device."""
+    """Compile the kernels for the current device."""
     return compile_steps_of(score_warp_per_biclique, lower_keys_warp_per_biclique, drop_overtaken_warp_per_biclique)
 
 
@@ -77,9 +68,6 @@ def _take_in(side, index, score, share):
 
     Parameters
     ----------
-    side : Side
-    index : int64
-    score : int64
     share : int64
         Its share numerator on this side.
     """
@@ -104,7 +92,6 @@ def score_warp_per_biclique(left, right, keys, log_edges, threshold_score, thres
 
     Parameters
     ----------
-    left, right : Side
     keys : (n,) int64, global
     log_edges : int64
         ``ln E`` in units.
@@ -151,7 +138,6 @@ def lower_keys_warp_per_biclique(left, right, keys, scores, marks):
 
     Parameters
     ----------
-    left, right : Side
     keys, scores : (n,) int64, global
     marks : (n,) uint8, global
         Bicliques without `IMPROVES` are passed over.
@@ -165,7 +151,7 @@ def lower_keys_warp_per_biclique(left, right, keys, scores, marks):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_best_of_some(side, index, score, key):
-    """Whether this lane's members of one side have one whose best it is."""
+    """True if this lane's members of one side have one whose best it is."""
     found = False
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         vertex = side.members[k]
@@ -179,7 +165,6 @@ def drop_overtaken_warp_per_biclique(left, right, keys, scores, marks):
 
     Parameters
     ----------
-    left, right : Side
     keys, scores : (n,) int64, global
     marks : (n,) uint8, global
         Changed in place.

@@ -1,4 +1,4 @@
-"""The bicliques that groups are made of, from blocks in device memory: the sink of `mbe_stage.groups.candidates`.
+"""Candidates for groups, from blocks in device memory: the counterpart of `mbe_stage.groups.candidates`.
 
 Scores, records and the pool stay on the device; what `finish` gives comes to the host. It is what `CandidateSink` gives
 for the same bicliques, to the last bit, whatever the blocks.
@@ -34,8 +34,6 @@ from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
-
-__all__ = ["DeviceCandidateSink", "compile_steps", "pool_bytes"]
 
 
 class DeviceCandidateSink(BestBicliques):
@@ -78,7 +76,6 @@ class DeviceCandidateSink(BestBicliques):
 
         Parameters
         ----------
-        block : DeviceBlock
         keys : (n_bicliques,) int64
             On the device.
 
@@ -196,7 +193,7 @@ def pool_bytes(n_vertices: int, top: int = TOP) -> int:
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """What compiles the sink's kernels for the current device."""
+    """Compile the sink's kernels for the current device."""
     return (*block_scores.compile_steps(), *compile_steps_of(take_warp_per_list))
 
 
@@ -207,7 +204,6 @@ class _Pool:
     Attributes
     ----------
     keys, scores : (n,) int64
-    block : DeviceBlock
     """
 
     keys: cp.ndarray
@@ -263,7 +259,7 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Vertices:
-    """What is kept of the vertices of one side; see `block_scores.Side`."""
+    """Records of the vertices of one side; see `block_scores.Side`."""
 
     costs: cp.ndarray
     records: cp.ndarray

@@ -15,8 +15,6 @@ from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, Size
 from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
 
-__all__ = ["degrees", "first_bits", "walk_frame"]
-
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 _ALL = ~_NOTHING
@@ -34,16 +32,7 @@ def first_bits(n):
 
 @njit(nogil=True)
 def walk_frame(worker, asked, size, n_rows, n_columns):
-    """Count all leaves below the node that the frame holds.
-
-    Parameters
-    ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
-        Of the node.
-    n_rows, n_columns : int64
-    """
+    """Count all leaves below the node that the frame holds."""
     frame = worker.frame
     rows, columns = first_bits(n_rows), first_bits(n_columns)
     depth = 0
@@ -65,20 +54,15 @@ def _narrowed(worker, asked, size, rows, columns):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     rows, columns : uint64
 
     Returns
     -------
     rows, columns : uint64
-    size : Size
-    pivot : int64
     missed : uint64
         What the pivot misses, of the other side; 0 where the node is a leaf, which is counted then.
     holds_rows : bool
-        Whether that are rows.
+        True if they are rows.
     """
     frame = worker.frame
     while True:
@@ -120,7 +104,6 @@ def degrees(lines, mask, others, n_others, least):
         Neighbours of each.
     mask, others : uint64
         The lines, and the vertices of the other side.
-    n_others : int64
     least : int64
         Neighbours below which a line is in no biclique that is asked for.
     """
@@ -147,9 +130,6 @@ def _counts_last(worker, asked, size, rows, columns):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     rows, columns : uint64
     """
     frame = worker.frame
@@ -179,9 +159,6 @@ def _count_few_rows(worker, asked, size, rows, columns):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     rows, columns : uint64
     """
     frame = worker.frame
@@ -205,9 +182,6 @@ def _count_few_columns(worker, asked, size, rows, columns):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     rows, columns : uint64
     """
     frame = worker.frame
@@ -233,9 +207,6 @@ def _push(node, rows, columns, size, pivot, missed, holds_rows):
     ----------
     node : (FRAME_FIELDS,) uint64
     rows, columns, missed : uint64
-    size : Size
-    pivot : int64
-    holds_rows : bool
     """
     node[_ROWS], node[_COLUMNS], node[_MISSED] = rows, columns, missed
     node[_PIVOT], node[_HOLDS_ROWS] = np.uint64(pivot), np.uint64(holds_rows)

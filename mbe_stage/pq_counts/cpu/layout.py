@@ -1,4 +1,4 @@
-"""What compiled code of the count takes: arrays by their scope."""
+"""Arrays of the compiled count, by their scope."""
 
 from __future__ import annotations
 
@@ -9,38 +9,10 @@ from numba import types
 
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
-__all__ = [
-    "BYTES_HELD",
-    "FRAME_DEPTH",
-    "FRAME_FIELDS",
-    "LACKS_MEMORY",
-    "LISTS",
-    "MAX_COLUMNS",
-    "MAX_ROWS",
-    "MEMORY_BUDGET",
-    "MIN_COLUMNS",
-    "MIN_ROWS",
-    "NODES",
-    "N_CONTROL",
-    "STOP",
-    "STOPPED",
-    "TABLE_FULL",
-    "TABLE_USED",
-    "WIDTH",
-    "WORKER",
-    "Frame",
-    "LeafTable",
-    "Lists",
-    "Size",
-    "Worker",
-    "new_table",
-    "new_worker",
-]
-
 WIDTH = 64
 """Rows and columns of a frame, at most: bits of a word."""
 
-# Fields of the sizes that are asked for, in rows and columns.
+# Fields of `asked`, (4,) int64: the sizes of a query or a cell, in rows and columns.
 MIN_ROWS, MAX_ROWS, MIN_COLUMNS, MAX_COLUMNS = range(4)
 
 # Fields of a worker's control.
@@ -58,7 +30,7 @@ FRAME_DEPTH = 2 * WIDTH + 2
 
 
 class Size(NamedTuple):
-    """How many vertices of a node are in each of its bicliques (held), and how many in any of them (optional)."""
+    """Vertices of a node that are in each of its bicliques (held), and those that are in any of them (optional)."""
 
     held_rows: Any
     optional_rows: Any
@@ -114,12 +86,10 @@ class Frame(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """What one thread works with.
+    """Working memory of one thread.
 
     Attributes
     ----------
-    table : LeafTable
-    frame : Frame
     control : (N_CONTROL,) int64
     shared, place : (n_rows,) int32
         Columns that a row shares with the root, zero between roots; and the row's number below it.
@@ -147,7 +117,7 @@ def new_table(capacity: int) -> LeafTable:
 
 
 def new_worker(n_rows: int, capacity: int, memory_budget: int) -> Worker:
-    """What a thread needs for a graph of so many rows."""
+    """Working memory of a thread for a graph of so many rows."""
     control = np.zeros(N_CONTROL, np.int64)
     control[MEMORY_BUDGET] = memory_budget
     frame = Frame(

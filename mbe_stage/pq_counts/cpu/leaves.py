@@ -1,4 +1,4 @@
-"""Leaves into the table of their kinds."""
+"""Add leaves to the table of their kinds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import LONGS, WORDS, compiled, steps_of
 from mbe_stage.splitmix import finalised
 
-__all__ = ["compile_steps", "is_at_end", "is_too_small", "put_back", "tally", "tally_times"]
-
 _mix = njit(inline="always")(finalised)
 _HALF = np.uint64(32)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -34,14 +32,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @njit(nogil=True, inline="always")
 def tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns):
-    """Count a leaf, where its bicliques reach the sizes that are asked for.
-
-    Parameters
-    ----------
-    worker : Worker
-    asked : (4,) int64
-    held_rows, optional_rows, held_columns, optional_columns : int64
-    """
+    """Count a leaf, where its bicliques reach the sizes that are asked for."""
     tally_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
 
 
@@ -84,7 +75,7 @@ def _add(table, control, rows, columns, n):
 
 @njit(nogil=True, inline="always")
 def is_too_small(asked, size, n_rows, n_columns):
-    """Whether a node with so many rows and columns has no biclique of a size that is asked for."""
+    """True if a node with so many rows and columns has no biclique of a size that is asked for."""
     return (
         size.held_rows + size.optional_rows + n_rows < asked[MIN_ROWS]
         or size.held_columns + size.optional_columns + n_columns < asked[MIN_COLUMNS]
@@ -93,13 +84,10 @@ def is_too_small(asked, size, n_rows, n_columns):
 
 @njit(nogil=True, inline="always")
 def is_at_end(worker, asked, size, n_rows, n_columns):
-    """Whether a node is a leaf: a side is used up, or nothing more may be held of it. Then it is counted.
+    """True if a node is a leaf: a side is used up, or nothing more may be held of it. Then it is counted.
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     n_rows, n_columns : int64
         Of the node, neither held nor optional.
     """

@@ -1,4 +1,4 @@
-"""Nodes too large for a frame, as adjacency lists: what is too small left out, a frame made of it, a child built.
+"""Nodes too large for a frame, as adjacency lists: drop small lines, fill a frame, build a child.
 
 The arrays of a node are its own; what they take is booked before it is allocated (`held`), and given back by whoever
 is done with the node.
@@ -22,28 +22,6 @@ from mbe_stage.pq_counts.cpu.layout import (
     Size,
 )
 from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
-
-__all__ = [
-    "FULL",
-    "child_of_column",
-    "child_of_row",
-    "child_on",
-    "count_leaf",
-    "fill_frame",
-    "has_room",
-    "is_last",
-    "kept",
-    "leaves_out",
-    "missed_rows",
-    "most_neighbours",
-    "narrowed",
-    "rest_of_column",
-    "rest_of_row",
-    "rows_beside",
-    "rows_on",
-    "turned",
-    "with_columns",
-]
 
 FULL = -2
 """In place of the new number of a line that is full; -1 is that of one that is too small."""
@@ -86,18 +64,10 @@ def with_columns(row_offsets, columns, n_columns):
 def narrowed(asked, size, lists):
     """The node without what is too small and with all that is full as optional, until nothing changes.
 
-    Parameters
-    ----------
-    asked : (4,) int64
-    size : Size
-    lists : Lists
-
     Returns
     -------
-    size : Size
-    lists : Lists
     is_leaf : bool
-        Whether `count_leaf` counts all of it.
+        True if `count_leaf` counts all of it.
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
@@ -116,7 +86,7 @@ def narrowed(asked, size, lists):
 
 @njit(nogil=True, inline="always")
 def is_last(asked, size, n_rows, n_columns):
-    """Whether a side is used up, or at most one more vertex of it may be held."""
+    """True if a side is used up, or at most one more vertex of it may be held."""
     return (
         n_rows == 0
         or n_columns == 0
@@ -146,7 +116,7 @@ def count_leaf(worker, asked, size, lists):
 
 @njit(nogil=True)
 def leaves_out(offsets, n_others, least):
-    """Whether a line of a side is full, or too small."""
+    """True if a line of a side is full, or too small."""
     for line in range(offsets.size - 1):
         degree = offsets[line + 1] - offsets[line]
         if degree == n_others or degree < least:
@@ -156,7 +126,7 @@ def leaves_out(offsets, n_others, least):
 
 @njit(nogil=True)
 def kept(offsets, n_others, least):
-    """Of a side: how many lines are full, new numbers of those that are neither full nor too small, and how many."""
+    """Count a side's full lines, renumber those that are neither full nor too small, and count these."""
     numbers = np.full(offsets.size - 1, -1, np.int32)
     n_full = n_kept = 0
     for line in range(numbers.size):
@@ -177,7 +147,6 @@ def rows_on(lists, new_columns, n_columns, least):
     Returns
     -------
     offsets, columns : int64 and int32
-    n_full : int64
     numbers : (former n_rows,) int32
         As `kept` gives those of columns.
     """
@@ -273,12 +242,10 @@ def _by_degree(offsets):
 
 @njit(nogil=True)
 def child_of_row(lists, row, gone, least):
-    """What is left where a row is held: its columns, and the rows that are not gone and have enough of them.
+    """The child that holds a row: its columns, and the rows that are not gone and have enough of them.
 
     Parameters
     ----------
-    lists : Lists
-    row : int64
     gone : (n_rows,) bool
         Rows that were held before, and this one.
     least : int64
@@ -310,7 +277,7 @@ def rows_beside(lists, row, gone, least):
 
 @njit(nogil=True)
 def child_on(lists, row, number, offsets):
-    """What `child_of_row` gives, of what `rows_beside` gave."""
+    """The result of `child_of_row`, from that of `rows_beside`."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     columns = np.empty(offsets[-1], np.int32)
     ends = offsets[:-1].copy()
@@ -332,7 +299,7 @@ def child_of_column(lists, column, gone, least):
 
 @njit(nogil=True)
 def rest_of_row(lists, row):
-    """What is left where a row is optional: its columns, and all other rows."""
+    """The child in which a row is optional: its columns, and all other rows."""
     n_columns = lists.row_offsets[row + 1] - lists.row_offsets[row]
     numbers = np.full(lists.column_offsets.size - 1, -1, np.int32)
     for k in range(n_columns):

@@ -1,4 +1,4 @@
-"""Nodes too large for a frame of which two more vertices of a side may be held: a leaf for each pair of its lines.
+"""Nodes too large for a frame with two more vertices of a side to hold: a leaf for each pair of lines.
 
 With a pivot such a node is a chain, one node for each vertex that becomes optional, and each is built anew. To list all
 pairs takes what they share and nothing else: counted along the columns between them (wedges), or as the common bits of
@@ -15,8 +15,6 @@ from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, MAX_COLUMNS, MAX_ROWS, ME
 from mbe_stage.pq_counts.cpu.leaves import tally_times
 from mbe_stage.pq_counts.cpu.list_nodes import has_room, turned
 
-__all__ = ["NO_SIDE", "OF_COLUMNS", "OF_ROWS", "bits_pay", "count_pairs", "pairs_side", "share_bits", "share_steps"]
-
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
 # A step along a column reads where it writes next; a word of a row is read in a stream.
 _WORDS_PER_STEP = 4
@@ -24,7 +22,7 @@ _WORDS_PER_STEP = 4
 
 @njit(nogil=True)
 def pairs_side(asked, size, lists):
-    """Of which side two more may be held, the one with less work where both: of none, `NO_SIDE`."""
+    """The side of which two more may be held, the one with less work if both; `NO_SIDE` if neither."""
     of_rows = size.held_rows + 2 == asked[MAX_ROWS]
     of_columns = size.held_columns + 2 == asked[MAX_COLUMNS]
     if of_rows and of_columns:
@@ -40,9 +38,6 @@ def count_pairs(worker, asked, size, lists, side, part, n_parts):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
     lists : Lists
         As `narrowed` gives it.
     side : int64
@@ -81,11 +76,6 @@ def _tally(worker, asked, size, by_rows, n_more, n_others, n):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
-    by_rows : bool
-    n_more, n_others : int64
     n : int64
         How many such leaves.
     """
@@ -103,13 +93,13 @@ def _tally(worker, asked, size, by_rows, n_more, n_others, n):
 
 @njit(nogil=True)
 def bits_pay(lines):
-    """Whether the common bits of two rows are less work than the steps between them."""
+    """True if the common bits of two rows are less work than the steps between them."""
     return _bit_words(lines) < _WORDS_PER_STEP * _wedges(lines)
 
 
 @njit(nogil=True)
 def _work(lines):
-    """What listing pairs of rows takes, in words."""
+    """Cost of listing pairs of rows, in words."""
     return min(_bit_words(lines), _WORDS_PER_STEP * _wedges(lines))
 
 
@@ -132,13 +122,11 @@ def _wedges(lines):
 
 @njit(nogil=True)
 def share_bits(lines, times, part, n_parts, control):
-    """How many pairs share so many columns, into `times`: by the common bits of two rows.
+    """Count into `times` the pairs that share so many columns, by the common bits of two rows.
 
     Parameters
     ----------
-    lines : Lists
     times : (n_columns + 1,) int64
-    part, n_parts : int64
     control : (N_CONTROL,) int64
         Who is told to stop has counted some of the pairs.
     """
@@ -161,13 +149,7 @@ def share_bits(lines, times, part, n_parts, control):
 
 @njit(nogil=True)
 def share_steps(lines, times, part, n_parts, control):
-    """As `share_bits`, along the columns of each row.
-
-    Parameters
-    ----------
-    lines, times, part, n_parts, control
-        As there.
-    """
+    """As `share_bits`, along the columns of each row."""
     n_lines = lines.row_offsets.size - 1
     shared = np.zeros(n_lines, np.int32)
     for line in range(part, n_lines, n_parts):

@@ -1,4 +1,4 @@
-"""What the CPU engine searches for a query, and the pieces of that work."""
+"""The search of the CPU engine for a query, and the pieces of its work."""
 
 from __future__ import annotations
 
@@ -14,26 +14,23 @@ from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import is_possible, reduced, to_choose, without_search
 from mbe_stage.pq_counts.results import Leaves
-from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Roots, split
-
-__all__ = ["Search", "pieces_of"]
 
 _PIECES_PER_THREAD = 32
 
 
 class Search:
-    """What is to be searched, and what is known without: that is the first root, before the rows.
+    """The part to search, and the counts known without: these are the first root, before the rows.
 
     Attributes
     ----------
     whole : Reduced
         What can be chosen from.
     is_possible : bool
-        Whether all vertices that must be members are adjacent, and some cell has room for them.
+        True if all vertices that must be members are adjacent, and some cell has room for them.
     known : list of Leaves
     are_left : bool
-        Whether the roots are left vertices.
+        True if the roots are left vertices.
     part : Reduced
         The core of `whole`, its sides exchanged where the roots are right vertices.
     order : (n_rows,) int64
@@ -62,10 +59,12 @@ class Search:
 
     def roots(self, graph: BipartiteCSR, query: PqQuery) -> Roots:
         """The identity of the roots."""
-        return roots_of(graph, query, self._root_ids, are_left=self.are_left)
+        return Roots.of(
+            "pq_counts", self._root_ids, self.are_left, *query.identity, graph.n_right, graph.edges_checksum
+        )
 
     def leaves(self, counted: Sequence[np.ndarray]) -> Leaves:
-        """What was counted below the rows, in left and right vertices."""
+        """Counts below the rows, in left and right vertices."""
         part = self.part
         held_rows, optional_rows, held_columns, optional_columns, times = counted
         found = Leaves(

@@ -43,18 +43,6 @@ from mbe_stage.pq_counts.cpu.pairs import NO_SIDE, count_pairs, pairs_side
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
-__all__ = [
-    "bytes_of",
-    "compile_steps",
-    "count_roots",
-    "forget",
-    "later_paths",
-    "number_rows",
-    "root_bytes",
-    "root_lists",
-    "touch",
-]
-
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Everything here."""
@@ -67,12 +55,6 @@ def count_roots(graph, worker, asked, first, end, part, n_parts):
 
     Parameters
     ----------
-    graph : Lists
-        Of the whole graph.
-    worker : Worker
-    asked : (4,) int64
-    first, end : int64
-        The range of roots.
     part, n_parts : int64
         Of the children of each root, in turn: only those of this part.
     """
@@ -122,7 +104,6 @@ def _count_root(graph, worker, asked, root, n_touched, part, n_parts):
     ----------
     graph, worker, asked, part, n_parts
         As `count_roots` takes them.
-    root, n_touched : int64
     """
     n_rows, n_entries = number_rows(worker, asked, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
@@ -150,7 +131,7 @@ def number_rows(worker, asked, n_touched):
 
 @njit(nogil=True, inline="always")
 def root_bytes(graph, root, n_rows, n_entries):
-    """What the node below a root takes."""
+    """Bytes of the node below a root."""
     return 16 * n_entries + 16 * (n_rows + graph.row_offsets[root + 1] - graph.row_offsets[root])
 
 
@@ -198,10 +179,6 @@ def _count(worker, asked, size, lists, part, n_parts):
 
     Parameters
     ----------
-    worker : Worker
-    asked : (4,) int64
-    size : Size
-    lists : Lists
     part, n_parts : int64
         Children are dealt out in turn; the rest, where the pivots are optional, is one of them.
     """
@@ -260,13 +237,8 @@ def _child(asked, size, lists, line, gone, holds_rows):
 
     Parameters
     ----------
-    asked : (4,) int64
-    size : Size
-    lists : Lists
-    line : int64
     gone : bool
         Of each row, or column.
-    holds_rows : bool
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if holds_rows:
@@ -279,7 +251,7 @@ def _child(asked, size, lists, line, gone, holds_rows):
 
 @njit(nogil=True, inline="always")
 def bytes_of(lists):
-    """What a child of a node takes at most, with what building it takes."""
+    """Most bytes that a child of a node takes, and building it."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
 
 

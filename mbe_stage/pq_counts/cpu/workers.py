@@ -31,10 +31,8 @@ from mbe_stage.pq_counts.cpu.layout import (
 from mbe_stage.pq_counts.cpu.leaves import put_back
 from mbe_stage.pq_counts.cpu.tree import count_roots
 
-__all__ = ["TAKING_SECONDS", "Counting", "Piece", "worked_off"]
-
 TAKING_SECONDS = 0.5
-"""After which a worker hands over what it has: a search that a time limit ends has counted what it had by then."""
+"""Interval at which a worker delivers its counts, so that a search stopped by a time limit has most of them."""
 
 _Found = TypeVar("_Found")
 
@@ -48,12 +46,10 @@ _LOW = np.uint64((1 << 32) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some of the work: a range of roots, or a part of the children of one.
+    """A piece of work: a range of roots, or a part of the children of one.
 
     Attributes
     ----------
-    first, end : int
-    part, n_parts : int
     cost : float
         Expected work, in no unit.
     """
@@ -72,20 +68,17 @@ def worked_off(
     stop: Callable[[], None],
     deadline: float = math.inf,
 ) -> Generator[tuple[_Found | None, float]]:
-    """Work all pieces off with some threads; yields what was found now and then, and the share that is done.
+    """Do all pieces with some threads; yields results now and then, with the share that is done.
 
     Parameters
     ----------
-    pieces : sequence of Piece
-        Begun in this order.
-    n_threads : int
     work : callable
-        Takes the number of a worker, whom nobody else uses meanwhile, and a piece; what it gives is yielded.
+        Takes the number of a worker, for exclusive use, and a piece; its result is yielded.
     stop : callable
-        Called at the end, also where an exception or the caller ends the work early, in any thread: ends what is
-        under way.
+        Called at the end in any thread, also if an exception or the caller ends the work early: stops the pieces at
+        work.
     deadline : float, optional
-        In the time of `time.perf_counter`: then all that is under way is stopped, and what comes of it is yielded.
+        By `time.perf_counter`: then the pieces at work are stopped, and their results yielded.
     """
     todo, ready = deque(pieces), queue.SimpleQueue[_Found | None]()
     total, done = max(1e-9, sum(piece.cost for piece in pieces)), [0.0] * n_threads
@@ -110,7 +103,7 @@ def worked_off(
         finally:
             ready.put(None)
 
-    # One call a thread, and no word for each piece: who consumes has a core only while no worker needs it.
+    # One call a thread, and no message per piece: the consumer has a core only while no worker needs it.
     with ThreadPoolExecutor(n_threads, thread_name_prefix="pq-counts") as pool:
         try:
             working = [pool.submit(work_off, k) for k in range(n_threads)]
@@ -124,7 +117,7 @@ def worked_off(
                     n_working -= found is None
                 except queue.Empty:
                     found = None
-                # Behind the deadline whoever consumes may stop at anything: then only what was found is told.
+                # After the deadline the consumer may stop at any item: then only results are yielded.
                 if found is not None or time.perf_counter() < deadline:
                     yield found, 1.0 if n_working == 0 and not is_stopped else min(1.0, sum(done) / total)
             for worker in working:
@@ -134,7 +127,7 @@ def worked_off(
 
 
 def _first(todo: deque[Piece]) -> Piece | None:
-    """The next piece, taken; several threads ask."""
+    """Take the next piece; several threads call this."""
     try:
         return todo.popleft()
     except IndexError:
@@ -150,11 +143,10 @@ class Counting:
         The whole graph; roots are rows.
     asked : (4,) int64
         Sizes, as `cpu.layout` numbers them.
-    n_threads : int
     memory_budget : int
         Bytes for all threads together.
     first_capacity : int
-        Of a table of leaves, which grows as needed; a power of two.
+        First capacity of a table of leaves, a power of two; it grows as needed.
     """
 
     def __init__(
@@ -173,24 +165,21 @@ class Counting:
         self._is_stopped = False
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
-        # What each had counted before its piece, in memory that is there already.
+        # The counts of each before its piece, in memory allocated in advance.
         self._before = [_copied(worker.table) for worker in self._workers]
 
     def run(self, pieces: Sequence[Piece], deadline: float = math.inf) -> Iterator[tuple[list[np.ndarray], float]]:
-        """Work all pieces off; yields now and then what was newly counted, and the share of the work that is done.
+        """Do all pieces; yields new counts now and then, with the share of the work that is done.
 
         Parameters
         ----------
-        pieces : sequence of Piece
         deadline : float, optional
-            In the time of `time.perf_counter`: then all workers stop where they are, and what they have counted by then
-            is yielded.
+            By `time.perf_counter`: then all workers stop, and their counts so far are yielded.
 
         Yields
         ------
         leaves : list of five int64 arrays
-            Held and optional rows, held and optional columns, times; empty ones where nothing new is to be told.
-        work_done : float
+            Held and optional rows, held and optional columns, times; empty if there is nothing new.
         """
         done = 0.0
         with closing(worked_off(pieces, self._n_threads, self._count, self._stop, deadline)) as found:
@@ -200,7 +189,7 @@ class Counting:
             yield _taken(worker), done
 
     def _stop(self) -> None:
-        """Have all workers return from where they are."""
+        """Make all workers return at once."""
         self._is_stopped = True
         for worker in self._workers:
             worker.control[STOP] = STOPPED
@@ -211,7 +200,7 @@ class Counting:
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
     def _count(self, k: int, piece: Piece) -> list[np.ndarray] | None:
-        """Count a piece with a worker that is free; returns now and then what was counted."""
+        """Count a piece with a free worker; returns its counts now and then."""
         while True:
             worker = self._workers[k]
             for array, before in zip(worker.table, self._before[k], strict=True):
@@ -222,7 +211,7 @@ class Counting:
                 break
             if reason == LACKS_MEMORY:
                 raise self._lack(int(worker.control[MEMORY_BUDGET]))
-            # What the piece has counted so far is in the full table; the piece begins anew on what was before.
+            # The full table holds a part of this piece: the piece starts over on the counts before it.
             self._replace(k, self._before[k])
         now = time.perf_counter()
         if now - self._last_taken[k] < TAKING_SECONDS:

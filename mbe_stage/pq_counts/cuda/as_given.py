@@ -14,17 +14,15 @@ import cupy as cp
 from mbe_stage.device.graph import copy_bytes, on_device
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
-from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
+from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
 from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
 from mbe_stage.pq_counts.cuda.wedge_session import PAIR, TRIPLE, Asked, Ranked, WedgeSession, wedge_bytes, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
-
-__all__ = ["RowsAsGiven", "as_given"]
+from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
 _SQUARE_BYTES, _RANK_BYTES, _HELD_BYTES, _PARTNER_BYTES = 24, 64, 8, 48
 """Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, with them, and while

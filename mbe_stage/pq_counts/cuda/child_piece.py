@@ -11,25 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
-__all__ = ["child_piece", "n_missed", "nth_missed"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32
-
-
-@cuda.jit(device=True, forceinline=True)
-def _valid(word, n):
-    """Which bits of a word stand for one of `n` members."""
-    n_left = _I(n - 32 * word)
-    if n_left >= 32:
-        return _U(0xFFFFFFFF)
-    return _U(_U(_U(1) << _U(n_left)) - _U(1)) if n_left > 0 else _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -41,7 +31,7 @@ def n_missed(line, n, words):
         word = _I(tile + _I(cuda.laneid))
         here = _I(0)
         if _I(32 * word) < n:
-            here = count_bits(_U(_valid(word, n) & ~_U(words[_L(line + word)])))
+            here = count_bits(_U(bits_below(word, n) & ~_U(words[_L(line + word)])))
         missed = _I(missed + cuda.shfl_sync(ALL, inclusive_sum(here), 31))
         tile = next_tile(tile)
     return missed
@@ -55,7 +45,7 @@ def nth_missed(line, n, rank, words):
         word = _I(tile + _I(cuda.laneid))
         missing = _U(0)
         if _I(32 * word) < n:
-            missing = _U(_valid(word, n) & ~_U(words[_L(line + word)]))
+            missing = _U(bits_below(word, n) & ~_U(words[_L(line + word)]))
         ends = inclusive_sum(count_bits(missing))
         behind = ballot(ends > rank)
         if behind != 0:
@@ -76,13 +66,7 @@ def _pivots_side(word, line, n, member, words):
     there = _U(words[_L(line + word)]) if line >= 0 else _U(0)
     if member < 0:
         return there
-    n_gone = _I(member + 1 - 32 * word)
-    gone = _U(0)
-    if n_gone >= 32:
-        gone = _U(0xFFFFFFFF)
-    elif n_gone > 0:
-        gone = _U(_U(_U(1) << _U(n_gone)) - _U(1))
-    return _U(_valid(word, n) & _U(there | ~gone))
+    return _U(bits_below(word, n) & _U(there | ~bits_below(word, _I(member + 1))))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -90,7 +74,7 @@ def _other_side(word, line, n, pivot, words):
     """A word of those that stay on the pivot's side: adjacent to what is held (`line`), or all but the pivot."""
     if line >= 0:
         return _U(words[_L(line + word)])
-    valid = _valid(word, n)
+    valid = bits_below(word, n)
     if pivot >= 0 and word == pivot >> 5:
         valid = _U(valid & ~_U(_U(1) << _U(pivot & 31)))
     return valid
@@ -103,9 +87,6 @@ def child_piece(node, child, own, device, limits):
     Parameters
     ----------
     node, child : int32
-    own : Own
-    device : Device
-    limits : Limits
 
     Returns
     -------
@@ -172,7 +153,6 @@ def _list_rows(by_columns, line, other, n, pivot, member, own, words):
         Or -1.
     member : int32
         What is held, or -1.
-    own : Own
     words : uint32, global
     """
     lane = _I(cuda.laneid)

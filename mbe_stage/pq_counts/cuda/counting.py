@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from mbe_stage.device.held_roots import ranges_from
-from mbe_stage.device.memory_budget import device_work
 from mbe_stage.pq_counts.cuda.searches import CoreInParts, Search, WholeCore
 from mbe_stage.pq_counts.cuda.session import Counted
+from mbe_stage.search.cuda.barriers import tasks_from
+from mbe_stage.search.cuda.session import MOST_DONE, HeldSearch
 from mbe_stage.tasks import Roots, Task
-
-__all__ = ["Counting", "Found", "RowTasks"]
-
-_MOST_DONE = 0.999
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """What a quantum found.
-
-    Attributes
-    ----------
-    counted : Counted or None
-    share : float
-        Of the work of all searches that is done.
-    remaining : tuple of Task or None
-        Where `counted` is None, which marks a barrier: what is left.
-    """
-
-    counted: Counted | None
-    share: float
-    remaining: tuple[Task, ...] | None = None
 
 
 class RowTasks:
@@ -67,14 +44,11 @@ class RowTasks:
 
     def of(self, rows: np.ndarray) -> tuple[Task, ...]:
         """Some rows as tasks, ascending."""
-        return tuple(
-            Task(self._identity, first + 1, end + 1, float(self.costs[first:end].sum()))
-            for first, end in ranges_from(rows)
-        )
+        return tasks_from(rows, self._identity, self.costs, 1)
 
 
-class Counting:
-    """A search, and what follows it (`mbe_stage.device.held_roots.HoldsRoots`; roots are rows).
+class Counting(HeldSearch[Counted]):
+    """A search, and what follows it; roots are rows.
 
     Parameters
     ----------
@@ -86,46 +60,24 @@ class Counting:
     """
 
     def __init__(self, search: Search, tasks: RowTasks | None, budget: int) -> None:
-        self.session = search.session
-        self._search, self._tasks, self._budget = search, tasks, budget
-        self._is_over = False
+        super().__init__(search.session, budget)
+        self._search, self._tasks = search, tasks
 
-    def quanta(self) -> Iterator[Found]:
-        """What each quantum counts."""
-        while not self._is_over:
-            with device_work(self._budget):
-                self._is_over, counted = self.session.quantum()
-            yield Found(counted, self._share())
-
-    def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """As `HoldsRoots` says; none where only later searches are left behind a barrier."""
-        rows = self.session.roots_ahead()
-        if (
-            self._tasks is None
-            or self.session.n_roots_taken == 0
-            or (rows.size == 0 and self._search.n_rows_later == 0)
-        ):
-            return None
-        return rows, self._tasks.costs[rows]
-
-    def replace_roots(self, roots: np.ndarray) -> None:
-        """Have these begun in the place of those ahead."""
-        with device_work(self._budget):
-            self.session.replace_roots(roots)
-
-    def restart(self, roots: np.ndarray) -> None:
-        """Begin with rows that were held back, if there are any."""
-        if roots.size:
-            with device_work(self._budget):
-                self.session.restart(roots)
-            self._is_over = False
-
-    def marker(self, roots: np.ndarray) -> Found:
-        """What marks a barrier: these rows are left, and those of later searches."""
+    @property
+    def costs(self) -> np.ndarray:
+        """Work expected below each row."""
         assert self._tasks is not None
-        left = np.concatenate([roots, self._tasks.before(self._search.n_rows_later)])
-        return Found(None, self._share(), self._tasks.of(left))
+        return self._tasks.costs
+
+    def _ahead(self) -> np.ndarray | None:
+        rows = self.session.roots_ahead()
+        has_barriers = self._tasks is not None and self.session.n_roots_taken > 0
+        return rows if has_barriers and (rows.size > 0 or self._search.n_rows_later > 0) else None
 
     def _share(self) -> float:
-        search = self._search
-        return _MOST_DONE * (search.before + search.share * self.session.share_taken)
+        return MOST_DONE * (self._search.before + self._search.share * self.session.share)
+
+    def _remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
+        """These rows are left, and those of later searches."""
+        assert self._tasks is not None
+        return self._tasks.of(np.concatenate([roots, self._tasks.before(self._search.n_rows_later)]))

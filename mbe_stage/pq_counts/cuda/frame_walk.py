@@ -13,16 +13,13 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, has, size_of, voted
-from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, max_all
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
 from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-
-__all__ = ["BY_COLUMNS", "BY_ROWS", "NOTHING", "ONE_LEAF", "OPEN", "kind_of_end", "leaf_of_lane", "settled"]
-__all__ += ["somebody_waits", "walk_frame"]
+from mbe_stage.search.cuda.nodes import somebody_waits, stops
 
 OPEN, NOTHING, ONE_LEAF, BY_ROWS, BY_COLUMNS = range(5)
 """What a node is (`kind_of_end`)."""
@@ -94,9 +91,6 @@ def leaf_of_lane(part, end, rows, columns, chosen, own, limits):
         0 and 1: that of its own row or column, the first and the second; 2: without any of them, and with two.
     end : int
     rows, columns : uint64
-    chosen : Chosen
-    own : Own
-    limits : Limits
     """
     lane = _I(cuda.laneid)
     if end == ONE_LEAF:
@@ -134,10 +128,6 @@ def _tally_end(end, rows, columns, chosen, own, device, limits):
     ----------
     end : int
     rows, columns : uint64
-    chosen : Chosen
-    own : Own
-    device : Device
-    limits : Limits
     """
     n_new = _I(0)
     for part in range(3):
@@ -155,8 +145,6 @@ def settled(rows, columns, chosen, limits, mine):
     Parameters
     ----------
     rows, columns : uint64
-    chosen : Chosen
-    limits : Limits
     mine : four uint64
         The two rows and the two columns of this lane.
 
@@ -212,10 +200,6 @@ def _visit(rows, columns, chosen, own, device, limits, mine):
     Parameters
     ----------
     rows, columns : uint64
-    chosen : Chosen
-    own : Own
-    device : Device
-    limits : Limits
     mine : four uint64
         The two rows and the two columns of this lane.
 
@@ -260,7 +244,6 @@ def _push(depth, rows, columns, key, pivot, own):
     key : int64
         What is held and optional.
     pivot : int32
-    own : Own
     """
     missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
     if pivot < 64:
@@ -326,32 +309,23 @@ def _next_child(depth, own, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def somebody_waits(control):
-    """Whether warps are idle, and have nothing to take."""
-    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
-
-
-@cuda.jit(device=True, forceinline=True)
-def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
+def walk_frame(rows, columns, chosen, home, credit, work):
     """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
 
     Parameters
     ----------
     rows, columns : uint64
         Of the frame that stands in shared memory.
-    chosen : Chosen
     home : int64
-        Where the frame stands in the pool, or -1.
+        As `share_level` takes it.
     credit : int32
         `VISIT_CREDIT` at least.
-    own : Own
-    device : Device
-    launch : Launch
 
     Returns
     -------
     credit : int32
     """
+    own, device, launch = work.own, work.device, work.launch
     lane = cuda.laneid
     frame_at, limits = own.frame_at, launch.limits
     mine = (
@@ -377,13 +351,13 @@ def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
             is_over = stops(device.control, launch.deadline)
             if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
-                home, is_shared = share_level(bottom, home, own, device)
+                home, is_shared = share_level(bottom, home, None, work)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:
                     break
         if is_over:
-            keep_levels(bottom, depth, home, own, device)
+            keep_levels(bottom, depth, home, None, work)
             break
         rows, columns, chosen, depth = _next_child(depth, own, limits)
     if cuda.laneid == 0:

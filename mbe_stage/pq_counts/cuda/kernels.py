@@ -15,9 +15,6 @@ from numba import cuda, types
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import next_root
-from mbe_stage.device.quantum import stops
-from mbe_stage.device.task_loop import others_child, own_child, wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -30,57 +27,35 @@ from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kin
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
 from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
-
-__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "DEVICE", "GRAPH", "WARPS", "counting_blocks", "kernel_for"]
-__all__ += ["next_task", "own_of"]
+from mbe_stage.search.cuda.loop import next_task_with, persistent_loop
+from mbe_stage.search.cuda.nodes import next_root
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
 WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
 DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
-_OLDEST = np.int32(4)
+_OLDEST = 4
 """Open nodes that warps choose between: with 8 or 32 of them some searches end with most warps idle."""
 _I = np.int32
 _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
-def next_task(newest, roots_left, turn, graph, device, launch):
-    """What to do next: a root, or a child of a node; nothing, too, where others were always faster.
+def _next_root(order, device):
+    """The next root that nobody has taken, int32, as `next_task_with` takes it."""
+    root = next_root(order, device.control)
+    return _I(at.ROOT) if root >= 0 else _I(at.NOTHING), root
 
-    Parameters
-    ----------
-    newest : int32
-        The node that this warp made last, of those that had children left; or -1.
-    roots_left : bool
-        Whether there may be roots that nobody has taken.
-    turn : int32
-        As `others_child` takes it.
-    graph : Graph
-    device : Device
-    launch : Launch
 
-    Returns
-    -------
-    node : int32
-        `layout.ROOT`; `layout.NOTHING` where nothing is to be had.
-    child : int32
-        Of the node, or the root.
-    newest : int32
-    roots_left : bool
-    """
-    child, newest = own_child(newest, device.nodes, device.control)
-    if child >= 0:
-        return newest, child, newest, roots_left
-    if roots_left:
-        root = next_root(graph.order, device.control)
-        if root >= 0:
-            return _I(at.ROOT), root, newest, roots_left
-        roots_left = False
-    is_any = launch.techniques & SHARING != 0
-    node, child = others_child(turn, _OLDEST, is_any, device.nodes, device.control, device.settings)
-    return node, child, newest, roots_left
+@cuda.jit(device=True, forceinline=True)
+def _reserve(credit, device):
+    """Credit for a visit of a node of a frame, int32; -1 where there is none."""
+    credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
+    return credit if credit >= at.VISIT_CREDIT else _I(-1)
+
+
+next_task = next_task_with(_next_root, _OLDEST, SHARING)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -91,10 +66,6 @@ def _piece_of(node, child, own, graph, device, launch):
     ----------
     node, child : int32
         As `next_task` gave them.
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
 
     Returns
     -------
@@ -115,26 +86,12 @@ def _piece_of(node, child, own, graph, device, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_task(node, child, newest, credit, own, graph, device, launch):
-    """A root, or a child of a node: count it, walk it, or make a node of it.
+def _do_task(node, child, newest, credit, work):
+    """A root, or a child of a node: count it, walk it, or make a node of it (`persistent_loop`).
 
-    Parameters
-    ----------
-    node, child, newest : int32
-        As `next_task` gave them.
-    credit : int32
-        `VISIT_CREDIT` at least.
-    own : Own
-    graph : Graph
-    device : Device
-    launch : Launch
-
-    Returns
-    -------
-    is_done : bool
-        False where something was short: it has to be done again.
-    newest, credit : int32
+    The credit is `VISIT_CREDIT` at least. A frame may be short of it only before it is begun.
     """
+    own, graph, device, launch = work.own, work.graph, work.device, work.launch
     limits = launch.limits
     began = global_nanoseconds()
     home = _L(-1)
@@ -154,7 +111,6 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
         )
         rows, columns = np.uint64(0), np.uint64(0)
         if outcome == FRAME:
-            # A frame may be short of credit only before it is begun.
             credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
             if credit < at.VISIT_CREDIT:
                 return False, newest, credit
@@ -168,8 +124,11 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
     if cuda.laneid == 0:
         own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
-        credit = walk_frame(rows, columns, chosen, home, credit, own, device, launch)
+        credit = walk_frame(rows, columns, chosen, home, credit, work)
     return outcome != SHORT_OF, newest, credit
+
+
+_loop = persistent_loop(next_task, _reserve, _do_task)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -203,40 +162,10 @@ def _work(graph, warps, device, techniques):
     techniques : int
         Known when it is compiled: `Techniques.kernel_mask`.
     """
-    warp = this_warp()
-    n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
     own = own_of(warps)
     deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
     launch = at.Launch(limits_of(device.settings), deadline, techniques)
-    newest = _I(-1)
-    credit = _I(0)
-    roots_left = True
-    turn = _I(warp)
-    node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
-    while True:
-        if stops(device.control, launch.deadline):
-            break
-        credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
-        if credit < at.VISIT_CREDIT:
-            break
-        if node == at.NOTHING:
-            node, child, newest, roots_left = next_task(newest, roots_left, turn, graph, device, launch)
-            turn = _I(turn + 1)
-        if node == at.NOTHING:
-            goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
-            if cuda.laneid == 0:
-                own.state[at.IDLE_NS] += waited
-            if not goes_on:
-                break
-            continue
-        is_done, newest, credit = _do_task(node, child, newest, credit, own, graph, device, launch)
-        if not is_done:
-            break
-        node = _I(at.NOTHING)
-    cuda.syncwarp()
-    if cuda.laneid == 0:
-        warps.state[warp, at.PENDING_NODE] = _L(node)
-        warps.state[warp, at.PENDING_CHILD] = _L(child)
+    _loop(at.Work(own, graph, device, launch))
 
 
 def count_bicliques_warp_per_task(graph, warps, device):

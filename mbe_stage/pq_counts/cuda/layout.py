@@ -9,40 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mbe_stage.device.node_layout import (
-    ANYBODYS,
-    CONTROL_LINE,
-    CURSOR,
-    END,
-    LINK,
-    LOW_NODE,
-    N_IDLE,
-    N_NODES,
-    N_OPEN,
-    NEEDED,
-    NEXT_ROOT,
-    NODE_FIELDS,
-    NODE_LIMIT,
-    NOTHING,
-    OFFSET,
-    OWN_CONTROL,
-    OWN_FIELDS,
-    OWN_SETTINGS,
-    OWN_STATUS,
-    POOL_LIMIT,
-    POOL_SHORT,
-    POOL_TOP,
-    QUANTUM_NS,
-    ROOT,
-    STATUS,
-    TIME_OVER,
-    WORDS,
-)
-
-__all__ = ["FRAME_WIDTH", "Chosen", "Device", "Graph", "Launch", "Limits", "Own", "Warps"]
-__all__ += ["ANYBODYS", "CURSOR", "END", "LINK", "LOW_NODE", "NEEDED", "NEXT_ROOT", "NODE_FIELDS", "NODE_LIMIT"]
-__all__ += ["NOTHING", "N_IDLE", "N_NODES", "N_OPEN", "OFFSET", "POOL_LIMIT", "POOL_SHORT", "POOL_TOP", "QUANTUM_NS"]
-__all__ += ["ROOT", "STATUS", "TIME_OVER", "WORDS"]
+from mbe_stage.search.cuda.control import *  # noqa: F403 - one layout, part of it of every search
+from mbe_stage.search.cuda.control import CONTROL_LINE, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATUS
 
 FRAME_WIDTH = 64
 """Rows and columns of a frame at most: masks of one word."""
@@ -57,7 +25,7 @@ FRAME_WORDS = STACK + LEVELS * LEVEL_WORDS
 MATRIX_WORDS = 4 * FRAME_WIDTH
 """Words of 32 bits of a frame's rows and columns in the pool."""
 
-# Behind the words that every search has (`mbe_stage.device.node_layout`).
+# Behind the words that every search has (`mbe_stage.search.cuda.control`).
 CREDITS = OWN_CONTROL
 CONTROL_WORDS = OWN_CONTROL + CONTROL_LINE
 
@@ -67,8 +35,8 @@ KINDS_SHORT = OWN_STATUS
 # Settings, int64: read only.
 FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(OWN_SETTINGS, OWN_SETTINGS + 4)
 OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(OWN_SETTINGS + 4, OWN_SETTINGS + 7)
-NARROW, CREDIT_LIMIT, MOST_LEVELS = range(OWN_SETTINGS + 7, OWN_SETTINGS + 10)
-N_SETTINGS = OWN_SETTINGS + 10
+CREDIT_LIMIT = OWN_SETTINGS + 7
+N_SETTINGS = OWN_SETTINGS + 8
 
 # Fields of a node, int64.
 N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING = range(OWN_FIELDS, OWN_FIELDS + 8)
@@ -77,11 +45,6 @@ N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING = range(OWN_
 COLUMN_PIVOT, IS_FRAME, HAS_NO_PIVOT = 1, 2, 4
 """A row as pivot: columns that it misses are held; a column as pivot: rows that it misses are. Without a pivot all of
 them are held in turn: rows where it is a `COLUMN_PIVOT` that is not there, else columns."""
-
-# What a warp could not finish, and what it has done so far: nanoseconds without work, and before frames were walked;
-# nodes of frames, and what was wider.
-PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
-STATE_FIELDS = 16
 
 CREDIT = 128
 """New kinds of leaves that a warp asks for at once (`tally`)."""
@@ -189,6 +152,15 @@ class Device(NamedTuple):
     times: Any
     control: Any
     settings: Any
+
+
+class Work(NamedTuple):
+    """What a warp works with: `Own`, `Graph`, `Device` and `Launch`."""
+
+    own: Any
+    graph: Any
+    device: Any
+    launch: Any
 
 
 class Launch(NamedTuple):

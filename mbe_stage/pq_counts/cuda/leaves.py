@@ -15,8 +15,6 @@ from mbe_stage.device.warp import ALL, ballot, count_bits
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 
-__all__ = ["chosen_of", "credit_for", "is_wanted", "key_of", "limits_of", "tally"]
-
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import this_warp
 from mbe_stage.device.masks import bit_of, low_bits, nth_of, size_of
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
-
-__all__ = ["keep_levels", "open_level", "share_level", "write_frame"]
+from mbe_stage.search.cuda.levels import levels_with
 
 _I = np.int32
 _KEY = (1 << at.KEY_BITS) - 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_frame(home, own, words):
+def write_frame(home, frame, work):  # noqa: ARG001 - it stands in shared memory
     """Copy rows and columns of the frame into the pool."""
+    own, words = work.own, work.device.words
     k = np.int64(cuda.laneid)
     for _ in range(at.STACK // 32):
         mask = own.frame[own.frame_at + k]
@@ -30,62 +28,28 @@ def write_frame(home, own, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_node(node, level, home, own, nodes):
-    """Write what a level of the stack is; returns how many children are left, int32."""
+def _frame_words(frame):  # noqa: ARG001 - all frames take as many
+    return at.MATRIX_WORDS
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_level(node, level, frame, work):  # noqa: ARG001
+    """Write a node of a level of the stack; returns how many children are left, int32."""
+    own, nodes = work.own, work.device.nodes
     place = own.frame_at + at.STACK + level * at.LEVEL_WORDS
     rows, columns, missing, tag = own.frame[place], own.frame[place + 1], own.frame[place + 2], own.frame[place + 3]
     if cuda.laneid == 0:
-        nodes[node, at.OFFSET] = home
-        nodes[node, at.WORDS] = np.int64(at.MATRIX_WORDS)
         nodes[node, at.KEY] = np.int64(np.uint64(tag & np.uint64(_KEY)))
         nodes[node, at.PIVOT] = np.int64(tag >> np.uint64(at.KEY_BITS))
         nodes[node, at.KIND] = np.int64(at.IS_FRAME)
         nodes[node, at.ROW_MASK] = np.int64(rows)
         nodes[node, at.COLUMN_MASK] = np.int64(columns)
         nodes[node, at.MISSING] = np.int64(missing)
-        nodes[node, at.LINK] = np.int64(at.ANYBODYS)
     cuda.syncwarp()
     return _I(size_of(missing) + 1)
 
 
-@cuda.jit(device=True, forceinline=True)
-def share_level(level, home, own, device):
-    """Make a node of a level of the stack, where there is room; nobody has to be given anything.
-
-    Returns
-    -------
-    home : int64
-        Where the frame stands in the pool, -1 where it does not yet.
-    is_shared : bool
-    """
-    if home < 0:
-        home = take_words(at.MATRIX_WORDS, False, device.control, device.settings)
-        if home < 0:
-            return home, False
-        write_frame(home, own, device.words)
-    node = new_node(False, device.control, device.settings)
-    if node < 0:
-        return home, False
-    publish(node, _write_node(node, level, home, own, device.nodes), device.nodes, device.control)
-    return home, True
-
-
-@cuda.jit(device=True, forceinline=True)
-def keep_levels(bottom, depth, home, own, device):
-    """Make nodes of all levels, in the places that this warp has for the purpose; they are for the next quantum."""
-    warp = np.int64(this_warp())
-    if home < 0:
-        home = np.int64(device.settings[at.POOL_LIMIT] + warp * at.MATRIX_WORDS)
-        write_frame(home, own, device.words)
-    node = device.settings[at.NODE_LIMIT] + warp * device.settings[at.MOST_LEVELS]
-    level = bottom
-    while level < depth:
-        n_children = _write_node(node, level, home, own, device.nodes)
-        if cuda.laneid == 0:
-            device.nodes[node, at.END] = np.int64(n_children)
-        cuda.syncwarp()
-        node += 1
-        level = _I(level + 1)
+share_level, keep_levels = levels_with(_frame_words, write_frame, _write_level)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -95,9 +59,6 @@ def open_level(node, child, own, device, limits):
     Parameters
     ----------
     node, child : int32
-    own : Own
-    device : Device
-    limits : Limits
 
     Returns
     -------

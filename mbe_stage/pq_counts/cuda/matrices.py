@@ -19,10 +19,6 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
-__all__ = ["BINS", "Piece", "column_of_lane", "count_members", "keep_columns", "keep_rows", "kinds_in_bins"]
-__all__ += ["tally_bins", "tally_by_columns", "tally_by_rows"]
-__all__ += ["Opening", "list_words", "met_by", "met_column", "optional_line"]
-
 BINS = 512
 """Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
 BINS_AT = 2 * at.FRAME_WORDS - BINS
@@ -167,7 +163,6 @@ def keep_rows(piece, n_rows, n_columns, fewest, opening):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
     fewest : int32
     opening : Opening or None
@@ -215,7 +210,6 @@ def keep_columns(piece, n_rows, fewest, opening):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, fewest : int32
     opening : Opening or None
 
@@ -260,7 +254,6 @@ def count_members(by_rows, piece, n_rows, n_bins):
     Parameters
     ----------
     by_rows : bool
-    piece : Piece
     n_rows : int32
     n_bins : int32
         `BINS` at most; no row has so many columns, or no column so many rows.
@@ -325,9 +318,6 @@ def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
     ----------
     by_rows, piece, n_bins
         As `count_members` took them.
-    chosen : Chosen
-    device : Device
-    limits : Limits
     """
     bins = piece.frame.view(np.int32)
     bins_at = _I(2 * piece.frame_at + BINS_AT)

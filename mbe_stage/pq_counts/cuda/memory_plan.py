@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.partition_loops import Prices
+from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
-__all__ = [
-    "QUANTUM_SECONDS",
-    "WARPS_PER_BLOCK",
-    "KeyLayout",
-    "MemoryPlan",
-    "SearchSizes",
-    "bytes_with_blocks",
-    "key_layout",
-    "least_bytes",
-    "plan_memory",
-    "prices_of",
-    "settings_of",
-]
-
-WARPS_PER_BLOCK = 8
-QUANTUM_SECONDS = 0.5
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
 _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
@@ -52,7 +36,7 @@ class SearchSizes:
         The largest sizes that are asked for.
     is_windowed : bool
         Warps have no array of all rows, so half of what is left is for the pool: fewer warps, fewer quanta.
-    more_warp_bytes, frame_words : int
+    more_warp_bytes, own_words : int
         As `MemoryPlan` has them.
     """
 
@@ -66,7 +50,7 @@ class SearchSizes:
     most_columns: int
     is_windowed: bool = False
     more_warp_bytes: int = 0
-    frame_words: int = at.MATRIX_WORDS
+    own_words: int = at.MATRIX_WORDS
 
     @property
     def levels(self) -> int:
@@ -106,74 +90,39 @@ def key_layout(sizes: SearchSizes) -> KeyLayout:
     return KeyLayout(held_rows + 1, held_rows + rows + 2, held_rows + rows + held_columns + 3)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """What is allocated.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan(PoolPlan):
+    """What is allocated: the pool, and what is a count's own.
 
     Attributes
     ----------
-    n_blocks : int
     scratch_rows, matrix_rows, scratch_words : int
         Of each warp: rows that are counted, rows on its list, and words of a mask of columns.
-    levels : int
-        Nodes that each warp may need when a quantum ends.
-    n_nodes : int
-        Places for others.
-    pool_words : int
-        Without those of the warps' frames.
     node_words : int
         Of the largest node, in whole cache lines.
     n_kinds : int
         Places in the table of leaves, a power of two.
-    narrow : int
-        Rows and columns of a frame at most.
-    quantum_seconds : float
     more_warp_bytes : int
         What a warp has beside what every search needs.
-    frame_words : int
-        Of the pool, what a frame takes at most.
     """
 
-    n_blocks: int
     scratch_rows: int
     matrix_rows: int
     scratch_words: int
-    levels: int
-    n_nodes: int
-    pool_words: int
     node_words: int
     n_kinds: int
-    narrow: int = at.FRAME_WIDTH
-    quantum_seconds: float = QUANTUM_SECONDS
     more_warp_bytes: int = 0
-    frame_words: int = at.MATRIX_WORDS
-
-    @property
-    def n_warps(self) -> int:
-        """Of all blocks."""
-        return self.n_blocks * WARPS_PER_BLOCK
 
     @property
     def warp_bytes(self) -> int:
         """What a warp has to itself."""
-        scratch = 4 * (self.scratch_rows + self.matrix_rows + self.scratch_words) + 8 * at.STATE_FIELDS
-        return scratch + 4 * self.frame_words + 8 * at.NODE_FIELDS * self.levels + self.more_warp_bytes
+        return 4 * (self.scratch_rows + self.matrix_rows + self.scratch_words) + self.own_bytes + self.more_warp_bytes
 
     @property
     def total_bytes(self) -> int:
         """Of everything."""
         shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _KIND_BYTES * self.n_kinds
         return shared + self.n_warps * self.warp_bytes + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
-
-    @property
-    def all_words(self) -> int:
-        """Of the pool, and of the warps' frames behind it."""
-        return self.pool_words + self.n_warps * self.frame_words
-
-    @property
-    def all_nodes(self) -> int:
-        """Places of the table, and those of the warps behind them."""
-        return self.n_nodes + self.n_warps * self.levels
 
     @property
     def moved_words(self) -> int:
@@ -191,31 +140,6 @@ class MemoryPlan:
         return int(_FULL * self.n_kinds)
 
 
-def settings_of(plan: MemoryPlan, asked: tuple[int, int, int, int], keys: KeyLayout) -> np.ndarray:
-    """What kernels are told of a plan, as `layout` numbers it: (N_SETTINGS,) int64.
-
-    Parameters
-    ----------
-    plan : MemoryPlan
-    asked : tuple of int
-        Fewest and most rows, fewest and most columns.
-    keys : KeyLayout
-    """
-    settings = np.empty(at.N_SETTINGS, np.int64)
-    settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = asked
-    settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = (
-        keys.optional_rows,
-        keys.held_columns,
-        keys.optional_columns,
-    )
-    settings[at.NARROW] = plan.narrow
-    settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = plan.pool_words, plan.n_nodes
-    settings[at.CREDIT_LIMIT] = plan.credit_limit
-    settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
-    settings[at.MOST_LEVELS] = plan.levels
-    return settings
-
-
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     """A plan within a budget, with as many blocks as fit, `n_blocks` at most.
 
@@ -227,15 +151,11 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     least = _least(sizes)
     left = budget - least.total_bytes
     if left < 0:
-        raise MemoryBudgetExceeded(
-            f"counting needs {least.total_bytes:,} bytes of device memory, its budget is {budget:,}: "
-            "raise it (device_memory_bytes), or use the engine cpu",
-            needed_bytes=least.total_bytes,
-        )
+        raise budget_refusal("counting", least.total_bytes, budget)
     reserve = left // 2 if sizes.is_windowed else min(_reserve(budget), left // 2)
     n_nodes = least.n_nodes + reserve * _POOL_PART // (_POOL_PART + _NODES_PART) // _NODE_BYTES
     pool_words = reserve * _NODES_PART // (_POOL_PART + _NODES_PART) // _MORE_POOL_WORD_BYTES // 32 * 32
-    most_words = _whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
+    most_words = whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
     pool_words = min(most_words, least.pool_words + pool_words)
     roomy = replace(least, n_nodes=min(_MOST_NODES, n_nodes), pool_words=pool_words)
     fewest, most = 1, n_blocks
@@ -303,16 +223,17 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
     plan = MemoryPlan(
         n_blocks=1,
         # No less than a line, so that no array is empty.
-        scratch_rows=32 if sizes.is_windowed else _whole_lines(sizes.n_rows),
-        matrix_rows=_whole_lines(sizes.max_matrix_rows),
-        scratch_words=_whole_lines((sizes.max_row_degree + 31) // 32),
+        scratch_rows=32 if sizes.is_windowed else whole_lines(sizes.n_rows),
+        matrix_rows=whole_lines(sizes.max_matrix_rows),
+        scratch_words=whole_lines((sizes.max_row_degree + 31) // 32),
         levels=sizes.levels,
         n_nodes=_LEAST_NODES,
-        pool_words=2 * _whole_lines(sizes.max_node_words),
-        node_words=_whole_lines(sizes.max_node_words),
+        pool_words=2 * whole_lines(sizes.max_node_words),
+        node_words=whole_lines(sizes.max_node_words),
         n_kinds=0,
         more_warp_bytes=sizes.more_warp_bytes,
-        frame_words=sizes.frame_words,
+        own_words=sizes.own_words,
+        narrow=at.FRAME_WIDTH,
     )
     return _with_blocks(plan, sizes, 1)
 
@@ -324,8 +245,3 @@ def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryP
     largest = 4 + min(sizes.max_row_degree, sizes.max_matrix_rows)
     n_kinds = 1 << int((n_blocks * WARPS_PER_BLOCK * at.CREDIT + largest) / _FULL).bit_length()
     return replace(plan, n_blocks=n_blocks, n_kinds=n_kinds)
-
-
-def _whole_lines(n: int) -> int:
-    """Entries of 32 bits in as many cache lines as `n` of them take."""
-    return -(-n // 32) * 32

@@ -6,7 +6,6 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.masks import low_bits, transposed
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
@@ -23,9 +22,7 @@ from mbe_stage.pq_counts.cuda.matrices import (
     tally_by_columns,
     tally_by_rows,
 )
-
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "is_over", "kind_of_node", "node_of", "settle_piece"]
-__all__ += ["write_node"]
+from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a piece has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
@@ -64,12 +61,8 @@ def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
-    chosen : Chosen
     credit : int32
-    device : Device
-    limits : Limits
 
     Returns
     -------
@@ -117,12 +110,8 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
-    chosen : Chosen
     credit : int32
-    device : Device
-    limits : Limits
 
     Returns
     -------
@@ -287,11 +276,9 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
     Parameters
     ----------
     n_rows, n_columns : int32
-    chosen : Chosen
     pivot : int32
         As `settle_piece` gave it.
     lists_pairs : bool
-    limits : Limits
     """
     rows_are_last = chosen.held_rows == limits.most_rows - 2
     columns_are_last = chosen.held_columns == limits.most_columns - 2
@@ -323,7 +310,6 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
 
     Parameters
     ----------
-    piece : Piece
     n_rows, n_columns : int32
     key : int64
         What is held and optional.
@@ -337,7 +323,6 @@ def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more,
         The piece's columns.
     n_more : int64
         Words that it is to have behind its matrix.
-    device : Device
 
     Returns
     -------

@@ -14,8 +14,6 @@ from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
-__all__ = ["DeviceGraph", "preparation_bytes", "prepare", "with_sizes"]
-
 _USUAL = Techniques()
 _LOW_HALF = 0xFFFFFFFF
 _SPREAD = 64
@@ -109,7 +107,7 @@ def prepare(
     n_blocks : int
         Blocks that are resident.
     techniques : Techniques
-        Which side the roots are of, and whether columns are in the order of their heaviest rows.
+        Which side the roots are of.
     """
     min_p, min_q = fewest
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
@@ -122,10 +120,10 @@ def prepare(
     rows_are_left = not techniques.layer_choice or left_vertices_are_roots(of_right, of_left, *most)
     fewest_columns = min_q if rows_are_left else min_p
     core = core if rows_are_left else core.swapped()
-    return _in_order(core, rows_are_left, fewest_columns, with_border=techniques.border)
+    return _in_order(core, rows_are_left, fewest_columns)
 
 
-def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int, *, with_border: bool) -> DeviceGraph:
+def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
     """The lists of a core whose left vertices are the rows."""
     vertices, row_numbers, row_offsets = _ascending(core.left_offsets)
     _, column_numbers, column_offsets = _ascending(core.right_offsets)
@@ -133,9 +131,6 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int, *, w
     entries = cp.arange(n_edges, dtype=cp.int64)
     owners = cp.searchsorted(core.left_offsets[1:], entries, side="right")
     rows, columns = row_numbers[owners], column_numbers[core.left_members]
-    if with_border:
-        order, column_offsets = _by_heaviest_rows(rows, columns, column_offsets)
-        columns = order[columns]
     codes = cp.sort(rows << 32 | columns)
     rows, columns = codes >> 32, codes & _LOW_HALF
     by_column = cp.argsort(columns << 32 | rows)
@@ -162,7 +157,6 @@ def with_sizes(
 
     Parameters
     ----------
-    lists : Graph
     vertices, paths : (n_rows,) integers
         As `DeviceGraph` has them.
     rows_are_left : bool
@@ -187,23 +181,3 @@ def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]
     ordered = cp.zeros(vertices.size + 1, cp.int64)
     cp.cumsum(degrees[vertices], out=ordered[1:])
     return vertices, numbers, ordered
-
-
-def _by_heaviest_rows(
-    rows: cp.ndarray, columns: cp.ndarray, column_offsets: cp.ndarray
-) -> tuple[cp.ndarray, cp.ndarray]:
-    """Another number for each column, by the two heaviest of its rows, and where the lists of columns begin then.
-
-    Parameters
-    ----------
-    rows, columns : (n_edges,) int64
-    column_offsets : (n_columns + 1,) int64
-        Each column has two rows at least.
-    """
-    codes = cp.sort(columns << 32 | rows)
-    last = column_offsets[1:] - 1
-    order = cp.argsort((codes[last] & _LOW_HALF) << 32 | codes[last - 1] & _LOW_HALF)
-    numbers, offsets = cp.empty_like(order), cp.zeros_like(column_offsets)
-    numbers[order] = cp.arange(order.size)
-    cp.cumsum(cp.diff(column_offsets)[order], out=offsets[1:])
-    return numbers, offsets

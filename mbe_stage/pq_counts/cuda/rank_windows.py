@@ -17,9 +17,8 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["BLOCKS_NS", "CONTROL_WORDS", "LONGEST_NS", "Window"]
-__all__ += ["count_window", "fill", "flush", "next_root", "note_time", "tally", "walk_with"]
-
+SHORT_LIST = 64
+"""Rows of a list that a lane walks alone: where lists are counted in shared memory, a warp for each waits longer."""
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
 BLOCKS_NS, LONGEST_NS = at.CONTROL_WORDS, at.CONTROL_WORDS + 1
@@ -137,7 +136,6 @@ def walk_with(visit: Callable[..., None]) -> Any:
             Entries of a list that a lane walks alone.
         graph : Graph
             Its positions are not read.
-        window : Window
         """
         lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
         n_warps = _I(cuda.blockDim.x // WARP_SIZE)
@@ -185,7 +183,6 @@ def count_window(root, n_columns, window, size, short_list, counts, slots, graph
     counts : (size,) int32, shared
         One for each rank of the window.
     slots : int32, shared
-    graph : Graph
     ranks : (n_rows,) int32, global
     """
     if cuda.threadIdx.x == 0:

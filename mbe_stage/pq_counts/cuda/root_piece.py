@@ -11,10 +11,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import SHORT
-from mbe_stage.device.open_nodes import take_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, rank
-
-__all__ = ["all_columns", "clear_words", "root_piece"]
+from mbe_stage.search.cuda.nodes import take_words
 
 _I = np.int32
 _L = np.int64
@@ -47,7 +45,6 @@ def _mark_path(is_path, row, column, place, n_words, own, words):
         Where the matrix stands.
     n_words : int32
         Of its rows.
-    own : Own
     words : uint32, global
     """
     if is_path:
@@ -73,8 +70,6 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
         Of its rows.
     fewest : int32
         Paths that a row needs.
-    own : Own
-    graph : Graph
     words : uint32, global
 
     Returns
@@ -192,9 +187,6 @@ def root_piece(root, fewest, keeps_rows, own, graph, device):
         Columns that a row has to share with it.
     keeps_rows : bool
         Whether the list has the rows of the graph afterwards, and not those of the matrix.
-    own : Own
-    graph : Graph
-    device : Device
 
     Returns
     -------

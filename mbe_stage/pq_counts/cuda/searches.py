@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.graph import copy_bytes, on_device, on_host
 from mbe_stage.device.grid import SHORT
 from mbe_stage.device.launch import resident_blocks
@@ -24,13 +25,10 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
-from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.kernels import counting_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
-    QUANTUM_SECONDS,
-    WARPS_PER_BLOCK,
     MemoryPlan,
     SearchSizes,
     bytes_with_blocks,
@@ -40,6 +38,7 @@ from mbe_stage.pq_counts.cuda.memory_plan import (
     prices_of,
 )
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, prepare
+from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import WINDOWS, Techniques
 from mbe_stage.pq_counts.cuda.wedge_session import PAIR, Asked, WedgeSession, wedge_bytes, wedges_of
@@ -48,8 +47,7 @@ from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
 from mbe_stage.runtime.compile_ahead import compile_ahead
-
-__all__ = ["MOST_EDGES", "ROWS_PER_PATH", "CoreInParts", "Job", "Search", "WholeCore", "core_within", "make_way"]
+from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
 MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device.arrays import kernel_bundles, upload
-from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.arrays import upload
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
-from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, settings_of
-from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
-from mbe_stage.pq_counts.cuda.stretches import Stretches
+from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.pq_counts.cuda.waiting import Waiting
-
-__all__ = ["Counted", "Session"]
+from mbe_stage.search.cuda.pool import KeptNodes
+from mbe_stage.search.cuda.session import PoolSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +30,7 @@ class Counted:
     times: np.ndarray
 
 
-class Session(RootsInTurn):
+class Session(PoolSession):
     """Device memory of one search, and the quanta that work on it.
 
     Parameters
@@ -48,10 +45,6 @@ class Session(RootsInTurn):
         What growing may not exceed; nodes wait on the host where it does not suffice.
     techniques : int
         `Techniques.kernel_mask`.
-
-    Attributes
-    ----------
-    n_quanta : int
     """
 
     def __init__(
@@ -63,90 +56,67 @@ class Session(RootsInTurn):
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        super().__init__(graph)
-        self.n_quanta = self._n_kinds = self._n_undone = self._n_done = 0
-        self._n_waits = self._n_drains = 0
-        self._seconds = self._waiting_seconds = 0.0
+        super().__init__(graph, plan, budget_bytes, kernel_for(techniques), at.CONTROL_WORDS)
+        self._n_kinds = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
+        self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
-        self._asked, self._keys, self._plan, self._budget = asked, keys, plan, budget_bytes
-        self._kernel = kernel_for(techniques)
+        self._asked, self._keys = asked, keys
         n_warps = plan.n_warps
-        state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
-        state[:, at.PENDING_NODE] = at.NOTHING
         self._warps = Warps(
             cp.zeros((n_warps, plan.scratch_rows), cp.int32),
             cp.empty((n_warps, plan.matrix_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
-            state,
+            self._new_state(),
         )
         self._device = Device(
-            cp.empty(plan.all_words, cp.uint32),
-            cp.zeros((plan.all_nodes, at.NODE_FIELDS), cp.int64),
+            *self._new_pool(),
             cp.zeros(plan.n_kinds, cp.int64),
             cp.zeros(plan.n_kinds, cp.int64),
             cp.zeros(at.CONTROL_WORDS, cp.int64),
-            cp.asarray(settings_of(plan, asked, keys)),
+            cp.asarray(self._settings()),
         )
         self._waiting = Waiting()
         # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
-        self._control = np.zeros(at.CONTROL_WORDS, np.int64)
 
     @property
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
-        control = self._control
-        totals = cp.asnumpy(self._warps.state.sum(axis=0))
-        return {
-            "visited": int(totals[at.N_VISITED]),
-            "pieces": int(totals[at.N_PIECES]),
-            "idle_ns": int(totals[at.IDLE_NS]),
-            "piece_ns": int(totals[at.PIECE_NS]),
-            "kernel_us": round(1e6 * self._seconds),
+        return super().statistics | {
             "kinds": self._n_kinds,
-            "quanta": self.n_quanta,
             "drains": self._n_drains,
             "waits": self._n_waits,
             "waiting_us": round(1e6 * self._waiting_seconds),
-            "nodes": int(control[at.N_NODES]),
-            "pool_words": int(control[at.POOL_TOP]),
-            "warps": self._plan.n_warps,
-            "plan_bytes": self._plan.total_bytes,
         }
 
-    def restart(self, rows: np.ndarray) -> None:
-        """Begin with rows that were held back, where all that was begun is over and has been taken."""
-        super().restart(rows)
-        # The last quantum has left its leaves in the table, and nodes whose children are all taken.
+    def _settings(self) -> np.ndarray:
+        settings, keys = self._plan.settings(at.N_SETTINGS), self._keys
+        settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = self._asked
+        numbers = keys.optional_rows, keys.held_columns, keys.optional_columns
+        settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = numbers
+        settings[at.CREDIT_LIMIT] = self._plan.credit_limit
+        return settings
+
+    def restart(self, roots: np.ndarray) -> None:
+        """As `SearchSession.restart`."""
+        super().restart(roots)
+        # The last quantum has left its leaves in the table.
         self._device.keys.fill(0)
         self._device.times.fill(0)
-        self._device.nodes.fill(0)
-        for word in (at.N_NODES, at.POOL_TOP, at.N_OPEN):
-            self._control[word] = 0
         self._n_fruitless, self._is_draining = 0, False
 
-    def quantum(self) -> tuple[bool, Counted]:
-        """Work for a while; whether the search is over, and the leaves found."""
-        for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.CREDITS, at.NEEDED):
-            self._control[word] = 0
+    def quantum(self) -> Counted:
+        """Work for a while, and make room for what is left; the leaves found."""
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
         self._control[at.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
-        upload(self._control, self._device.control)
-        began = time.perf_counter()
-        self._launch()
-        self._control = cp.asnumpy(self._device.control).copy()
-        self._seconds += time.perf_counter() - began
-        self.n_quanta += 1
+        self._run(at.CREDITS)
         if takes_roots:
             self.n_roots_taken = min(n_roots, int(self._control[at.NEXT_ROOT]))
         is_short = int(self._control[at.STATUS]) != 0
-        goes_on = (is_short or not takes_roots or self._undone_roots.size > 0) and self._make_room()
-        return not goes_on, self._take_leaves(goes_on)
-
-    def _launch(self) -> None:
-        kernel, plan = self._kernel, self._plan
-        on_grid(kernel, plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, self._device))
+        goes_on = (is_short or not takes_roots or self._undone_roots.size > 0) and self._move_nodes()
+        self.is_over = not goes_on
+        return self._take_leaves(goes_on)
 
     def _take_leaves(self, goes_on: bool) -> Counted:
         """What the table holds; it is empty afterwards, where somebody goes on."""
@@ -165,33 +135,31 @@ class Session(RootsInTurn):
             times,
         )
 
-    def _make_room(self) -> bool:
+    def _move_nodes(self) -> bool:
         """Move the nodes that have children left together, in a larger pool where there is one, or have some wait.
 
         False where nothing is left to do: the time of the quantum was over when the search was.
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, at.PENDING_NODE]
-        live = self._live_nodes(pending)
+        kept = KeptNodes(self._device.nodes, pending)
         n_pending = int((pending != at.NOTHING).sum())
-        n_left = live.size + n_pending + self._undone_roots.size + len(self._waiting)
+        n_left = kept.n + n_pending + self._undone_roots.size + len(self._waiting)
         if n_left == 0 and self.n_roots_taken == self._graph.order.size:
             return False
-        nodes = self._device.nodes[cp.asarray(live)]
-        stretches = Stretches.of(*(cp.asnumpy(nodes[:, field]) for field in (at.OFFSET, at.WORDS)))
-        self._check_progress(live, n_pending)
-        plan = self._grown(stretches.n_words + self._waiting.n_words, live.size + self._waiting.n_nodes)
+        self._check_progress(kept, n_pending)
+        plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
         # Tasks that could not be done are counted as often as they were begun.
         self._n_undone += n_pending
         n_done = int(state[:, [at.N_PIECES, at.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
         # Whatever a warp begins with needs room for two nodes.
-        is_full = stretches.n_words + 2 * plan.node_words > plan.pool_words or 2 * live.size > plan.n_nodes
+        is_full = kept.n_words + 2 * plan.node_words > plan.pool_words or 2 * kept.n > plan.n_nodes
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
             self._hand_back_roots(state, are_wanted=False)
-            self._waiting.fetch(self._device, self._plan, live, state)
+            self._waiting.fetch(self._device, self._plan, kept.live, state)
             self._waiting.take_roots(self._undone_roots)
             self._undone_roots, self._is_draining = self._undone_roots[:0], False
             self._replace_pool(plan)
@@ -199,11 +167,9 @@ class Session(RootsInTurn):
             self._n_waits += bool(self._waiting)
             self._waiting_seconds += time.perf_counter() - began
         else:
-            self._move_together(nodes, stretches, plan)
-            numbers = np.full(int(live.max()) + 1 if live.size else 0, -1, np.int64)
-            numbers[live] = np.arange(live.size)
-            pending[pending >= 0] = numbers[pending[pending >= 0]]
-            self._is_draining = 2 * stretches.n_words > plan.pool_words
+            self._move_together(kept, plan)
+            state[:, at.PENDING_NODE] = kept.numbers(pending)
+            self._is_draining = 2 * kept.n_words > plan.pool_words
             self._n_drains += self._is_draining
             self._hand_back_roots(state, are_wanted=not self._is_draining)
         upload(state, self._warps.state)
@@ -228,13 +194,12 @@ class Session(RootsInTurn):
         self._undone_roots = np.concatenate([self._undone_roots, state[begun, at.PENDING_CHILD]])
         state[begun, at.PENDING_NODE] = at.NOTHING
 
-    def _check_progress(self, live: np.ndarray, n_pending: int) -> None:
+    def _check_progress(self, kept: KeptNodes, n_pending: int) -> None:
         """Be sure that quanta which end for want of places in the table of kinds lead on.
 
         Parameters
         ----------
-        live : (n,) integers
-            Nodes that have children left or a task.
+        kept : KeptNodes
         n_pending : int
             Tasks that warps have begun and could not do.
 
@@ -247,8 +212,7 @@ class Session(RootsInTurn):
         if not int(self._control[at.STATUS]) & at.KINDS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
-        nodes, there = self._device.nodes, cp.asarray(live)
-        n_children = int((nodes[:, at.END][there] - nodes[:, at.CURSOR][there]).sum())
+        n_children = int((kept.fields[:, at.END] - kept.fields[:, at.CURSOR]).sum())
         left = self.n_roots_taken, n_pending, n_children, len(self._waiting) + self._undone_roots.size
         self._n_fruitless = self._n_fruitless + 1 if left == self._left else 1
         self._left = left
@@ -259,48 +223,25 @@ class Session(RootsInTurn):
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )
 
-    def _live_nodes(self, pending: np.ndarray) -> np.ndarray:
-        """Nodes that have children left, or a child that a warp has taken and could not do."""
-        nodes = self._device.nodes
-        is_live = nodes[:, at.CURSOR] < nodes[:, at.END]
-        is_live[cp.asarray(pending[pending >= 0])] = True
-        return cp.asnumpy(cp.flatnonzero(is_live))
-
-    def _move_together(self, nodes: cp.ndarray, stretches: Stretches, plan: MemoryPlan) -> None:
-        """Put nodes at the beginning of the table, and their matrices at that of the pool.
-
-        Parameters
-        ----------
-        nodes : (n, NODE_FIELDS) int64
-        stretches : Stretches
-            Of their words.
-        plan : MemoryPlan
-            With the sizes of pool and table from now on.
-        """
+    def _move_together(self, kept: KeptNodes, plan: MemoryPlan) -> None:
+        """Put nodes at the beginning of the table, their words at that of the pool, both as the plan has them."""
         if plan is self._plan:
-            stretches.slide(self._device.words, plan.moved_words)
+            kept.slide(self._device.words, plan.moved_words)
         else:
-            moved = stretches.copied(self._device.words)
+            moved = cp.empty(kept.n_words, cp.uint32)
+            kept.copy(self._device.words, moved)
             self._replace_pool(plan)
-            self._device.words[: stretches.n_words] = moved
-        nodes[:, at.OFFSET] = cp.asarray(stretches.places[stretches.of_nodes])
-        nodes[:, at.LINK] = at.ANYBODYS
-        self._device.nodes.fill(0)
-        self._device.nodes[: len(nodes)] = nodes
-        self._control[at.N_NODES], self._control[at.POOL_TOP] = len(nodes), stretches.n_words
-        self._control[at.N_OPEN] = int((nodes[:, at.CURSOR] < nodes[:, at.END]).sum())
+            self._device.words[: kept.n_words] = moved
+        kept.write(self._device.nodes, self._control)
 
     def _replace_pool(self, plan: MemoryPlan) -> None:
         """Have pool and table of another plan in the place of the old ones, which are freed first; nothing is kept."""
         if plan is self._plan:
             return
         self._device = self._device._replace(words=None, nodes=None)
-        self._device = self._device._replace(
-            words=cp.empty(plan.all_words, cp.uint32),
-            nodes=cp.empty((plan.all_nodes, at.NODE_FIELDS), cp.int64),
-            settings=cp.asarray(settings_of(plan, self._asked, self._keys)),
-        )
         self._plan = plan
+        words, nodes = self._new_pool()
+        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
         """The plan, grown where live nodes and what was short would take more than half, as far as the budget has it.
@@ -310,12 +251,8 @@ class Session(RootsInTurn):
         n_words, n_nodes : int
             Of the nodes that have children left.
         """
-        plan = self._plan
-        wanted = 2 * (n_words + int(self._control[at.NEEDED]) + plan.node_words)
-        if wanted > plan.pool_words:
-            plan = replace(plan, pool_words=-(-max(wanted, 2 * plan.pool_words) // 32) * 32)
-        if 2 * n_nodes > plan.n_nodes or int(self._control[at.N_NODES]) > plan.n_nodes:
-            plan = replace(plan, n_nodes=2 * max(n_nodes, plan.n_nodes))
+        n_wanted = n_words + int(self._control[at.NEEDED]) + self._plan.node_words
+        plan: MemoryPlan = self._plan.with_room(n_wanted, n_nodes, self._control)
         # All words are copied beside the new pool.
         taken = plan.total_bytes + 4 * max(0, n_words - plan.moved_words)
         return plan if taken <= self._budget else self._plan

@@ -1,10 +1,10 @@
-"""What can be left out, to see what it is worth. The counts are the same without."""
+"""Techniques of the search, each of which can be left out to see what it is worth. The counts are the same without."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-__all__ = ["ALL_TECHNIQUES", "DONATION", "PAIRS", "SHARING", "TRUNCATION", "WINDOWS", "Techniques"]
+from mbe_stage.device.techniques import TechniqueSwitches
 
 # Bits of the constant that the kernel is compiled for.
 SHARING, DONATION, PAIRS, TRUNCATION = 1, 2, 4, 8
@@ -14,8 +14,8 @@ WINDOWS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Techniques:
-    """What the CUDA engine makes use of.
+class Techniques(TechniqueSwitches):
+    """Techniques that the CUDA engine uses.
 
     Attributes
     ----------
@@ -38,9 +38,6 @@ class Techniques:
     triples : bool
         Bicliques of three rows are counted on masks of what each root shares with others (`triples`); without it they
         are searched as others.
-    border : bool
-        Columns are in the order of their heaviest rows, so that those of a root stand together where rows share them
-        (what Border is after: GBC, section V-B); usually they are in ascending degree. Not made in little memory.
     """
 
     sharing: bool = True
@@ -50,29 +47,8 @@ class Techniques:
     layer_choice: bool = True
     wedges: bool = True
     triples: bool = True
-    border: bool = False
 
     @property
     def kernel_mask(self) -> int:
-        """The bits of those that the kernel is compiled for."""
-        bits = (
-            (self.sharing, SHARING),
-            (self.donation, DONATION),
-            (self.pairs, PAIRS),
-            (self.truncation, TRUNCATION),
-        )
-        return sum(bit for is_used, bit in bits if is_used)
-
-    @classmethod
-    def flipped(cls, name: str) -> Techniques:
-        """The usual ones, but one the other way round.
-
-        Raises
-        ------
-        ValueError
-            There is none of that name.
-        """
-        defaults = {field.name: field.default for field in fields(cls)}
-        if name not in defaults:
-            raise ValueError(f"technique is {name!r}: expected one of {', '.join(defaults)}")
-        return cls(**{name: not defaults[name]})
+        """The bits of the techniques that the kernel is compiled for."""
+        return self._mask_of("sharing", "donation", "pairs", "truncation")

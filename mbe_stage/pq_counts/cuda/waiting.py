@@ -15,13 +15,12 @@ from itertools import count
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Device
 from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan
-
-__all__ = ["Waiting"]
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +57,6 @@ class Waiting:
 
         Parameters
         ----------
-        device : Device
         plan : MemoryPlan
             That the device has its memory by.
         live : (n,) integers
@@ -82,7 +80,7 @@ class Waiting:
                 found[node].children.append(child)
         state[:, at.PENDING_NODE] = at.NOTHING
         for one in found.values():
-            self.n_words += _whole_lines(one.words.size)
+            self.n_words += whole_lines(one.words.size)
             heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
 
     def take_roots(self, roots: np.ndarray) -> None:
@@ -96,7 +94,6 @@ class Waiting:
         ----------
         device : Device
             Nothing on it is kept.
-        plan : MemoryPlan
         state : (n_warps, STATE_FIELDS) int64, on the host
             Changed: which warp begins with what.
         control : (CONTROL_WORDS,) int64, on the host
@@ -115,7 +112,7 @@ class Waiting:
             table[number] = node.fields
             table[number, [at.OFFSET, at.LINK]] = place, at.ANYBODYS
             words[place : place + node.words.size] = node.words
-            place += _whole_lines(node.words.size)
+            place += whole_lines(node.words.size)
         device.nodes.fill(0)
         if chosen:
             upload(table, device.nodes[: len(chosen)])
@@ -129,7 +126,7 @@ class Waiting:
         n_words = n_tasks = 0
         while self._nodes:
             node = self._nodes[0][2]
-            more_words, more_tasks = n_words + _whole_lines(node.words.size), n_tasks + len(node.children)
+            more_words, more_tasks = n_words + whole_lines(node.words.size), n_tasks + len(node.children)
             is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * len(chosen) >= plan.n_nodes
             # A warp has one task, so those of one node are never more than there are warps.
             if is_full and chosen:
@@ -169,7 +166,3 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
         for place, size in zip(places.tolist(), sizes[first:stop].tolist(), strict=True):
             yield words[place : place + size].copy()
         first = stop
-
-
-def _whole_lines(n: int) -> int:
-    return -(-n // 32) * 32

@@ -15,13 +15,11 @@ from mbe_stage.device.grid import on_grid
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import BLOCKS_NS, CONTROL_WORDS, LONGEST_NS
-from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
 from mbe_stage.pq_counts.cuda.session import Counted
 from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
 from mbe_stage.pq_counts.cuda.triples.layout import Triples
 from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_per_root
-
-__all__ = ["PAIR", "TRIPLE", "Asked", "Ranked", "WedgeSession", "run_quantum", "wedge_bytes", "wedges_of"]
+from mbe_stage.search.cuda.session import SearchSession
 
 PAIR, TRIPLE = 2, 3
 """Rows of the bicliques."""
@@ -116,7 +114,7 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
     return min(int(graph.order.size), int(control[at.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
 
 
-class WedgeSession(RootsInTurn):
+class WedgeSession(SearchSession):
     """Device memory of one search, and the quanta that work on it; as `session.Session`.
 
     Parameters
@@ -128,16 +126,11 @@ class WedgeSession(RootsInTurn):
     n_blocks : int
     n_bytes : int
         Of device memory that the search takes, for benchmarks and tests.
-
-    Attributes
-    ----------
-    n_quanta : int
     """
 
     def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
         super().__init__(graph)
-        self.n_quanta = self._n_kinds = 0
-        self._seconds, self._idle_ns = 0.0, 0
+        self._n_kinds = self._idle_ns = 0
         self._n_blocks, self._n_bytes, self._shared = n_blocks, n_bytes, shared
 
     @property
@@ -152,13 +145,13 @@ class WedgeSession(RootsInTurn):
             "plan_bytes": self._n_bytes,
         }
 
-    def restart(self, rows: np.ndarray) -> None:
-        """Begin with rows that were held back, where what was counted has been taken."""
-        super().restart(rows)
+    def restart(self, roots: np.ndarray) -> None:
+        """As `SearchSession.restart`."""
+        super().restart(roots)
         self._shared.times.fill(0)
 
-    def quantum(self) -> tuple[bool, Counted]:
-        """Work for a while; whether the search is over, and the leaves found."""
+    def quantum(self) -> Counted:
+        """Work for a while; the leaves found."""
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
@@ -167,8 +160,8 @@ class WedgeSession(RootsInTurn):
         self._idle_ns += idle_ns
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
-        is_over = self.n_roots_taken == n_roots
-        return is_over, self._take_leaves(goes_on=not is_over)
+        self.is_over = self.n_roots_taken == n_roots
+        return self._take_leaves(goes_on=not self.is_over)
 
     def _take_leaves(self, *, goes_on: bool) -> Counted:
         """Rows by the columns that they share; there are none afterwards, where the search goes on."""

@@ -18,16 +18,6 @@ from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, tally
 
-__all__ = [
-    "BLOCKS_PER_MULTIPROCESSOR",
-    "GRAPH",
-    "THREADS",
-    "WEDGES",
-    "Wedges",
-    "count_wedges_block_per_root",
-    "wedge_blocks",
-]
-
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
 """Ranks that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""

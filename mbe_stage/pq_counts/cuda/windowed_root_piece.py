@@ -11,13 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.open_nodes import take_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST, first_from
+from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
-
-__all__ = ["WINDOW", "windowed_root_piece"]
+from mbe_stage.search.cuda.nodes import take_words
 
 WINDOW = 2 * at.FRAME_WORDS // 32 * 32
 """Rows that are counted at a time."""
@@ -25,6 +23,22 @@ _NEVER = 0x7FFFFFFF
 _I = np.int32
 _L = np.int64
 _U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def _first_from(row, start, stop, members):
+    """Where in an ascending list the first entry stands that is not below `row`; `stop` where there is none.
+
+    Places are uint32, in half the registers: entries are fewer than 2**31, so neither a sum of two places overflows nor
+    a step beyond the end.
+    """
+    while start < stop:
+        middle = _U(_U(start + stop) >> _U(1))
+        if members[middle] < row:
+            start = _U(middle + _U(1))
+        else:
+            stop = middle
+    return start
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -94,7 +108,7 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
         if column < n_columns:
             member = graph.row_members[_U(first + _U(column))]
             stop = _U(graph.column_offsets[member + 1])
-            start = first_from(window, _U(graph.column_offsets[member]), stop, members)
+            start = _first_from(window, _U(graph.column_offsets[member]), stop, members)
         is_long = _U(stop - start) > SHORT_LIST
         if not is_long:
             row = members[start] if start < stop else _I(0)
@@ -197,8 +211,6 @@ def _list_rows(root, fewest, counts, counts_at, own, graph, words):
     root, fewest : int32
     counts, counts_at, words
         As `_meet` has them.
-    own : Own
-    graph : Graph
     """
     n_met = _I(0)
     window = _I(root + 1)
@@ -221,8 +233,6 @@ def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, word
     root, n_rows : int32
     n_words, place, counts, counts_at, words
         As `_meet` has them.
-    own : Own
-    graph : Graph
     """
     n_done = _I(0)
     while n_done < n_rows:

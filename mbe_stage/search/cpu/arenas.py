@@ -1,4 +1,4 @@
-"""Arrays of a worker's state that grow: compiled code says which one is short, and the host makes it larger.
+"""Growing arrays of a worker's state: compiled code reports which one is short, and the host enlarges it.
 
 A state is a named tuple of arrays.
 """
@@ -13,14 +13,14 @@ __all__ = ["Shortage", "grown", "growth_bytes", "nbytes"]
 
 
 class Shortage(NamedTuple):
-    """What is short.
+    """An arena that is too small.
 
     Attributes
     ----------
     arena : str
         The field of the state.
     n_needed : int
-        Entries that it must have.
+        Entries that it needs.
     """
 
     arena: str
@@ -39,7 +39,7 @@ def growth_bytes(state: Any, short: Shortage) -> int:
 
 
 def grown(state: Any, short: Shortage) -> Any:
-    """The state with the arena that was short made large enough."""
+    """The state with the short arena enlarged."""
     arena = getattr(state, short.arena)
     larger = np.zeros((_grown_size(arena, short), *arena.shape[1:]), arena.dtype)
     larger[: arena.shape[0]] = arena
@@ -47,5 +47,5 @@ def grown(state: Any, short: Shortage) -> Any:
 
 
 def _grown_size(arena: np.ndarray, short: Shortage) -> int:
-    # Half as much again at least: a deep walk would otherwise grow entry by entry.
+    # At least half as much again: otherwise a deep walk would grow entry by entry.
     return max(short.n_needed, arena.shape[0] + arena.shape[0] // 2)

@@ -1,9 +1,9 @@
-"""The threads that walk the tree share the work, split pieces of it when one is idle, and hand full blocks over.
+"""The pool of threads that walk the tree: they share the work, split it when one is idle, and deliver full blocks.
 
-Who consumes the blocks may ask for a barrier: a point at which every root that was begun is finished, and what was
-found below it handed over. The workers finish the roots that they are in, all of them those that are split, and give
-the rest of their ranges back. When all are idle, a marker with the ranges that are left follows the blocks, and the
-work goes on. Nothing of it costs anything where nobody asks.
+The consumer of the blocks may request a barrier: a point at which every begun root is finished, and its results are
+delivered. The workers finish the roots they are in (split ones together) and give the rest of their ranges back. When
+all are idle, a marker with the remaining ranges follows the blocks, and the work continues. Without requests there is
+no cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mbe_stage.tasks import split
 __all__ = ["Barrier", "Piece", "WorkerPool", "pieces_of"]
 
 _POLL_SECONDS = 0.05
-# What a worker does before it waits at a barrier, and who comes last.
+# Steps of a worker before it waits at a barrier, and of the last one to arrive.
 _FLUSH, _MARK = "flush", "mark"
 
 
@@ -37,7 +37,7 @@ class Piece:
     first, end : int
         The range, where `state` is None.
     state : optional
-        A worker's, as its problem has it.
+        The state of a worker, as its problem defines it.
     """
 
     cost: float
@@ -47,7 +47,7 @@ class Piece:
 
 
 def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> list[Piece]:
-    """Some ranges of roots in about `n` pieces of similar cost, the last and heaviest first: nothing large comes last.
+    """Cut ranges of roots into about `n` pieces of similar cost, the last and heaviest first.
 
     Parameters
     ----------
@@ -55,7 +55,6 @@ def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> l
         Of each root.
     ranges : sequence of (int, int)
         Ascending.
-    n : int
     """
     total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
     pieces = []
@@ -66,9 +65,9 @@ def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> l
 
 
 class Barrier:
-    """How a consumer asks for a barrier, in any thread; what it gets is a marker among the blocks.
+    """A consumer's request for a barrier, from any thread. The answer is a marker among the blocks.
 
-    A search that ends before all workers have come to it has no marker.
+    If the search ends before all workers have reached it, there is no marker.
     """
 
     def __init__(self) -> None:
@@ -76,32 +75,27 @@ class Barrier:
 
     @property
     def is_asked(self) -> bool:
-        """Whether one is asked for that has not been reached."""
+        """True if a barrier is requested that has not been reached."""
         return self._asked.is_set()
 
     def ask(self) -> None:
-        """Ask for one."""
+        """Request a barrier."""
         self._asked.set()
 
     def reached(self) -> None:
-        """Book that there is one: the next may be asked for."""
+        """Note that it is reached: the next may be requested."""
         self._asked.clear()
 
 
 class WorkerPool:
-    """What the workers (one a thread) share: pieces of the work, the memory budget, the way to the consumer.
+    """State that the workers (one a thread) share: pieces of work, the memory budget, the way to the consumer.
 
     Parameters
     ----------
     pieces : list of Piece
         In the order they are to be started.
-    n_workers : int
-    budget_bytes : int
-    barrier : Barrier, optional
-        Asked by the consumer.
     marker : callable, optional
-        Takes the ranges that are left at a barrier, ascending, those that adjoin as one; gives what the consumer is
-        handed.
+        Takes the remaining ranges at a barrier, ascending, adjoining ones merged; returns the marker for the consumer.
     """
 
     def __init__(
@@ -131,7 +125,7 @@ class WorkerPool:
     def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
         """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them.
 
-        The threads are called by that name, with a number.
+        Threads get that name, with a number.
         """
         threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"{name}-{k}", daemon=True)
@@ -165,7 +159,7 @@ class WorkerPool:
             self._put(None)
 
     def _put(self, item: Iterable[Any] | BaseException | None) -> None:
-        # A consumer that is gone takes nothing any more: never wait for it without looking.
+        # The consumer may be gone: never wait for it without a check.
         while not self.stopped:
             try:
                 self._blocks.put(item, timeout=_POLL_SECONDS)
@@ -180,23 +174,22 @@ class WorkerPool:
 
     @property
     def wants_barrier(self) -> bool:
-        """Whether workers are to finish the roots that they are in, and to begin no other."""
+        """True if workers are to finish the roots that they are in, and to begin no other."""
         return self._barrier.is_asked or self._is_marking
 
     @property
     def wants_work(self) -> bool:
-        """Whether a worker is idle and no piece is waiting for it."""
+        """True if a worker is idle and no piece is waiting for it."""
         waiting = len(self._split_off) + (0 if self.wants_barrier else len(self._ranges))
         return self._n_idle > waiting
 
     def next_piece(self, flush: Callable[[], None]) -> Piece | None:
-        """The next piece; waits while other workers may still share theirs. None when all work is done or stopped.
+        """Return the next piece. Waits while others may still share theirs; None when all work is done or stopped.
 
         Parameters
         ----------
         flush : callable
-            Delivers all that the worker has found. Called where there is to be a barrier, before it waits for the
-            others.
+            Delivers the worker's results. Called before it waits for the others at a barrier.
         """
         has_flushed = False
         while True:
@@ -211,7 +204,7 @@ class WorkerPool:
                 return piece
 
     def _waited(self, has_flushed: bool) -> tuple[Piece | None, str]:
-        """A piece, or none, and what the worker has to do before it asks again; the lock is held."""
+        """A piece, or None and the step to do before the next call; the lock is held."""
         self._n_idle += 1
         while not self.stopped:
             step, pieces = "", self._split_off or self._ranges
@@ -223,7 +216,7 @@ class WorkerPool:
                 self._n_idle -= 1
                 return (None, step) if step else (pieces.popleft(), "")
             if self._n_idle == self._n_workers:
-                # From here on workers leave: no barrier can be reached any more.
+                # Workers leave from here on: no barrier can be reached any more.
                 self._is_over = True
                 break
             self._changed.wait(timeout=_POLL_SECONDS)
@@ -231,10 +224,10 @@ class WorkerPool:
         return None, ""
 
     def _mark(self) -> None:
-        """Hand the marker out; all others wait meanwhile, so that nothing found behind the barrier precedes it."""
+        """Deliver the marker. All others wait meanwhile, so no later results precede it."""
         with self._changed:
             left = sorted((piece.first, piece.end) for piece in self._ranges)
-            # Before the consumer knows of this one: what it asks for behind it is another.
+            # Before the consumer sees this one: a later request is for another.
             self._is_marking = True
             self._barrier.reached()
         joined: list[tuple[int, int]] = []
@@ -249,7 +242,7 @@ class WorkerPool:
             self._changed.notify_all()
 
     def offer(self, piece: Piece) -> None:
-        """Put a piece up: one that was split off for whoever is idle, a range for behind the barrier."""
+        """Add a piece: one split off for an idle worker, or a range for after the barrier."""
         with self._changed:
             if piece.state is None:
                 self._ranges.appendleft(piece)
@@ -268,7 +261,7 @@ class WorkerPool:
         Returns
         -------
         int
-            0, or, with nothing taken, how large the budget would have to be.
+            0, or the budget that would be needed; then nothing is taken.
         """
         with self._changed:
             if n_bytes > 0 and self._bytes + n_bytes > self._budget_bytes:
@@ -278,9 +271,9 @@ class WorkerPool:
 
     @property
     def consumer_waits(self) -> bool:
-        """Whether nothing is ready for the consumer."""
+        """True if nothing is ready for the consumer."""
         return self._blocks.empty()
 
     def deliver(self, blocks: Iterable[Any]) -> None:
-        """Hand blocks to the consumer, whose thread makes those that are not made yet; waits while it has enough."""
+        """Hand blocks to the consumer; its thread runs lazy ones. Waits while the consumer has enough."""
         self._put(blocks)

@@ -1,4 +1,4 @@
-"""What the CPU engines of all problems say of the processor that they run on."""
+"""Name of the processor, for the CPU engines of all problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread of a search: pieces of the tree are worked off in time quanta, and split where another thread is idle."""
+"""One thread of a search: it walks pieces of the tree in time quanta, and splits them if another thread is idle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "ranges_ahead",
 ]
 
-# What a quantum ends with; larger numbers say which arena of the state is short.
+# Status of a quantum. Larger numbers name the arena that is short.
 OK = 0
 DONE = 1
 QUANTUM_OVER = 2
@@ -36,7 +36,7 @@ _REPORT_SECONDS = 0.1
 
 
 class RangeFields(NamedTuple):
-    """Where a frame keeps its range of children: the first of the task, the next one, and one past the last."""
+    """Fields of a frame's range of children: the first of the task, the next one, and one past the last."""
 
     first: int
     cursor: int
@@ -44,13 +44,12 @@ class RangeFields(NamedTuple):
 
 
 def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
-    """Share of a task that its frames have ahead, and of a child of the last one, taking siblings as equally heavy.
+    """Share of a task that lies ahead, and of a child of the last frame, if siblings weigh the same.
 
     Parameters
     ----------
     frames : (n, n_fields) integers
-        Of the task, the shallowest first.
-    at : RangeFields
+        Frames of the task, the shallowest first.
     """
     ahead, weight = 0.0, 1.0
     for frame in frames:
@@ -61,20 +60,19 @@ def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
 
 
 def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> tuple[int, int, float] | None:
-    """End the range of a frame of roots with the root that its task is in.
+    """Cut the range of a frame of roots behind the current root, and return the rest.
 
     Parameters
     ----------
     frame : (n_fields,) integers
         Changed in place.
-    at : RangeFields
     share_left : float
-        Share of the task that is ahead, 0 to 1.
+        Share of the task that lies ahead, 0 to 1.
 
     Returns
     -------
     tuple or None
-        First root that is not begun, end, and their share of what is ahead, 0 to 1; None where there are none.
+        First root not begun, end, and their share of the work ahead, 0 to 1; None if there are none.
     """
     first, end = int(frame[at.cursor]), int(frame[at.end])
     if first >= end:
@@ -85,9 +83,9 @@ def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> t
 
 
 class QuantumWorker(ABC):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds.
+    """Takes pieces of work from its pool until there are none, and delivers the results.
 
-    A state is what one piece needs, a named tuple of arrays: compiled code goes on with it, and the host makes, grows
+    A state is a named tuple of the arrays that one piece needs. Compiled code continues from it; the host makes, grows
     and splits it.
     """
 
@@ -106,41 +104,41 @@ class QuantumWorker(ABC):
 
     @abstractmethod
     def _run_quantum(self, state: Any, work_limit: int) -> int:
-        """Go on with a state's piece; returns what the quantum ended with."""
+        """Continue a state's piece for a quantum; returns its status."""
 
     @abstractmethod
     def _share_left(self, state: Any) -> float:
-        """Share of a state's piece that is still ahead, 0 to 1."""
+        """Share of a state's piece that lies ahead, 0 to 1."""
 
     @abstractmethod
     def _split(self, state: Any, reserve: Callable[[int], int]) -> Any:
-        """A state with half of what is ahead of another; None where it cannot be split, or not within the budget."""
+        """Split off half of the work ahead as a new state; None if it cannot be split, or not within the budget."""
 
     def _give_back(self, state: Any) -> tuple[int, int, float] | None:  # noqa: ARG002 - the seam's signature
-        """Take the roots that are not begun from a state's piece.
+        """Take roots that have not begun from a state's piece.
 
         Returns
         -------
         tuple or None
-            Their range, and their share of what is ahead; None where there are none, or they cannot be taken: a barrier
-            then waits for the whole piece.
+            Their range, and their share of the work ahead. None if there are none, or they cannot be taken: then a
+            barrier waits for the whole piece.
         """
         return None
 
     @abstractmethod
     def _short_of(self, state: Any, status: int) -> Shortage:
-        """Which of a state's arenas is short, where a quantum ended with that."""
+        """The arena of a state that is short, by the status of a quantum."""
 
     @abstractmethod
     def _make_room(self) -> None:
-        """Empty an output that is full, or get a larger one."""
+        """Empty a full output, or get a larger one."""
 
     @abstractmethod
     def _flush(self) -> None:
-        """Deliver everything found so far."""
+        """Deliver the results so far."""
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Work until the pool has no more pieces."""
         own: Any = None
         while (piece := self._pool.next_piece(self._flush)) is not None:
             if piece.state is not None:
@@ -155,7 +153,7 @@ class QuantumWorker(ABC):
         self._flush()
 
     def _walk(self, state: Any, cost: float) -> Any:
-        """Work a piece off, quantum by quantum; returns the state, whose arenas may have grown."""
+        """Walk a piece, quantum by quantum; returns the state, whose arenas may have grown."""
         ahead = self._share_left(state)
         while not self._pool.stopped:
             if self._pool.wants_barrier:
@@ -187,7 +185,7 @@ class QuantumWorker(ABC):
         return state
 
     def _returned(self, state: Any, cost: float) -> float:
-        """Give the rest of a range back to the pool; returns what it costs of the piece's cost."""
+        """Give the rest of a range back to the pool; returns its share of the piece's cost."""
         rest = self._give_back(state)
         if rest is None:
             return 0.0
@@ -196,7 +194,7 @@ class QuantumWorker(ABC):
         return cost * share
 
     def _share(self, state: Any, cost: float) -> bool:
-        """Split the piece and offer one half; False where it cannot be split, or not within the budget."""
+        """Split the piece and offer one half; False if it cannot be split, or not within the budget."""
         receiver = self._split(state, self._pool.reserve)
         if receiver is None:
             return False
@@ -211,7 +209,7 @@ class QuantumWorker(ABC):
             self._work_limit = max(_FIRST_WORK_LIMIT, self._work_limit // 2)
 
     def _report(self) -> None:
-        """Let the consumer know now and then how far the work is."""
+        """Report progress to the consumer now and then."""
         now = time.perf_counter()
         if now - self._last_report >= _REPORT_SECONDS:
             self._last_report = now

@@ -1,1 +1,1 @@
-"""Tables as Arrow has them, arrays as NumPy has them: in host memory."""
+"""Arrow tables and NumPy arrays, in host memory."""

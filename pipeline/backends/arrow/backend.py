@@ -1,4 +1,4 @@
-"""Tables in host memory: what every engine but the one on the device's own frames works with."""
+"""Tables in host memory, for every engine except the one on the device's own frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of results into Parquet, in threads beside the engine that finds them."""
+"""Write blocks of results as Parquet, in threads beside the engine."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ import pyarrow as pa
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill
 from mbe_stage.pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 __all__ = ["BlockWriter", "most_encoders"]
 
-# Blocks that wait for an encoder: so many bytes, and never more blocks than that, however small they are.
+# Limit on the bytes of blocks waiting for an encoder; it also limits their number, however small they are.
 _WAITING_BYTES = 64 << 20
 _MOST_WAITING = 64
-# What an encoder takes at most; the budget of a run decides how many there may be.
+# Most memory of one encoder; the run's budget decides how many there may be.
 _ENCODER_BYTES = 128 << 20
 
 
 def most_encoders(memory_budget: int) -> int:
-    """How many threads may turn blocks into files, or files into blocks, at once, within so many bytes."""
+    """Return how many threads may convert between blocks and files at once within that many bytes."""
     return min(max(1, memory_budget // _ENCODER_BYTES), Execution().worker_count)
 
 
 class _Pause:
-    """What every encoder takes once at a checkpoint: its parts are complete, and it waits."""
+    """A message that each encoder takes once per checkpoint: it completes its parts and waits."""
 
     def __init__(self) -> None:
         self.complete = threading.Semaphore(0)
@@ -41,37 +41,35 @@ class _Pause:
 
 
 class BlockWriter:
-    """Writes what blocks become as data sets of parts.
+    """Writes blocks as data sets of parts.
 
     Parameters
     ----------
-    run_path : Path
     schemas : mapping of str to pa.Schema
-        Of the data sets, by the names of their directories; without one nothing is written.
+        Schemas by the names of the data sets' directories; without one nothing is written.
     rows : callable
-        Takes a block in one of the threads, and gives its rows as one batch; None where nothing is to be written.
+        Takes a block in one of the threads, and returns its rows as one batch; None if nothing is to be written.
     spread : callable
-        Takes such a batch, and gives the rows of each data set in the order of `schemas`.
-    compression : str
+        Takes such a batch, and returns the rows of each data set in the order of `schemas`.
     order : KeyOrder or None
-        Takes batches in and gives them back sorted; then there is one thread.
+        Takes batches and returns them sorted; then there is one thread.
     block_bytes : int
         Size of the blocks that will come.
     memory_budget : int
-        Bytes that all encoders together may take.
+        Memory limit of all encoders together, in bytes.
     is_begun : bool
-        Parts of an earlier process are there.
+        Whether parts of an earlier process exist.
 
     Notes
     -----
-    `accept` only hands the block over, and waits while the encoders are behind. There is one at first; another is
-    started when all are busy and a row group has come for each, up to the number of cores and to what memory allows;
-    each writes parts of its own. Use it as a context manager: leaving it closes the files, and raises what went wrong.
+    `accept` only queues the block, and waits while the encoders are behind. There is one encoder at first. Another
+    starts when all are busy and each has received a row group, up to the number of cores and the memory limit. Each
+    writes parts of its own. Use the writer as a context manager: its exit closes the files, and raises any error.
 
     Attributes
     ----------
     seconds : float
-        Wall time of `accept` and of leaving: what the engine waited for.
+        Wall time of `accept` and of the exit, during which the engine waited.
     """
 
     def __init__(
@@ -103,7 +101,7 @@ class BlockWriter:
         self._sealing: threading.Thread | None = None
 
     def accept(self, block: Any, n_bytes: int) -> None:
-        """Take one block of so many bytes in; its arrays are kept until they are written. With an order, a `Spill` too.
+        """Queue a block or, with an order, a `Spill`, of that many bytes; its arrays are kept until they are written.
 
         Raises
         ------
@@ -122,7 +120,7 @@ class BlockWriter:
         self.seconds += time.perf_counter() - start
 
     def adopt(self, name: str, path: Path) -> Path:
-        """Take a complete part of a data set over from another process: the file is moved, and where to is returned.
+        """Move a complete part of a data set from another process here, and return its new path.
 
         Raises
         ------
@@ -132,18 +130,17 @@ class BlockWriter:
         return self.have(name, lambda part: os.replace(path, part))
 
     def have(self, name: str, take: Callable[[Path], None]) -> Path:
-        """Have a complete part of a data set that somebody else has written, and return its path.
+        """Add a complete part that another process has written, and return its path.
 
         Parameters
         ----------
-        name : str
         take : callable
-            Takes that path, and sees to it that the run has the part there.
+            Takes that path, and puts the part there.
 
         Raises
         ------
         PublishError
-            That cannot be done.
+            This failed.
         """
         names = next(names for names, _ in self._parts if names.name == name)
         with as_publish_errors(self._path):
@@ -153,7 +150,7 @@ class BlockWriter:
         return part
 
     def check(self) -> None:
-        """Raise what an encoder has failed at since.
+        """Raise the error of a failed encoder, if any.
 
         Raises
         ------
@@ -164,7 +161,7 @@ class BlockWriter:
             raise self._failure
 
     def settle(self) -> None:
-        """Have everything that was accepted in complete files, which `seal` then hands on.
+        """Complete files with everything accepted so far; `seal` then takes them.
 
         Raises
         ------
@@ -179,7 +176,7 @@ class BlockWriter:
                 self._blocks.put(pause)
             for _ in self._encoders:
                 pause.complete.acquire()
-            # While the encoders wait: what they complete later is of the next time.
+            # While the encoders wait: files that they complete later belong to the next checkpoint.
             complete = [path for names, _ in self._parts for path in names.take_complete()]
             self._settled += [*self._spilled, *complete]
             self._spilled = []
@@ -189,17 +186,17 @@ class BlockWriter:
         self.check()
 
     def seal(self, seal: Callable[[list[Path]], None]) -> None:
-        """Hand on the files that were settled since this was done last: parts, or with an order its spills.
+        """Pass on the files settled since the last call: parts or, with an order, its spills.
 
         Parameters
         ----------
         seal : callable
-            Takes them. It is called in a thread of its own, one at a time, while what follows is written.
+            Takes the files. It is called in a separate thread, one call at a time, while later blocks are written.
 
         Raises
         ------
         PublishError
-            What was handed on before could not be sealed.
+            An earlier call of `seal` failed.
         """
         start = time.perf_counter()
         if self._sealing is not None:
@@ -212,7 +209,7 @@ class BlockWriter:
         self.seconds += time.perf_counter() - start
 
     def __enter__(self) -> BlockWriter:
-        # Not before: only who has entered is sure to leave, which ends the threads.
+        # Not earlier: only an entered context is sure to exit, which ends the threads.
         self._start_encoder()
         return self
 
@@ -224,7 +221,7 @@ class BlockWriter:
             self._stopped = kind is not None
             self._end_encoders()
         except BaseException:
-            # Ctrl-C while the last rows are written: the threads must be gone before anybody removes their files.
+            # Ctrl-C while the last rows are written: the threads must end before their files are removed.
             self._stopped = True
             self._end_encoders()
             raise
@@ -243,14 +240,14 @@ class BlockWriter:
     def _end_encoders(self) -> None:
         self._blocks.put(None)
         for encoder in self._encoders:
-            # None: it could not be started, and that is the error to report.
+            # None means that the thread could not start, and that error is reported.
             if encoder.ident is not None:
                 encoder.join()
         if self._sealing is not None:
             self._sealing.join()
 
     def _encode(self) -> None:
-        """One encoder: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
+        """Run an encoder until the sentinel; after a failure it only empties the queue, so the engine does not wait."""
         writers = [PartWriter(names, schema, self._compression) for names, schema in self._parts]
         while (block := self._blocks.get()) is not None:
             if isinstance(block, _Pause):
@@ -260,9 +257,9 @@ class BlockWriter:
                 continue
             self._room.release()
             self._attempt(self._write, block, writers)
-            # Not kept alive while waiting for the next one.
+            # Free the block while waiting for the next one.
             del block
-        # The sentinel is for every encoder.
+        # Pass the sentinel on to the next encoder.
         self._blocks.put(None)
         self._attempt(self._finish, writers)
         if self._failure is not None or self._stopped:
@@ -270,7 +267,7 @@ class BlockWriter:
                 writer.abort()
 
     def _seal(self, seal: Callable[[list[Path]], None], files: list[Path]) -> None:
-        """Also where something has ended the run meanwhile: what was settled is complete."""
+        """Seal settled files, which are complete even if an error has ended the run meanwhile."""
         try:
             with as_publish_errors(self._path):
                 seal(files)
@@ -300,13 +297,13 @@ class BlockWriter:
             self._order.add(batch)
 
     def _settle(self, writers: list[PartWriter]) -> None:
-        """Leave nothing in memory: with an order there is one encoder, and nothing in parts before the end."""
+        """Write everything in memory; with an order there is one encoder, and parts are only written at the end."""
         if self._order is not None:
             self._spilled = self._order.checkpoint()
         self._complete(writers)
 
     def _complete(self, writers: list[PartWriter]) -> None:
-        """Close the parts that are open; later rows go into new ones."""
+        """Close the open parts; later rows go into new ones."""
         for writer in writers:
             writer.close()
 
@@ -322,7 +319,7 @@ class BlockWriter:
             writer.write(rows)
 
     def _write_missing_parts(self) -> None:
-        """A data set without rows gets one empty part, so that it can be read."""
+        """Give a data set without rows one empty part, so it can be read."""
         for names, schema in self._parts:
             if names.n_taken == 0:
                 write_table(schema.empty_table(), names.take(), self._compression)

@@ -20,7 +20,7 @@ __all__ = ["EdgeData"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeData:
-    """Distinct edges between dense ids, and the keys the ids stand for.
+    """Distinct edges between dense ids, and the keys of the ids.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class EdgeData:
         each in at least one edge.
     facts : InputFacts
     hashes : pair of (n,) uint64, optional
-        What `key_hashes` gives, where it is known.
+        The result of `key_hashes`, if known.
     events : Events, optional
-        Weights and times of the rows behind the edges, where they are kept.
+        Weights and times of the rows behind the edges, if they are kept.
     half_later : EdgeData, optional
         As `pipeline.backends.backend.Edges.half_later`.
     """
@@ -48,28 +48,28 @@ class EdgeData:
     half_later: EdgeData | None = None
 
     def to_host(self) -> EdgeData:
-        """The edges themselves."""
+        """Return the edges themselves."""
         return self
 
     def graph(self) -> Any:
-        """The edges in CSR form: a `BipartiteCSR`, or an `UndirectedCSR` where `InputFacts.undirected` is there."""
+        """Return the edges in CSR form: a `BipartiteCSR` or, with `InputFacts.undirected`, an `UndirectedCSR`."""
         if self.facts.undirected is not None:
             return UndirectedCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys))
         return BipartiteCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
 
     def key_hashes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vertex hash of each left and of each right key, uint64."""
+        """Return the vertex hash of each left and of each right key, uint64."""
         if self.hashes is not None:
             return self.hashes
         return key_hashes(self.left_keys, "left"), key_hashes(self.right_keys, "right")
 
     def vertex_of(self, text: str, side: str) -> int | None:
-        """The dense id of the key that is written so; None where no key is."""
+        """Return the dense id of the key with this text; None if there is no such key."""
         keys = self.left_keys if side == "left" else self.right_keys
         wanted = written_integer(text) if pa.types.is_integer(keys.type) else text
         vertex = -1 if wanted is None else pc.index(keys, pa.scalar(wanted, keys.type)).as_py()
         return None if vertex < 0 else vertex
 
     def key_of(self, vertex: int, side: str) -> int | str:
-        """The key of a dense id."""
+        """Return the key of a dense id."""
         return (self.left_keys if side == "left" else self.right_keys)[vertex].as_py()

@@ -1,4 +1,4 @@
-"""Degrees and two-hop degrees of both sides, counted while an engine is at work."""
+"""Degrees and two-hop degrees of both sides, counted while an engine works."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ TwoHopDegrees = tuple[np.ndarray | None, np.ndarray | None]
 
 @contextmanager
 def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -> Iterator[Callable[[], TwoHopDegrees]]:
-    """Begin to count the two-hop degrees, in threads that are gone when the context is left.
+    """Count the two-hop degrees in threads that end with the context.
 
     Parameters
     ----------
-    graph : BipartiteCSR
     most_steps : int
-        A side that takes more steps is not counted; at 0 none is.
+        A side that needs more steps is not counted; 0 counts none.
     execution : Execution
-        Its number of threads.
+        Gives the number of threads.
 
     Yields
     ------
@@ -52,6 +51,6 @@ def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -
 def graph_facts_beside(
     graph: BipartiteCSR, most_steps: int, execution: Execution
 ) -> Iterator[Callable[[], GraphFacts]]:
-    """The same with the degrees; what is yielded waits, and returns the facts."""
+    """Count degrees as well; the yielded function waits, and returns the facts."""
     with two_hop_beside(graph, most_steps, execution) as two_hop:
         yield lambda: GraphFacts(graph.left_degrees, graph.right_degrees, *two_hop(), {})

@@ -1,4 +1,4 @@
-"""What names the user's own keys, whatever their ids: a hash of their text."""
+"""Vertex hashes: a hash of a key's text, independent of its id."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
-from mbe_stage.pipeline.backends.arrow.keys import decoded
+from mbe_stage.pipeline.backends.arrow.plain import decoded
 
 __all__ = ["key_hashes"]
 
 
 def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
-    """The vertex hash of each key.
+    """Return the vertex hash of each key.
 
     Parameters
     ----------
     keys : pa.Array or pa.ChunkedArray
         Integers within int64 or strings (also dictionary-encoded, sliced or chunked), none of them null.
-    side : {"left", "right"}
 
     Returns
     -------
@@ -43,7 +42,7 @@ def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
         keys = keys.cast(pa.large_string())
     _, offsets, data = keys.buffers()
     width = np.int32 if pa.types.is_string(keys.type) else np.int64
-    # A slice shares its parent's buffers and begins at `offset`; offsets stay relative to all of the bytes.
+    # A slice shares its parent's buffers and begins at `offset`; its offsets refer to all bytes.
     ends = np.frombuffer(offsets, width)[keys.offset : keys.offset + len(keys) + 1]
     characters = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return vertex_hashes(hash_text(ends, characters), side)

@@ -1,4 +1,4 @@
-"""Rows of a data set that a journal books, or sums where there are none; those of earlier processes are taken back."""
+"""Checkpoints of a collector: rows of a data set, or sums without rows, recorded in a journal and restored."""
 
 from __future__ import annotations
 
@@ -25,49 +25,47 @@ _T = TypeVar("_T")
 
 
 class _Order(Protocol):
-    """Puts rows into their order; a `KeyOrder` of any backend."""
+    """Sorts rows; a `KeyOrder` of any backend."""
 
     def restore(self, spill: Path) -> Iterator[pa.RecordBatch]:
-        """Take in what an earlier process has spilled; yields its rows."""
+        """Take rows that an earlier process has spilled, and yield them."""
 
 
 class _Writer(Protocol):
     """A `BlockWriter` of any backend."""
 
     def seal(self, seal: Callable[[list[Path]], None]) -> None:
-        """Hand on the files that were settled since this was done last."""
+        """Pass on the files settled since the last call."""
 
 
 class _Summary(Protocol):
-    """What is known of all results, of any backend."""
+    """The summary of all results, of any backend."""
 
     fingerprint: Fingerprint
 
     def sums(self) -> Arrays:
-        """All of it as arrays."""
+        """Return the summary as arrays."""
 
     def restore(self, sums: Arrays) -> None:
-        """Take back what `sums` gave of other results."""
+        """Add the arrays of another summary."""
 
 
 class KeptRows:
-    """What a collector of rows does with its journal; without one there is nothing to take back, and nothing is booked.
+    """The use of a journal by a collector of rows; without a journal there is nothing to restore or record.
 
     Parameters
     ----------
     journal : Journal or None
         Of the run.
-    run_path : Path
     data_set : str
-        The name of the directory whose rows hold all that is to be known.
+        The directory of the rows that hold all information.
     members : mapping of str to (str, int)
-        Of these rows, as `BlockRows` has it.
+        Of these rows, as in `BlockRows`.
 
     Attributes
     ----------
     scratch : Path
-        For the spills of an order: with a journal they may have to stay until the run is published, and are no part of
-        it.
+        For spills of an order. With a journal they may have to stay until publication, and are not part of the run.
     """
 
     def __init__(
@@ -80,25 +78,25 @@ class KeptRows:
 
     @property
     def is_begun(self) -> bool:
-        """Whether parts of an earlier process may be there."""
+        """Whether parts of an earlier process may exist."""
         return self._journal is not None
 
     def taken_back(self, order: _Order | None, n_threads: int, take: Callable[[pa.RecordBatch], _T]) -> Iterator[_T]:
-        """What is made of the rows that are booked, some at a time; the order, where there is one, takes them in.
+        """Yield results made from recorded rows, some at a time; an order, if any, receives the rows.
 
         Parameters
         ----------
         order : optional
-            Its spills are read by this thread, one after the other.
+            This thread reads its spills, one after the other.
         n_threads : int
-            That read parts, a row group each.
+            Number of threads that read parts, a row group each.
         take : callable
-            Takes rows, and gives what is made of them; called in these threads.
+            Takes rows, and returns the result made from them; called in these threads.
 
         Raises
         ------
         PublishError
-            Rows are none of this graph, though the checksum of their file is right.
+            Rows do not fit this graph, although the checksum of their file is right.
         """
         files = () if self._journal is None else self._journal.files
         for path in files:
@@ -119,17 +117,17 @@ class KeptRows:
             yield from taken
 
     def _checked(self, batch: pa.RecordBatch, path: Path) -> pa.RecordBatch:
-        """The same rows: compiled code looks up their members without asking whether there are such vertices."""
+        """Return the same rows, once their vertices are checked: compiled code looks them up without checks."""
         for name, (size, n_vertices) in self._members.items():
             if not _fits(batch, name, size, n_vertices):
                 raise PublishError(
                     f"{path}: its column {name!r} holds no vertices of this graph; expected numbers below "
-                    f"{n_vertices:,}, as many as {size!r} says; begin anew, without --resume"
+                    f"{n_vertices:,}, as many as {size!r} says; start over without --resume"
                 )
         return batch
 
     def book(self, writer: _Writer, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
-        """Have the journal say that all but these tasks is done, once everything that was settled is on the disk.
+        """Record in the journal that everything but these tasks is done, once all settled files are on disk.
 
         Parameters
         ----------
@@ -140,12 +138,12 @@ class KeptRows:
         work_done : float
             As `Journal.add` takes it.
         n_items : int
-            Results until now, those of earlier processes too.
+            Results so far, including those of earlier processes.
 
         Raises
         ------
         PublishError
-            It cannot be written.
+            The record cannot be written.
         """
         journal = self._journal
         assert journal is not None
@@ -153,18 +151,17 @@ class KeptRows:
         writer.seal(lambda files: journal.add(remaining, work_done, files, n_found))
 
     def take_back_sums(self, summary: _Summary, derived: Sequence[Any]) -> None:
-        """Have all take back what is booked where there are no rows.
+        """Restore the recorded sums of a run without rows.
 
         Parameters
         ----------
-        summary
         derived : sequence of DerivedCollector
-            Which give their sums, too.
+            Their sums are restored, too.
 
         Raises
         ------
         PublishError
-            They are of another shape, though the checksum of their file is right.
+            The sums have another shape, although the checksum of their file is right.
         """
         try:
             if (sums := taken_back(self._journal)) is not None:
@@ -172,24 +169,17 @@ class KeptRows:
         except (KeyError, ValueError, TypeError, OverflowError) as error:
             room = None if self._journal is None else self._journal.room
             raise PublishError(
-                f"{room}: its sums are of another shape ({error}); expected those of this run; begin anew, without "
+                f"{room}: its sums are of another shape ({error}); expected those of this run; start over without "
                 "--resume"
             ) from None
 
     def book_sums(self, remaining: Sequence[Task], work_done: float, summary: _Summary, derived: Sequence[Any]) -> None:
-        """As `book`, where there are no rows.
-
-        Parameters
-        ----------
-        remaining, work_done
-            As of `book`.
-        summary, derived
-            As of `take_back_sums`.
+        """Record the sums of a run without rows.
 
         Raises
         ------
         PublishError
-            They cannot be written.
+            The record cannot be written.
         """
         journal = self._journal
         assert journal is not None
@@ -198,7 +188,7 @@ class KeptRows:
 
 
 def _fits(batch: pa.RecordBatch, name: str, size: str, n_vertices: int) -> bool:
-    """Whether a column holds lists of vertices, each as long as another column says, and no longer than all of them."""
+    """Return whether a column holds lists of vertices, each with its recorded length, and at most all vertices."""
     try:
         lists, sizes = batch[name], batch[size].to_numpy()
         members = lists.flatten().to_numpy()
@@ -210,7 +200,7 @@ def _fits(batch: pa.RecordBatch, name: str, size: str, n_vertices: int) -> bool:
 
 
 def _ahead(make: Callable[[Any], _T], items: Iterable[Any], n_threads: int) -> Iterator[_T]:
-    """What is made of each item, in their order, by threads that are a few items ahead of who takes it."""
+    """Yield the result for each item in order, made by threads that work a few items ahead."""
     waiting: deque[Future[_T]] = deque()
     with ThreadPoolExecutor(n_threads, "taking-back") as pool:
         try:

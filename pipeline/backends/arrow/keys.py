@@ -1,6 +1,6 @@
-"""Columns of keys: integers within int64 or text; integers rank by value, text by its UTF-8 bytes.
+"""Key columns: integers within int64 or text; integers rank by value, text by its UTF-8 bytes.
 
-An empty string is no key but a null, in every format.
+An empty string is a null in every format.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text
 from mbe_stage.pipeline.backends.backend import KeyType, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import with_settings
@@ -23,30 +24,28 @@ __all__ = [
     "as_keys",
     "as_plain",
     "as_utf8",
-    "decoded",
     "factorised",
     "first_true",
     "joined",
     "json_arrays",
     "merged",
-    "plain_type",
     "ranked",
 ]
 
 _LARGEST_INTEGER = 2**63 - 1
-# Above it not every integer is a float, so a float does not tell which integer it was.
+# Beyond this not every integer is a float, so a float does not identify an integer.
 _EXACT_FLOATS = 2.0**53
-# Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
+# The canonical form of an integer: "007" and "+7" stay strings when integers are inferred.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
 _AS_STRING: dict[str, object] = {"input.key_type": "string"}
-# What JSON escapes within quotes, the backslash first: the others bring backslashes of their own.
+# Characters that JSON escapes within quotes. The backslash comes first, because the other escapes add backslashes.
 _ESCAPED = {character: json.dumps(character)[1:-1] for character in ("\\", '"', *map(chr, range(32)))}
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
 
 
 def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.Array:
-    """A column of any type as int64 or large_string, its nulls, NaNs and empty strings as nulls.
+    """Return a column of any type as int64 or large_string, with nulls, NaNs and empty strings as nulls.
 
     Raises
     ------
@@ -57,7 +56,7 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
     kind = values.type
     if pa.types.is_null(kind):
         return values.cast(pa.large_string())
-    if _is_text(kind):
+    if is_text(kind):
         return _texts(values, refuse)
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
         return values.cast(pa.large_string()) if key_type == "string" else _integers(values, refuse)
@@ -74,13 +73,13 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
 
 
 def factorised(keys: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """As `Backend.factorised`; in order of appearance."""
+    """Implement `Backend.factorised`, in order of appearance."""
     encoded = keys.dictionary_encode()
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
 def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """As `Backend.ranked`: integers by value, text by its bytes."""
+    """Implement `Backend.ranked`: integers by value, text by its bytes."""
     if pa.types.is_integer(distinct.type):
         return merged(codes, distinct)
     order = pc.sort_indices(distinct).to_numpy()
@@ -90,13 +89,13 @@ def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]
 
 
 def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """As `Backend.merged`."""
+    """Implement `Backend.merged`."""
     ordered, rank = np.unique(integers.to_numpy(), return_inverse=True)
     return rank.astype(np.int32)[codes], pa.array(ordered)
 
 
 def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
-    """As `Backend.as_utf8`: what came as text is looked at only now, where each key stands once."""
+    """Implement `Backend.as_utf8`: text is only checked here, because here each key occurs once."""
     try:
         distinct.validate(full=True)
     except pa.ArrowInvalid:
@@ -114,7 +113,7 @@ def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
 
 
 def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None:
-    """As `Backend.as_integers`."""
+    """Implement `Backend.as_integers`."""
     matches = pc.match_substring_regex(texts, _INTEGER if must else _CANONICAL_INTEGER)
     odd = first_true(pc.invert(matches))
     if odd is not None and not must:
@@ -130,7 +129,7 @@ def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None
 
 
 def as_json(keys: pa.Array) -> pa.Array:
-    """As `Backend.as_json`."""
+    """Implement `Backend.as_json`."""
     texts = keys.cast(pa.large_string())
     if pa.types.is_integer(keys.type):
         return texts
@@ -141,77 +140,29 @@ def as_json(keys: pa.Array) -> pa.Array:
 
 
 def joined(first: pa.Array, second: pa.Array) -> pa.Array:
-    """As `Backend.joined`, of what `as_keys` gives."""
+    """Implement `Backend.joined` for results of `as_keys`."""
     if first.type != second.type:
         first, second = (keys.cast(pa.large_string()) for keys in (first, second))
     return pa.concat_arrays([first, second])
 
 
 def json_arrays(columns: Sequence[pa.Array]) -> pa.Array:
-    """As `Backend.json_arrays`."""
+    """Implement `Backend.json_arrays`."""
     first, *others = columns
     return _joined("[", first, *(part for column in others for part in (",", column)), "]")
 
 
 def first_true(mask: pa.Array) -> int | None:
-    """Position of the first true value, nulls counted as false; None where there is none."""
+    """Return the position of the first true value, with nulls as false; None if there is none."""
     position = pc.index(mask, pa.scalar(True)).as_py()
     return None if position < 0 else position
 
 
-def as_plain(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array of its values' own type: dictionaries decoded, text as large_string.
-
-    UUIDs become text as they are usually written, other bytes of a fixed length hexadecimal text.
-    """
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    if pa.types.is_dictionary(column.type):
-        column = pa.chunked_array(map(decoded, column.chunks), plain_type(column.type))
-    kind = column.type
-    is_uuid = isinstance(kind, pa.UuidType)
-    if isinstance(kind, pa.BaseExtensionType) and (is_uuid or _is_text(plain_type(kind.storage_type))):
-        column, kind = column.cast(kind.storage_type), kind.storage_type
-    if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
-        column = pa.chunked_array([_hexadecimal(chunk, is_uuid) for chunk in column.chunks], pa.large_string())
-    # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
-    column = column.cast(plain_type(column.type))
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def decoded(keys: pa.DictionaryArray) -> pa.Array:
-    """The values that a dictionary stands for; Arrow takes none out of a dictionary of views."""
-    values = keys.dictionary.cast(plain_type(keys.type.value_type))
-    return pa.DictionaryArray.from_arrays(keys.indices, values).dictionary_decode()
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a column without what does not change them: dictionaries, views, narrow offsets."""
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) else kind
-
-
-def _hexadecimal(values: pa.Array, is_uuid: bool) -> pa.Array:
-    width, (_, data) = values.type.byte_width, values.buffers()
-    numbers = np.frombuffer(data, np.uint8, len(values) * width, values.offset * width)
-    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[np.stack([numbers >> 4, numbers & 15], axis=1)]
-    texts = pa.array(digits.reshape(-1).view(f"S{2 * width}"), mask=values.is_null().to_numpy(zero_copy_only=False))
-    texts = texts.cast(pa.large_string())
-    return pc.replace_substring_regex(texts, "^(.{8})(.{4})(.{4})(.{4})", r"\1-\2-\3-\4-") if is_uuid else texts
-
-
 def _joined(*parts: pa.Array | str) -> pa.Array:
-    """The texts of each row, one behind the other; plain text is the same in every row."""
+    """Concatenate the texts of each row; plain text is repeated in every row."""
     text = pa.large_string()
     columns = [pa.scalar(part, text) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar("", text))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
 
 
 def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:
@@ -235,7 +186,7 @@ def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:
     try:
         return values.cast(pa.int64())
     except pa.ArrowInvalid:
-        # Rare, and never fast enough to matter: look at the values one by one.
+        # Rare, so a slow loop over the values is fine.
         row = next(i for i, value in enumerate(values.to_pylist()) if value is not None and abs(value) >= 2**63)
         raise with_settings(refuse(row, **_beyond(values[row].as_py())), _AS_STRING) from None
 
@@ -251,7 +202,7 @@ def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:
         raise refuse(
             row,
             found=f"the number {values[row].as_py()!r}",
-            expected="integers or text as keys (floats only where they are whole and at most 2**53)",
+            expected="integers or text as keys (floats only if they are whole and at most 2**53)",
             remedy="choose another column, or convert this one to text",
         )
     return values.cast(pa.int64())
@@ -266,7 +217,7 @@ def _beyond(value: object) -> dict[str, str]:
 
 
 def _narrowest(keys: pa.Array) -> pa.Array:
-    """Plain strings where they fit: every reader knows those."""
+    """Return plain strings if they fit, because every reader supports those."""
     return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys
 
 

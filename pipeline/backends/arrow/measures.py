@@ -1,11 +1,12 @@
-"""Columns of weights and of times: numbers, or moments in microseconds."""
+"""Columns of weights and times: numbers, or moments in microseconds."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.pipeline.backends.arrow.keys import as_plain, first_true
+from mbe_stage.pipeline.backends.arrow.keys import first_true
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import Refusal
 from mbe_stage.pipeline.io.raw import shortened
 
@@ -18,12 +19,12 @@ _MICROSECONDS = pa.timestamp("us")
 
 
 def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
-    """A column as float64 or int64; NaN and empty text become nulls.
+    """Return a column as float64 or int64; NaN and empty text become nulls.
 
     Raises
     ------
     InputError
-        The column is of another kind, or holds text that is no number.
+        The column has another type, or text that is not a number.
     """
     values = as_plain(column)
     kind = values.type
@@ -42,12 +43,12 @@ def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
 
 
 def as_times(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
-    """A column as int64 or float64 numbers, or as timestamps in microseconds UTC; NaN and empty text become nulls.
+    """Return a column as numbers, or as timestamps in microseconds UTC; NaN and empty text become nulls.
 
     Raises
     ------
     InputError
-        The column is of another kind, or holds text that is neither a number nor ISO-8601.
+        The column has another type, or text that is neither a number nor ISO-8601.
     """
     values = as_plain(column)
     kind = values.type
@@ -76,14 +77,14 @@ def _numbers_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
         )
     numbers = pc.replace_substring_regex(values, r"^\+", "")
     try:
-        # Integers stay exact: epochs in nanoseconds are beyond what a float tells apart.
+        # Integers stay exact: floats cannot represent epochs in nanoseconds.
         return numbers.cast(pa.int64())
     except pa.ArrowInvalid:
         return as_numbers(pa.chunked_array([numbers.cast(pa.float64())]), refuse)
 
 
 def _moments_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
-    """ISO-8601 text as microseconds; where only some name a zone, the others are UTC."""
+    """Parse ISO-8601 text into microseconds; moments without a zone are UTC."""
     zoned = pc.and_(pc.match_substring_regex(values, _ZONED), pc.match_substring(values, ":"))
     none = pa.scalar(None, values.type)
     try:
@@ -110,7 +111,7 @@ def _is_moment(value: pa.Scalar, zoned: bool) -> bool:
 
 def _microseconds(values: pa.Array, refuse: Refusal) -> pa.Array:
     if values.type.unit == "ns":
-        # Rounded down, also before 1970, so that no row changes its side of a bound.
+        # Rounded down, also before 1970, so that rows stay on their side of a bound.
         present = values.cast(pa.int64())
         numbers = present.fill_null(0).to_numpy() // 1000
         return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False)).cast(_MICROSECONDS)

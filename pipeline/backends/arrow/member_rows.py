@@ -24,11 +24,10 @@ __all__ = ["BlockRows", "MemberRows", "vertex_columns"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:
-    """A table of such results, and the blocks that its rows are made of.
+    """A table of such results, converted from and to blocks.
 
     Attributes
     ----------
-    schema : pa.Schema
     key : str
         The column of keys.
     lists : mapping of str to str
@@ -36,7 +35,7 @@ class MemberRows:
     block : callable
         Makes a block of the number of results, the sizes of each list and the members of each list.
     lists_of : callable
-        Takes a block, and gives the sizes, offsets and members of each list.
+        Takes a block, and returns the sizes, offsets and members of each list.
     product : str, optional
         The column of the product of all sizes.
     """
@@ -49,7 +48,7 @@ class MemberRows:
     product: str | None = None
 
     def batch(self, block: Any, keys: np.ndarray) -> pa.RecordBatch:
-        """A block as rows; the members are not copied.
+        """Return a block as rows; the members are not copied.
 
         Raises
         ------
@@ -71,17 +70,17 @@ class MemberRows:
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def block_of(self, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
-        """The block that rows were made of, and its keys; copies, since compiled code takes no read-only arrays."""
+        """Return the block of some rows, and its keys; copies, since compiled code takes no read-only arrays."""
         keys, *sizes = (np.array(batch[name].to_numpy()) for name in (self.key, *self.lists.values()))
         members = (np.array(batch[name].flatten().to_numpy()) for name in self.lists)
         return self.block(batch.num_rows, *sizes, *members), keys
 
     def members(self, n_vertices: Sequence[int]) -> dict[str, tuple[str, int]]:
-        """Each column of members, with the column of their numbers and the number of vertices."""
+        """Return each column of members, with the column of their numbers and the number of vertices."""
         return {name: (self.lists[name], n) for name, n in zip(self.lists, n_vertices, strict=True)}
 
     def member_bytes(self, block: Any) -> int:
-        """Bytes of the members of a block."""
+        """Return the bytes of the members of a block."""
         return sum(members.nbytes for _, _, members in self.lists_of(block))
 
     @property
@@ -91,33 +90,32 @@ class MemberRows:
         return sum(plain) + 4 * len(self.lists)
 
     def row_bytes(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Bytes in memory of each row."""
+        """Return the bytes in memory of each row."""
         return self.fixed_bytes + 4 * sum(rows[name].to_numpy().astype(np.int64) for name in self.lists.values())
 
     def canonical_order(self, scratch: Path, **sizes: Any) -> KeyOrder:
-        """Takes rows in and gives them back ascending by key; `sizes` as for `KeyOrder`."""
+        """Return an order that sorts rows by key; `sizes` as for `KeyOrder`."""
         return KeyOrder(scratch, self.schema, self.key, self.row_bytes, **sizes)
 
     def left_in_spills(self, scratch: Path) -> SpillOrder:
-        """Takes rows in and leaves them in spill files, for a `canonical_order` elsewhere."""
+        """Return an order that leaves rows in spill files, for a `canonical_order` elsewhere."""
         return SpillOrder(scratch, self.schema, self.key, self.row_bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """What makes rows of a problem's blocks, and who takes the blocks in beside.
+    """Converts a problem's blocks to rows, and passes the blocks to summaries and derived outputs.
 
     Attributes
     ----------
-    table : MemberRows
     keys : callable
-        Takes a block, and gives the keys of its results: (n,) int64.
+        Takes a block, and returns the keys of its results: (n,) int64.
     n_vertices : sequence of int
-        Of each list.
+        The number of vertices for each list.
     summaries : Summaries
-        Takes each block and its keys in.
+        Receives each block and its keys.
     derived : sequence of DerivedCollector
-        Who else does.
+        Receives each block and its keys.
     """
 
     table: MemberRows
@@ -128,25 +126,25 @@ class BlockRows:
 
     @property
     def members(self) -> dict[str, tuple[str, int]]:
-        """Each column of members, with the column of their numbers and the number of vertices."""
+        """Return each column of members, with the column of their numbers and the number of vertices."""
         return self.table.members(self.n_vertices)
 
     def named(self, block: Any) -> np.ndarray:
-        """The keys of a block, once all have taken it in."""
+        """Return the keys of a block, after passing it to all receivers."""
         keys = self.keys(block)
         self._take_in(block, keys)
         return keys
 
     def of(self, block: Any) -> pa.RecordBatch:
-        """The rows of a block, once all have taken it in."""
+        """Return the rows of a block, after passing it to all receivers."""
         return self.table.batch(block, self.named(block))
 
     def take_back(self, batch: pa.RecordBatch) -> None:
-        """Have all take in what an earlier process has made these rows of."""
+        """Pass rows of an earlier process to all receivers."""
         self._take_in(*self.table.block_of(batch))
 
     def derive(self, batch: pa.RecordBatch) -> None:
-        """Have derived outputs alone take in what a worker has made these rows of: it has summed them up."""
+        """Pass rows of a worker to derived outputs only, because the worker has summed them up."""
         self._derive(*self.table.block_of(batch))
 
     def _take_in(self, block: Any, keys: np.ndarray) -> None:
@@ -159,7 +157,7 @@ class BlockRows:
 
 
 def vertex_columns(keys: pa.Array, degrees: np.ndarray, *own: pa.Array, statistics: VertexStatistics) -> list[pa.Array]:
-    """Columns of a table of vertices by dense id: id, key, degree, a problem's own, and what a vertex is in."""
+    """Return the columns of a table of vertices by dense id: id, key, degree, `own` ones, and the statistics."""
     return [
         pa.array(np.arange(len(keys), dtype=np.int32)),
         keys,

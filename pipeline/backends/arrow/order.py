@@ -1,13 +1,13 @@
-"""Rows in the order of a key, sorted out of core.
+"""Sort rows by a key, out of core.
 
-The key names what a row holds, so the order says nothing about engine, threads or blocks: the same result gives the
+The key identifies a row's content, so the order does not depend on engine, threads or blocks. The same result gives the
 same files, byte for byte (up to a collision of two 64-bit keys in one run). Keys are uniform hashes, so equal ranges of
 keys hold nearly equally many rows:
 
 1. rows are collected until they fill the memory, then written to a spill file, cut into 1024 ranges of keys;
-2. consecutive ranges that together make one row group are read back from all spill files, sorted, and handed on.
+2. consecutive ranges that together make one row group are read back from all spill files, sorted, and passed on.
 
-A result that never fills the memory is never spilled, and is cut into the same row groups.
+A result that never fills the memory is not spilled, and is cut into the same row groups.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ RANGE_BITS = 10
 N_RANGES = 1 << RANGE_BITS
 _MEMORY_BYTES = 128 << 20
 GROUP_BYTES = 64 << 20
-"""Rows sorted and handed on at once, where nothing else is asked for."""
-# Of a batch in a spill: small enough that few rows are read twice, large enough that batches cost nothing.
+"""Default bytes of rows to sort and pass on at once."""
+# Bytes of a batch in a spill: small enough that few rows are read twice, large enough for negligible overhead.
 _BATCH_BYTES = 128 << 10
 # Temporary and read once: LZ4 costs less than the disk traffic it saves.
 _SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -37,15 +37,14 @@ _SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """Rows in order that another process has left.
+    """Sorted rows that another process has written.
 
     Attributes
     ----------
-    path : Path
     range_bytes : (N_RANGES,) int64
-        Of the rows of each range of keys, in memory.
+        In-memory bytes of the rows in each range of keys.
     n_bytes : int
-        Of the file.
+        Size of the file.
     """
 
     path: Path
@@ -54,24 +53,24 @@ class Spill:
 
 
 class KeyOrder:
-    """Takes rows in and gives them back in the order of a key.
+    """Takes rows and returns them sorted by a key.
 
     Parameters
     ----------
     scratch : Path
-        Directory for spill files; made when first needed, removed when the last row has been given back, unless there
-        was a checkpoint.
+        Directory for spill files; made when first needed, and removed after the last row, unless there was a
+        checkpoint.
     schema : pa.Schema
         Of the rows.
     key : str
         The column to sort by: int64, uniformly distributed.
     row_bytes : callable
-        Bytes in memory of each row of a batch, (n,) int64; from the values alone, so that it does not depend on how the
-        rows came in.
+        Returns the in-memory bytes of each row of a batch, (n,) int64, from its values alone, so that the arrival of
+        rows does not matter.
     memory_bytes : int
-        Rows kept before they are spilled; about three times as much is in use while they are.
+        Bytes of rows to keep before spilling; spilling uses about three times as much.
     group_bytes : int
-        Rows sorted and handed on at once; about three times as much is in use.
+        Bytes of rows to sort and pass on at once; about three times as much is in use.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class KeyOrder:
         self._range_bytes = np.zeros(N_RANGES, np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
         self._range_bytes += self._bytes_per_range(batch)
@@ -104,14 +103,14 @@ class KeyOrder:
             self._spill()
 
     def checkpoint(self) -> list[Path]:
-        """Have all rows in spill files, and leave these where they are; returns those that are new since the last."""
+        """Write all rows to spill files that stay, and return the files that are new since the last checkpoint."""
         if self._pending:
             self._spill()
         new, self._n_kept = self._spills[self._n_kept :], len(self._spills)
         return new
 
     def restore(self, spill: Path) -> Iterator[pa.RecordBatch]:
-        """Take in what an earlier process has spilled, and left there; yields its rows."""
+        """Add the rows that an earlier process has spilled, keep the file, and yield the rows."""
         for batch in spilled(spill):
             self._range_bytes += self._bytes_per_range(batch)
             yield batch
@@ -119,7 +118,7 @@ class KeyOrder:
         self._n_kept = len(self._spills)
 
     def adopt(self, spill: Spill) -> None:
-        """Take in what another process has spilled: the file is moved, and none of its rows is read before the end."""
+        """Move another process's spill file here; its rows are only read at the end."""
         self._scratch.mkdir(exist_ok=True)
         path = self._next_path()
         os.replace(spill.path, path)
@@ -127,7 +126,7 @@ class KeyOrder:
         self._spills.append(path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, ascending by key, one row group at a time."""
+        """Yield all rows, ascending by key, one row group at a time."""
         if self._spills and self._pending:
             self._spill()
         kept, order, bounds = self._take_pending()
@@ -144,7 +143,7 @@ class KeyOrder:
             self._scratch.rmdir()
 
     def _take_pending(self) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
-        """The pending rows in one batch, their order, and where each range begins in that order."""
+        """Return the pending rows in one batch, their order, and the start of each range in that order."""
         batch = self._joined(self._pending)
         self._pending, self._pending_bytes = [], 0
         keys = batch[self._key].to_numpy()
@@ -178,7 +177,7 @@ class KeyOrder:
         return self._rows(batch, np.argsort(batch[self._key].to_numpy()))
 
     def _within(self, batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:
-        """The rows of an ordered batch that are in these ranges."""
+        """Return the rows of an ordered batch in these ranges."""
         start, stop = np.searchsorted(_ranges(batch[self._key].to_numpy()), (first, last))
         return batch.slice(start, stop - start)
 
@@ -187,7 +186,7 @@ class KeyOrder:
         return np.bincount(ranges, weights=self._row_bytes(batch), minlength=N_RANGES).astype(np.int64)
 
     def _rows(self, batch: pa.RecordBatch, positions: np.ndarray) -> pa.RecordBatch:
-        # Column by column: RecordBatch.take needs four times as long for the same rows (pyarrow 26).
+        # Column by column, because RecordBatch.take needs four times as long for the same rows (pyarrow 26).
         indices = pa.array(positions)
         return pa.RecordBatch.from_arrays([column.take(indices) for column in batch.columns], schema=self._schema)
 
@@ -198,45 +197,45 @@ class KeyOrder:
 
 
 class SpillOrder(KeyOrder):
-    """Gives no rows back, and leaves all of them in spill files, for whoever puts those of several in order.
+    """An order that leaves all rows in spill files, to be merged with those of other workers.
 
     Attributes
     ----------
     spills : tuple of Spill
-        Known once the rows have been asked for.
+        Known after `batches` was called.
     """
 
     spills: tuple[Spill, ...] = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """None."""
+        """Write all rows to spill files, and yield none."""
         paths = self.checkpoint()
-        # What a range takes is known of all together: the first file stands for the others.
+        # Only the total of a range matters: the first file stands for the others.
         others = [np.zeros_like(self._range_bytes) for _ in paths[1:]]
         self.spills = tuple(map(Spill, paths, [self._range_bytes, *others], [path.stat().st_size for path in paths]))
         yield from ()
 
 
 def spilled(spill: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a spill file, some at a time."""
+    """Yield the rows of a spill file, some at a time."""
     with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
         for i in range(reader.num_record_batches):
             yield reader.get_batch(i)
 
 
 def _ranges_per_batch(n_bytes: int) -> int:
-    """How many ranges, a power of two, go into a batch of so many bytes of rows: keys are distributed uniformly."""
+    """Return how many ranges, a power of two, go into a batch, given the bytes of all rows."""
     n_batches = 1 << max(0, n_bytes // _BATCH_BYTES).bit_length()
     return N_RANGES // min(N_RANGES, n_batches)
 
 
 def _ranges(keys: np.ndarray) -> np.ndarray:
-    """Which range each key is in; ranges ascend as the signed keys do."""
+    """Return the range of each key; ranges ascend like the signed keys."""
     return (keys >> (64 - RANGE_BITS)) + N_RANGES // 2
 
 
 def range_groups(range_bytes: np.ndarray, group_bytes: int) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges, as few groups as fit; a range above the limit is a group by itself."""
+    """Group consecutive ranges into as few groups as fit; a range above the limit is a group by itself."""
     first, size = 0, 0
     for i in range(N_RANGES):
         if size and size + range_bytes[i] > group_bytes:

@@ -1,4 +1,4 @@
-"""Parquet data sets in parts: row groups and files of bounded size, and how each column is encoded."""
+"""Parquet data sets in parts: row groups and files of bounded size, and the encoding of each column."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 ROW_GROUP_BYTES = 16 << 20
 _FILE_BYTES = 512 << 20
-# Small numbers in no order: a few bits each take half the time of a dictionary, and no more room.
+# Unordered small numbers: bit packing takes half the time of a dictionary, and no more space.
 _SIZES = ("n_left", "n_right", "n_edges")
 
 
@@ -34,9 +34,9 @@ class PartNames:
     Parameters
     ----------
     directory : Path
-        Made here; must not exist, unless it was begun earlier.
+        Made here; must not exist, unless `is_begun`.
     is_begun : bool
-        Parts that an earlier process has written are there; new ones are numbered behind them.
+        Parts of an earlier process exist; new numbers follow theirs.
 
     Attributes
     ----------
@@ -53,40 +53,39 @@ class PartNames:
         self.n_taken = next_number(directory)
 
     def take(self) -> Path:
-        """The path of a new part."""
+        """Return the path of a new part."""
         with self._lock:
             number, self.n_taken = self.n_taken, self.n_taken + 1
         return self._directory / f"part-{number:05d}.parquet"
 
     def complete(self, path: Path) -> None:
-        """Book that a part is closed."""
+        """Record that a part is closed."""
         with self._lock:
             self._complete.append(path)
 
     def take_complete(self) -> list[Path]:
-        """The parts that were closed since this was asked last."""
+        """Return the parts that were closed since the last call."""
         with self._lock:
             complete, self._complete = self._complete, []
         return complete
 
 
 def next_number(directory: Path) -> int:
-    """The number behind those of the files in a directory, whose names end with one; 0 where there is none."""
+    """Return the next number after those at the ends of a directory's file names; 0 if there are none."""
     return 1 + max((int(path.stem.rpartition("-")[2]) for path in directory.glob("*-*.*")), default=-1)
 
 
 class PartWriter:
-    """Writes record batches to parts of a data set, one after the other.
+    """Writes record batches to consecutive parts of a data set.
 
     Parameters
     ----------
     names : PartNames
         Shared by all writers of the data set.
-    schema : pa.Schema
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
     row_group_bytes : int
-        Batches are kept until they hold this many bytes in memory, and then written as one row group.
+        Batches are collected up to this size in memory, and then written as one row group.
     file_bytes : int
         A part that has reached this size on disk is closed.
     """
@@ -111,22 +110,22 @@ class PartWriter:
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
         if self._pending_bytes >= self._row_group_bytes:
             self._flush()
 
     def close(self) -> None:
-        """Write what is pending and complete the part; without rows there is none."""
+        """Write pending rows and complete the part; without rows there is no part."""
         if self._pending:
             self._flush()
         self._close_part()
 
     def abort(self) -> None:
-        """Let go of the open file after a failure that has been reported; what it holds is of no use."""
+        """Close the useless open file after a reported failure."""
         self._pending.clear()
-        # Closing writes the footer, which fails as well on the same full disk.
+        # Closing writes the footer, which also fails on a full disk.
         with suppress(OSError):
             self._close_part()
 
@@ -148,7 +147,7 @@ class PartWriter:
         try:
             writer.close()
         finally:
-            # When the footer cannot be written pyarrow keeps the file open, and tries again when it is collected.
+            # If the footer cannot be written, pyarrow keeps the file open and tries again at collection.
             writer.is_open = False
             self._file.close()
         assert self._path is not None
@@ -156,14 +155,14 @@ class PartWriter:
 
 
 def batches_of(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, of one row group at a time: of wide rows a batch of all groups would be most of the file."""
+    """Yield the rows of a part, one row group at a time, because a batch across groups could be most of the file."""
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             yield from file.iter_batches(row_groups=[group])
 
 
 def row_group_of(path: Path, number: int) -> list[pa.RecordBatch]:
-    """The rows of one row group of a part, in as few batches as the reader has them."""
+    """Return the rows of one row group of a part, in as few batches as the reader has."""
     with pq.ParquetFile(path) as file:
         return [batch for batch in file.read_row_group(number, use_threads=False).to_batches() if batch.num_rows]
 
@@ -174,7 +173,7 @@ def write_table(table: pa.Table, path: Path, compression: str) -> None:
 
 
 def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, compression: str) -> None:
-    """Write rows as one file while they are made, a row group each; no more of them is in memory than one."""
+    """Write rows as one file while they are produced, a row group each; only one is in memory."""
     with pq.ParquetWriter(path, schema, **_options(schema, compression)) as writer:
         for batch in batches:
             writer.write_table(pa.Table.from_batches([batch], schema), row_group_size=max(1, batch.num_rows))
@@ -184,10 +183,10 @@ def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     return {
         "compression": compression,
         "compression_level": 1 if compression == "zstd" else None,
-        # A dictionary of anything else is built, found too large, and thrown away.
+        # For any other column a dictionary would be built, found too large, and thrown away.
         "use_dictionary": ["side"] if "side" in schema.names else False,
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _SIZES if name in schema.names} or None,
-        # Readers that verify them notice a damaged page, wherever the file went; a pass over compressed bytes.
+        # Lets readers detect a damaged page wherever the file goes, for one pass over compressed bytes.
         "write_page_checksum": True,
         "write_statistics": [field.name for field in schema if not pa.types.is_list(field.type)],
     }

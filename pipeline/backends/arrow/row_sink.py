@@ -1,4 +1,4 @@
-"""The sink that publishes rows of any problem: blocks in host memory into Parquet, in threads beside the engine."""
+"""The sink that publishes rows of any problem: blocks in host memory become Parquet, in threads."""
 
 from __future__ import annotations
 
@@ -34,54 +34,51 @@ _S = TypeVar("_S", bound=LockedSums)
 
 @dataclass(frozen=True, slots=True)
 class _ToDerive:
-    """A file of rows that a worker has written and summed up, in the place of a block."""
+    """A file of rows that a worker has written and summed up, in place of a block."""
 
     path: Path
 
 
 class RowSink(Generic[_S]):
-    """Writes what blocks become as data sets of parts, and sums it up; a problem's sink is one.
+    """Writes blocks as data sets of parts, and sums them up; the base of a problem's sink.
 
     Parameters
     ----------
-    rows : BlockRows
-    run_path : Path
     schemas : mapping of str to pa.Schema
-        Of the data sets, by the names of their directories, that of `rows` first; without one nothing is
-        written, there is no order, and nothing grows with what passes.
+        Schemas by the names of the data sets' directories, that of `rows` first. Without one nothing is written, there
+        is no order, and memory stays constant.
     spread : callable, optional
-        Takes rows, and gives those of each data set in the order of `schemas`; not needed for one.
+        Takes rows, and returns those of each data set in the order of `schemas`; not needed for one.
     sort : bool
         Rows in canonical order, ascending by key.
     spills : bool
-        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
-    compression : str
+        With `sort`: the rows stay in spill files, to be merged with those of other workers.
     block_bytes : int
         Size of the blocks that will come.
     memory_budget : int
         Bytes that decide how many threads may write.
     journal : Journal, optional
-        Of the run: what its records have is taken back, and `checkpoint` adds to it. Without a data set there are no
-        rows to take back: the summary and all of `BlockRows.derived` have to give their sums
+        Of the run: its records are restored, and `checkpoint` adds to it. Without a data set there are no rows to
+        restore: the summary and all of `BlockRows.derived` then have to provide sums
         (`pipeline.problems.base.DerivedCollector`).
     parts : WorkerParts or WorkerSums, optional
-        How workers elsewhere write what they find, or sum it up; `take_part` takes that over.
+        How remote workers write or sum up their results; `take_part` receives those.
 
     Notes
     -----
-    `pipeline.backends.arrow.block_writer.BlockWriter` writes, in threads. Use the sink as a context manager: leaving it
-    closes the files, and raises what went wrong.
+    `pipeline.backends.arrow.block_writer.BlockWriter` writes, in threads. Use the sink as a context manager: its exit
+    closes the files, and raises any error.
 
     Attributes
     ----------
     summary
-        As `rows` sums up.
+        The summary made by `rows`.
     seconds : dict
-        Wall time of `accept` and of leaving, as ``write``: what the engine waited for.
+        Wall time of `accept` and of the exit, as ``write``, during which the engine waited.
     shares : None
-        Of the memory that the engine takes nothing is set aside.
+        No memory is set aside from the engine's.
     write_file : FrameWriter
-        How the other tables of the run are to be written.
+        Writes the other tables of the run.
     """
 
     shares = None
@@ -128,22 +125,22 @@ class RowSink(Generic[_S]):
 
     @property
     def summary(self) -> _S:
-        """Of all that was accepted; asked while nothing is being written: at a checkpoint, and in the end."""
+        """The summary of all accepted results; only valid at a checkpoint and at the end."""
         summary: _S = self._rows.summaries.whole()
         return summary
 
     @property
     def spills(self) -> tuple[Spill, ...]:
-        """What was left in the place of parts, once the context was left."""
+        """The spill files in place of parts, after the exit."""
         return self._order.spills if isinstance(self._order, SpillOrder) else ()
 
     @property
     def seconds(self) -> dict[str, float]:
-        """As above."""
+        """Seconds per step."""
         return {"write": self._writer.seconds}
 
     def accept(self, block: Any) -> None:
-        """Take one block in; its arrays are kept until they are written.
+        """Take one block; its arrays are kept until they are written.
 
         Raises
         ------
@@ -155,15 +152,15 @@ class RowSink(Generic[_S]):
             self._writer.accept(block, self._rows.table.member_bytes(block))
 
     def take_part(self, part: Part) -> None:
-        """Take over what a worker has written of the results below the roots of a lease: its files are moved here.
+        """Take over a worker's results for a lease: its files are moved here.
 
-        Derived outputs read the rows back, in the threads that write. What is in a store is only booked, unless the
-        rows are needed here, for them or to be put in order.
+        Derived outputs read the rows in the writing threads. Files in a store are only recorded, unless derived outputs
+        or sorting need their rows here.
 
         Raises
         ------
         PublishError
-            A file is not here, or not whole, or cannot be moved.
+            A file is missing or incomplete, or cannot be moved.
         """
         written: Written | None = part.made
         if written is None:
@@ -181,7 +178,7 @@ class RowSink(Generic[_S]):
         for entry in written.stored:
             self._writer.have(entry.path.partition("/")[0], partial(self._have_stored, entry))
         for spill in written.spills:
-            # Before it is moved: with an order there is one thread, which does one thing after the other.
+            # Before it is moved: with an order there is one thread, which works in sequence.
             self._have_derived(spill.path, 0)
             self._writer.accept(spill, 0)
         if written.derived:
@@ -191,14 +188,14 @@ class RowSink(Generic[_S]):
         self._rows.summaries.merge(written.summary)
 
     def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
-        """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
+        """Record in the journal that everything but these tasks is done, once all accepted results are on disk.
 
         Raises
         ------
         PublishError
-            It cannot be written.
+            The record cannot be written.
         """
-        # Where nothing is left the run ends now, and publishes.
+        # Without remaining tasks the run ends now, and publishes.
         if not remaining or not self._kept.is_begun:
             return
         self._writer.settle()
@@ -223,12 +220,12 @@ class RowSink(Generic[_S]):
             self._writer.__exit__(kind, error, trace)
 
     def _have_stored(self, entry: StoredEntry, part: Path) -> None:
-        """Have a part that is in a store belong where `part` says."""
+        """Record that a part in a store belongs at the path that `part` returns."""
         place = part.relative_to(self._run_path.parent).as_posix()
         add_stored(self._run_path, entry.model_copy(update={"path": place}))
 
     def _have_derived(self, path: Path, n_bytes: int) -> None:
-        """Have derived outputs take in the rows of a complete file."""
+        """Pass the rows of a complete file to derived outputs."""
         if self._rows.derived:
             self._writer.accept(_ToDerive(path), n_bytes)
 

@@ -1,4 +1,4 @@
-"""Rows as the readers of `pipeline.io` give them, and their columns as the rules want them."""
+"""Rows from the readers of `pipeline.io`, with columns in the form that the cleaning rules need."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class HostRows:
         return InputError.at(self.raw.source, found=found, expected=expected, remedy=remedy)
 
     def column(self, role: str, key_type: KeyType) -> Column:
-        """As `Backend.column`."""
+        """Implement `Backend.column`."""
         values, refuse = self.raw.table.column(role), partial(self._refusal_of, role)
         if is_key(role):
             keys = as_keys(values, key_type, refuse)

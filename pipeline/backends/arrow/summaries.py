@@ -1,4 +1,4 @@
-"""Sums of several threads beside each other: a lock around one would be what all of them wait for."""
+"""Separate sums for several threads, because all of them would wait for the lock of a single one."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _MOST_BYTES = 64 << 20
 
 
 class _Summary(Protocol):
-    """What is known of all results after they have streamed past."""
+    """A summary of all results that have passed."""
 
     @property
     def n_bytes(self) -> int:
-        """What it takes of memory."""
+        """Memory that it takes."""
 
     def add(self, block: Any, keys: np.ndarray) -> None:
-        """Take in one block and the keys of its results."""
+        """Add one block and the keys of its results."""
 
     def merge(self, other: Any) -> None:
-        """Take in what other results sum up to."""
+        """Add the summary of other results."""
 
 
 _S = TypeVar("_S", bound=_Summary)
 
 
 class LockedSums:
-    """What sums of every problem begin with: threads take blocks in one at a time, by `_lock`, which is never sent.
+    """The base of every problem's sums: threads add blocks one at a time under `_lock`, which is never pickled.
 
     Attributes
     ----------
@@ -54,14 +54,14 @@ class LockedSums:
 
 
 class Summaries(Generic[_S]):
-    """Takes blocks in from several threads, each into a sum of its own as far as memory goes.
+    """Adds blocks from several threads, each to its own sum if memory allows.
 
     Parameters
     ----------
     make : callable
-        A sum of nothing yet, which several threads may call the methods of.
+        Makes an empty, thread-safe sum.
     most_bytes : int
-        Of all sums but the first; threads that find no spare one wait for it.
+        Limit for all sums but the first; threads wait if there is no spare one.
     """
 
     def __init__(self, make: Callable[[], _S], most_bytes: int = _MOST_BYTES) -> None:
@@ -73,7 +73,7 @@ class Summaries(Generic[_S]):
         self._spare.put(self._whole)
 
     def add(self, block: Any, keys: np.ndarray) -> None:
-        """Take in one block and the keys of its results."""
+        """Add one block and the keys of its results."""
         summary = self._taken()
         try:
             summary.add(block, keys)
@@ -81,11 +81,11 @@ class Summaries(Generic[_S]):
             self._spare.put(summary)
 
     def merge(self, other: _S) -> None:
-        """Take in what another part of the results, disjoint from these, sums up to."""
+        """Add the summary of another, disjoint part of the results."""
         self._whole.merge(other)
 
     def whole(self) -> _S:
-        """All that was added, as one sum; asked while no thread adds."""
+        """Return everything added as one sum; only call it while no thread adds."""
         spare = [self._spare.get() for _ in range(self._spare.qsize())]
         for summary in spare:
             if summary is not self._whole:
@@ -95,7 +95,7 @@ class Summaries(Generic[_S]):
         return self._whole
 
     def _taken(self) -> _S:
-        """One that nobody else adds to."""
+        """Return a sum that no other thread uses."""
         try:
             return self._spare.get_nowait()
         except queue.Empty:

@@ -1,19 +1,17 @@
-"""Workers of a cluster write what they find: the sink of a run for one lease, where whoever publishes finds it.
+"""Parts of a run that cluster workers write for one lease each, where the publishing process reads them.
 
-That is a directory which all of them share, or, where the run goes to an object store and a worker does not see the
-directory, the store itself, which the worker writes with credentials of its own environment. What a worker has written
-counts once the process that publishes has taken it over: has moved it below its run, or has booked it
-(`pipeline.publish.stored_parts`). What a lease that comes late, or of which the worker was lost, has left is taken
-by nobody, and removed with the directory, or with the other parts in the store.
+That place is a directory which all workers share. If the run goes to an object store and a worker does not see the
+directory, it is the store itself, which the worker accesses with credentials from its own environment. A worker's parts
+only count once the publishing process has moved them below its run, or recorded them (`pipeline.publish.stored_parts`).
+Parts of late leases or lost workers are not taken, and are removed with the directory or the store's other parts.
 
-A part in the store is fetched where its rows are needed before the run is published: at once, to be put in order and
-for derived outputs; before the comparison with the run before, where the two differ, for lists of the report that were
-not kept in passing, and when the run is gone on with, as sums are made of the rows once more. Checksums are the
-workers' own.
+A part in the store is fetched if its rows are needed before publication. Sorting and derived outputs need them at once.
+The comparison with an earlier run that differs, report lists that were not collected during the search, and resuming
+need them later. Checksums are the workers' own.
 
-What goes wrong in the directory goes wrong for all who share it, and ends the run. What goes wrong between a worker and
-the store, or on the disk of its host, is its own: it is told to whoever asks for the search
-(`mbe_stage.runners.parts.PartFailed`), which has that worker send what it finds.
+A failure in the shared directory affects everyone, and ends the run. A failure between a worker and the store, or on
+its host's disk, affects only that worker. It is reported to the search (`mbe_stage.runners.parts.PartFailed`), which
+then lets that worker send its results.
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mbe_stage.errors import StageError
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
-from mbe_stage.pipeline.backends.arrow.written import Written
+from mbe_stage.pipeline.backends.arrow.written import WorkerSink, Written
 from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.execution.output_limit import bytes_below
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.stores import part_objects
 from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
 from mbe_stage.pipeline.stores.attempt_parts import StoredParts
@@ -45,7 +43,6 @@ from mbe_stage.pipeline.stores.local_copies import Mirror
 from mbe_stage.runners.parts import PartFailed
 
 if TYPE_CHECKING:
-    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
     from mbe_stage.pipeline.problems.base import Collecting
 
 __all__ = [
@@ -59,26 +56,30 @@ __all__ = [
     "why_unproven",
 ]
 
-_Sink = TypeVar("_Sink", bound="RowSink[Any]")
+_Sink = TypeVar("_Sink", bound=WorkerSink)
 
-# A worker without credentials may look for those of its machine for minutes.
+# A worker without credentials may try to find those of its machine for minutes.
 _PROVE_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+MOST_HELD_BYTES = 1 << 30
+"""Limit for the files of a lease on its host, where temporary files may be in memory; at the limit the lease ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a worker has left to be found.
+    """A worker's proof of access.
 
     Attributes
     ----------
     name : str
-        Of a file, or in a store; no other worker has it.
+        Name of the file, or in the store; unique to the worker.
     text : str
-        What is in the file.
+        Content of the file.
     is_stored : bool
         Whether it is in a store.
     why_not : str
-        Why nothing was left; empty where something was.
+        Why there is no proof; empty if there is one.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Proof:
 
 
 def left_by_worker(directory: Path, store: StoredParts | None) -> Proof:
-    """In a worker: write a file, or else make the worker known in the store."""
+    """Write a file from a worker or, if that fails, register the worker in the store."""
     proof, host = Proof(f"worker-{uuid.uuid4().hex}", uuid.uuid4().hex), socket.gethostname()
     try:
         (directory / proof.name).write_text(proof.text)
@@ -104,9 +105,9 @@ def left_by_worker(directory: Path, store: StoredParts | None) -> Proof:
 
 
 def proven(directory: Path, store: StoredParts | None, proofs: Mapping[str, Proof | None]) -> set[str]:
-    """In the process that publishes: the workers of which the file is here, or the name in the store.
+    """Return the workers whose file or store entry this publishing process can see.
 
-    The store is asked once for all of them.
+    The store is queried once for all of them.
     """
     left = {worker: proof for worker, proof in proofs.items() if proof is not None and not proof.why_not}
     of_store = {worker: proof for worker, proof in left.items() if proof.is_stored}
@@ -119,14 +120,14 @@ def proven(directory: Path, store: StoredParts | None, proofs: Mapping[str, Proo
 
 
 def why_unproven(directory: Path, store: StoredParts | None, proof: Proof | None) -> str:
-    """Why a worker may not write, and how it may, in two clauses."""
-    unseen = f"{directory}: is another directory there, or what is written there cannot be read here"
+    """Explain why a worker may not write, and how to allow it, in two clauses."""
+    unseen = f"{directory}: is another directory there, or files written there cannot be read here"
     remedy = "share the output directory"
     if store is not None:
-        unseen = f"{store.address}: what is written there cannot be read here"
+        unseen = f"{store.address}: objects written there cannot be read here"
         remedy = "give it the store's credentials and the extra that reads it"
     why = unseen if proof is None or not proof.why_not else proof.why_not
-    return f"{why}; what it finds is sent here, and written here; {remedy} to spare that"
+    return f"{why}; its results are sent and written here; {remedy} to avoid that"
 
 
 def _is_here(directory: Path, proof: Proof) -> bool:
@@ -138,7 +139,7 @@ def _is_here(directory: Path, proof: Proof) -> bool:
 
 
 def _why_not_known(store: StoredParts, name: str) -> str:
-    """Have a worker known in a store; why that cannot be done, empty where it is."""
+    """Register a worker in a store; return the reason for a failure, or empty text."""
     said: list[str] = []
 
     def write() -> None:
@@ -158,12 +159,6 @@ def _why_not_known(store: StoredParts, name: str) -> str:
     return f"no answer within {_PROVE_SECONDS:.0f} s" if thread.is_alive() else said[0]
 
 
-log = logging.getLogger(__name__)
-
-MOST_HELD_BYTES = 1 << 30
-"""Of files of one lease on the disk of its host alone, where temporary files may be in memory: then the lease ends."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
     """See `mbe_stage.runners.parts.PartMaker`.
@@ -171,10 +166,10 @@ class WorkerParts:
     Attributes
     ----------
     directory : Path
-        Absolute; here and where the workers are.
+        Absolute; the same here and for the workers.
     sink : callable
-        Takes a directory, and what `RowSink` says of memory and spills, and gives the sink that writes there, as that
-        of the run does; it is pickled.
+        Takes a directory and `RowSink`'s settings for memory and spills, and returns a sink that writes there like that
+        of the run; it is pickled.
     run_path : Path or None
         Of the run, here.
     store : StoredParts or None
@@ -182,15 +177,15 @@ class WorkerParts:
     """
 
     directory: Path
-    sink: Callable[..., RowSink[Any]] = field(repr=False)
+    sink: Callable[..., WorkerSink] = field(repr=False)
     run_path: Path | None = None
     store: StoredParts | None = None
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """The directory is there for as long as the context, and gone afterwards with all that nobody has moved.
+        """Make the directory for the context; afterwards remove it with all files that were not moved.
 
-        So it is with what workers store, and nobody has booked.
+        Unrecorded objects of workers in the store are removed, too.
         """
         with as_publish_errors(self.directory):
             self.directory.mkdir()
@@ -198,7 +193,7 @@ class WorkerParts:
             with nullcontext() if self.store is None else self._store_opened(self.store):
                 yield
         finally:
-            # Whoever comes late finds no directory by that name, and so writes nothing while it is removed.
+            # Under the new name late workers find no directory, so nothing is written during removal.
             gone = self.directory.with_name(f"{self.directory.name}.{uuid.uuid4().hex}")
             self.directory.rename(gone)
             shutil.rmtree(gone, ignore_errors=True)
@@ -210,25 +205,25 @@ class WorkerParts:
             yield
 
     def prove(self) -> Proof:
-        """In a worker: write a file, or else have it known in the store."""
+        """Write a file from a worker, or register it in the store."""
         return left_by_worker(self.directory, self.store)
 
     def proven(self, proofs: Mapping[str, Proof | None]) -> set[str]:
-        """The workers whose files are here, or which are known in the store."""
+        """Return the workers whose files are here, or that are registered in the store."""
         return proven(self.directory, self.store, proofs)
 
     def what_is_sent(self, proof: Proof | None) -> str:
-        """For people."""
+        """Explain for people what is sent."""
         return why_unproven(self.directory, self.store, proof)
 
     @contextmanager
     def open(self, name: str, execution: Execution, proof: Proof) -> Iterator[_LeaseSink]:
-        """In a worker: the sink of a lease.
+        """Open the sink of a lease in a worker.
 
         Raises
         ------
         PublishError
-            The directory cannot be written: no word of the cluster, which would have the lease done again elsewhere.
+            The directory cannot be written. A cluster error would repeat the lease elsewhere, in vain.
         PartFailed
             The store, or the disk of this host, cannot be written.
         """
@@ -244,7 +239,7 @@ class WorkerParts:
 
     @contextmanager
     def _in_store(self, store: StoredParts, name: str, execution: Execution) -> Iterator[_LeaseSink]:
-        """In a temporary directory of this host, and then in the store."""
+        """Write to a temporary directory of this host, and then to the store."""
         with _as_part_failed(), Mirror(parse_address(store.address)) as mirror:
             room = mirror.root / "lease"
             with as_publish_errors(room):
@@ -268,7 +263,7 @@ class WorkerParts:
         lease.made = Written.by(sink, room)
 
     def fetched(self, written: Written) -> Written:
-        """What a worker has stored, with all files in the directory here.
+        """Fetch a worker's stored files into the directory here.
 
         Raises
         ------
@@ -284,32 +279,31 @@ class WorkerParts:
 class _LeaseSink:
     """See `mbe_stage.runners.parts.PartSink`."""
 
-    def __init__(self, sink: RowSink[Any], room: Path, most_bytes: int | None) -> None:
+    def __init__(self, sink: WorkerSink, room: Path, most_bytes: int | None) -> None:
         self.accept = sink.accept
         self.made: Written | None = None
         self._room, self._most_bytes = room, most_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether the files have more bytes than they may; a directory that is shared has no such bound."""
+        """Whether the files exceed their limit; a shared directory has no limit."""
         return self._most_bytes is not None and bytes_below(self._room) > self._most_bytes
 
     def part(self) -> tuple[Written, int]:
-        """What was written, and its bytes."""
+        """Return the written files, and their bytes."""
         assert self.made is not None
         return self.made, self.made.n_bytes
 
 
 def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows: bool = True) -> _Sink:
-    """The sink of a run within what its configuration gives it.
+    """Make the sink of a run with the sizes of its configuration.
 
     Parameters
     ----------
-    collecting : Collecting
     sink : callable
-        Makes it; workers make theirs with it too.
+        Makes the sink, here and in workers.
     has_rows : bool
-        As of `parts_of`.
+        As for `parts_of`.
     """
     execution = collecting.config.execution
     return sink(
@@ -323,17 +317,16 @@ def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows:
 
 
 def parts_of(
-    collecting: Collecting, sink: Callable[..., RowSink[Any]], *, has_rows: bool = True
+    collecting: Collecting, sink: Callable[..., WorkerSink], *, has_rows: bool = True
 ) -> WorkerParts | WorkerSums | None:
-    """How workers write; None where this process does the search, or derived outputs take in results without rows.
+    """Return how workers write; None if this process searches, or derived outputs take results without rows.
 
     Parameters
     ----------
-    collecting : Collecting
     sink : callable
         As of `WorkerParts`.
     has_rows : bool
-        Whether it writes any, which derived outputs read back.
+        Whether it writes rows, which derived outputs read back.
     """
     if collecting.config.execution.runner == "local":
         return None
@@ -341,21 +334,20 @@ def parts_of(
         summing: Sequence[Any] = collecting.derived
         derived = tuple(each.for_workers() for each in summing)
         if None in derived:
-            log.info("a derived output takes every result in, and no rows are written: workers send what they find")
+            log.info("a derived output needs every result, and no rows are written: workers send their results")
             return None
         return WorkerSums(sink, derived)
     run_path = collecting.run_path.resolve()
-    # Workers of a run that was killed may still write where it told them to.
+    # Workers of a killed run may still write to their own attempt.
     attempt = uuid.uuid4().hex[:8]
     directory = run_path.with_name(f"{run_path.name}.{attempt}.parts")
     return WorkerParts(directory, sink, run_path, _stored_parts(collecting, run_path, attempt))
 
 
 def _stored_parts(collecting: Collecting, run_path: Path, attempt: str) -> StoredParts | None:
-    """Where workers may write into the output's store; None where it is in none that copies its objects itself.
+    """Return the place for workers in the output's store; None unless the store can copy objects itself.
 
-    A file system of another machine would have every part fetched and written once more, which takes longer than to
-    have results sent.
+    On a remote file system every part would be fetched and written once more, which takes longer than sending results.
     """
     place = place_of(collecting.config.output.directory)
     if not is_address(place) or not (address := parse_address(str(place))).is_in_store:
@@ -365,12 +357,12 @@ def _stored_parts(collecting: Collecting, run_path: Path, attempt: str) -> Store
 
 @contextmanager
 def _as_part_failed() -> Iterator[None]:
-    """Turn what is refused while a part is kept into the failure of this worker alone; what a search says stays."""
+    """Turn refusals while a part is saved into a failure of this worker alone; errors of the search pass through."""
     try:
         yield
     except (PublishError, ConfigError) as error:
         cause = error.__cause__
-        # Those say what becomes of a run, and of this one nothing has.
+        # Those describe the outcome of a whole run, which has not ended here.
         if isinstance(cause, StoreFailure):
             raise PartFailed(f"{cause.place}: {cause.reason}") from None
         if isinstance(cause, OSError) and cause.errno:

@@ -1,4 +1,4 @@
-"""Workers of a cluster sum up what they find where no rows are written: nothing is left anywhere, and sums travel."""
+"""Sums that cluster workers make if no rows are written: only the sums are sent, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -7,52 +7,49 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow.written import Written
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.written import WorkerSink, Written
 
 __all__ = ["WorkerSums"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSums:
-    """See `mbe_stage.runners.parts.PartMaker`; every worker that has begun may sum up.
+    """See `mbe_stage.runners.parts.PartMaker`; every started worker may sum up.
 
     Attributes
     ----------
     sink : callable
-        Takes a path, and what `RowSink` says of memory, and gives a sink that writes nothing; it is pickled.
+        Takes a path and `RowSink`'s settings for memory, and returns a sink that writes nothing; it is pickled.
     derived : tuple of callable
-        For each derived output: what makes something that sums up for it, with `accept` and `sums`.
+        For each derived output a factory of its sums, which have `accept` and `sums`.
     """
 
-    sink: Callable[..., RowSink[Any]] = field(repr=False)
+    sink: Callable[..., WorkerSink] = field(repr=False)
     derived: tuple[Callable[[], Any], ...] = ()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Nothing has to be there for it."""
+        """Do nothing: no directory is needed."""
         yield
 
     def prove(self) -> bool:
-        """That it has begun."""
+        """Return True: the worker has started."""
         return True
 
     def proven(self, proofs: Mapping[str, bool | None]) -> set[str]:
-        """Those that have begun."""
+        """Return the started workers."""
         return {worker for worker, proof in proofs.items() if proof}
 
     def what_is_sent(self, proof: bool | None) -> str:  # noqa: ARG002 - as of those that write
-        """For people."""
-        return "did not begin; what it finds is sent here, and summed up here"
+        """Explain for people what is sent."""
+        return "did not start; its results are sent and summed up here"
 
     @contextmanager
     def open(self, name: str, execution: Execution, proof: bool) -> Iterator[_LeaseSums]:  # noqa: ARG002 - as above
-        """In a worker: what sums up a lease."""
+        """Open the sums of a lease in a worker."""
         derived = [_SummedUp(make()) for make in self.derived]
         sink = self.sink(
             Path(name),
@@ -71,20 +68,20 @@ class _LeaseSums:
 
     is_full = False
 
-    def __init__(self, sink: RowSink[Any]) -> None:
+    def __init__(self, sink: WorkerSink) -> None:
         self.accept = sink.accept
         self.made: Written | None = None
 
     def part(self) -> tuple[Written, int]:
-        """The sums; nothing is kept elsewhere."""
+        """Return the sums; no bytes are stored."""
         assert self.made is not None
         return self.made, 0
 
 
 class _SummedUp:
-    """Takes blocks in for a derived output, from any of the sink's threads, one at a time.
+    """Adds blocks for a derived output from any of the sink's threads, one at a time.
 
-    In the process that publishes `pipeline.problems.derived.GuardedCollector` does that; it has the whole run at hand.
+    In the publishing process, which has the whole run, `pipeline.problems.derived.GuardedCollector` does that.
     """
 
     def __init__(self, collector: Any) -> None:

@@ -1,42 +1,57 @@
-"""What a lease has left where whoever publishes finds it: files here, or in a store, and what they sum up to."""
+"""The output of a lease for the publishing process: local files or objects in a store, and their sums."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mbe_stage.pipeline.backends.arrow.order import Spill
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry
 from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import found_bytes_text
 
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+__all__ = ["WorkerSink", "Written"]
 
-__all__ = ["Written"]
+
+class WorkerSink(Protocol):
+    """What writes or sums up a lease in a worker: `pipeline.backends.arrow.row_sink.RowSink`, as far as it is used."""
+
+    def accept(self, block: Any) -> None:
+        """Take one block in."""
+
+    @property
+    def summary(self) -> Any:
+        """Of all that was found, as the problem sums up."""
+
+    @property
+    def spills(self) -> tuple[Spill, ...]:
+        """Files of rows that are sorted later."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *failure: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a lease has left.
+    """The output of a lease.
 
     Attributes
     ----------
     files : mapping of str to tuple of (Path, int)
         Complete parts and their bytes, by data set.
     spills : tuple of Spill
-        The rows in the place of parts, where they will be sorted.
+        The rows in place of parts, if they are to be sorted.
     summary
-        Of all of them, as the problem sums up.
+        The problem's summary of all of them.
     derived : tuple of dict
-        What derived outputs sum up of all of them, where there are no files that they could be made of.
+        Sums of derived outputs, if there are no files to make them from.
     stored : tuple of StoredEntry
-        Of files that are in a store, parts by data set and name, and spills by the paths that these state; then `files`
-        are none.
+        Files in a store: parts by data set and name, and spills by the paths in them; then `files` is empty.
     """
 
     files: dict[str, tuple[tuple[Path, int], ...]]
@@ -46,11 +61,11 @@ class Written:
     stored: tuple[StoredEntry, ...] = ()
 
     @classmethod
-    def by(cls, sink: RowSink[Any], room: Path) -> Written:
-        """What a sink that was left has written into a directory."""
+    def by(cls, sink: WorkerSink, room: Path) -> Written:
+        """Return the output of a closed sink in a directory."""
         summary, spills = sink.summary, sink.spills
         files: dict[str, tuple[tuple[Path, int], ...]] = {}
-        # One without rows is there only so that a data set can be read.
+        # A part without rows only exists to make a data set readable.
         if summary.fingerprint.n_items and not spills:
             with as_publish_errors(room):
                 files = {
@@ -61,23 +76,23 @@ class Written:
 
     @property
     def n_bytes(self) -> int:
-        """Of all files."""
+        """Bytes of all files."""
         n_bytes = sum(size for parts in self.files.values() for _, size in parts)
         return n_bytes + sum(entry.bytes for entry in self.stored) + sum(spill.n_bytes for spill in self._spills_here)
 
     @property
     def paths(self) -> list[Path]:
-        """Of all files that are here."""
+        """Paths of all local files."""
         parts = [path for parts in self.files.values() for path, _ in parts]
         return parts + [spill.path for spill in self._spills_here]
 
     def in_store(self, stored: tuple[StoredEntry, ...], room: Path) -> Written:
-        """The same once all files that were in a room are in a store."""
+        """Return the output after all files of a room were moved to a store."""
         spills = tuple(replace(spill, path=spill.path.relative_to(room)) for spill in self.spills)
         return replace(self, files={}, spills=spills, stored=stored)
 
     def fetched(self, room: Path) -> Written:
-        """The same once all that was in a store is here again, in a room."""
+        """Return the output after all stored files were fetched into a room."""
         spills = tuple(replace(spill, path=room / spill.path) for spill in self.spills)
         of_spills = {spill.path.as_posix() for spill in self.spills}
         files: dict[str, tuple[tuple[Path, int], ...]] = {}
@@ -88,12 +103,12 @@ class Written:
         return replace(self, files=files, spills=spills, stored=())
 
     def check_arrived(self, directory: Path | None = None) -> None:
-        """Refuse what is not here yet, or not whole, of what is to be here.
+        """Refuse files that are missing or incomplete here.
 
         Parameters
         ----------
         directory : Path, optional
-            Below which all of it is to be.
+            Required parent of all files.
 
         Raises
         ------
@@ -115,6 +130,6 @@ def _check_arrived(directory: Path, path: Path, n_bytes: int) -> None:
     found = path.stat().st_size if is_within else None
     if found != n_bytes:
         raise PublishError(
-            f"{path}: {found_bytes_text(found)}; expected {n_bytes:,} bytes, which a worker has written; "
-            "see what its host and this one share, or have results sent: workers that cannot write there do that"
+            f"{path}: {found_bytes_text(found)}; expected the {n_bytes:,} bytes that a worker wrote; "
+            "check which directory the hosts share, or stop workers from writing there: they then send results"
         )

@@ -1,5 +1,5 @@
-"""Tables as cuDF has them, arrays as CuPy has them: in device memory.
+"""cuDF tables and CuPy arrays, in device memory.
 
-Importing this package needs no GPU library; its modules do, and are imported when `pipeline.execution.tiers` has
-chosen it.
+Importing this package needs no GPU library. Its modules do, and are imported when `pipeline.execution.tiers` has chosen
+it.
 """

@@ -1,4 +1,4 @@
-"""Tables in device memory: from edges to staged tables without a way through the host's."""
+"""Tables in device memory, from edges to staged tables without a detour through the host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CudfBackend:
     Attributes
     ----------
     pool : DevicePool, optional
-        What everything is allocated from; without it memory is not followed, and no budget is kept.
+        Source of all allocations; without it memory is not tracked, and there is no budget.
     """
 
     pool: DevicePool | None = None
@@ -92,7 +92,7 @@ class CudfBackend:
         return is_text(values)
 
     def as_utf8(self, texts: cudf.Series, refuse: Refusal) -> None:
-        """Whole columns were looked at when they were read."""
+        """Do nothing: whole columns were checked when they were read."""
 
     def as_integers(self, texts: cudf.Series, must: bool, refuse: Refusal) -> cp.ndarray | None:  # noqa: ARG002
         return keys.as_integers(texts, must)
@@ -156,14 +156,14 @@ class CudfBackend:
             yield execution
             return
         if shares is None:
-            # The other half is for what the engine does not plan to the byte.
+            # The other half is for allocations that the engine does not plan exactly.
             used, half = self.pool.used_bytes(), self.pool.left_bytes() // 2
             shares = EngineShare(half, lambda needed: used + 2 * needed)
         with naming_the_limit(shares.limit_for):
             yield replace(execution, device_memory_bytes=shares.bytes)
 
     def write_tables(self, tables: Mapping[Path, tuple[cudf.DataFrame, pa.Schema]], write_file: FrameWriter) -> None:
-        # Whatever made the frames must be done: the writer works on another stream.
+        # The writer uses another stream, so the frames must be complete.
         cp.cuda.get_current_stream().synchronize()
         for path, (frame, schema) in tables.items():
             write_file(frame, path, schema)

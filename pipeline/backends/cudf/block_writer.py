@@ -1,4 +1,4 @@
-"""Blocks of results in device memory into Parquet: named, summed up, and written by libcudf, beside the engine."""
+"""Write blocks of results in device memory as Parquet: named, summed up, and written by libcudf beside the engine."""
 
 from __future__ import annotations
 
@@ -21,47 +21,43 @@ from mbe_stage.pipeline.backends.cudf.parts import DataSet, WriterPool
 from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
 __all__ = ["BlockWriter"]
 
 
 class BlockWriter:
-    """Writes what blocks become as data sets of parts; a problem's sink is one.
+    """Writes blocks as data sets of parts; the base of a problem's sink.
 
     Parameters
     ----------
-    rows : BlockRows
-    run_path : Path
     schemas : mapping of str to (pa.Schema, int)
-        Of the data sets, by the names of their directories, and how many times as large as a frame of rows they are;
-        without one nothing is written.
-    plan : WritingPlan
-    write_file : FrameWriter
+        Schemas by the names of the data sets' directories, and their size as a multiple of a frame of rows; without one
+        nothing is written.
     spread : callable
-        Takes such a frame, and gives the rows of each data set in the order of `schemas`.
+        Takes such a frame, and returns the rows of each data set in the order of `schemas`.
     order : callable, optional
-        Gives what takes frames in and gives them back sorted, with its spills in the directory that it is handed.
+        Takes a directory for spills, and returns an order of frames.
     journal : Journal, optional
-        Of the run: what its records have is taken back, from the rows of the first data set, and `checkpoint` adds to
-        it. Without a data set there are no rows to take back: `rows.summary` and all of its derived outputs have to
-        give their sums (`pipeline.problems.base.DerivedCollector`).
+        Of the run: its records are restored from the rows of the first data set, and `checkpoint` adds to it. Without a
+        data set there are no rows to restore: `rows.summary` and all derived outputs then have to provide sums
+        (`pipeline.problems.base.DerivedCollector`).
 
     Notes
     -----
-    `accept` names and sums up, and hands frames to the writers' threads; it waits while those are behind. Use it as a
-    context manager: leaving it writes the last parts, and raises what went wrong in a writer.
+    `accept` names and sums up, and passes frames to the writing threads; it waits while those are behind. Use it as a
+    context manager: its exit writes the last parts, and raises any error of a writer.
 
     Attributes
     ----------
     seconds : dict
-        Wall time of `accept` and of leaving: ``name`` for keys, fingerprint and sums, ``write`` for sorting, making
+        Wall time of `accept` and of the exit: ``name`` for keys, fingerprint and sums, ``write`` for sorting, making
         frames and waiting for the writers.
     shares : EngineShare or None
-        What the engine may take beside it; None where that was not planned.
+        The engine's share of memory; None if it was not planned.
     write_file : FrameWriter
-        How the other tables of the run are to be written.
+        Writes the other tables of the run.
     """
 
     on_device: Literal[True] = True
@@ -98,13 +94,13 @@ class BlockWriter:
         ]
 
     def planned(self, engine: EngineShare, seconds: float) -> Self:
-        """The same, once it is known what is left for the engine; and how long planning took, as ``plan``."""
+        """Return this writer with the engine's share, and the seconds of planning as ``plan``."""
         self.shares = engine
         self.seconds = {"plan": seconds} | self.seconds
         return self
 
     def accept(self, block: Any) -> None:
-        """Take one block in; its arrays are kept until they are written.
+        """Take one block; its arrays are kept until they are written.
 
         Raises
         ------
@@ -127,14 +123,14 @@ class BlockWriter:
             self.seconds["write"] += time.perf_counter() - named
 
     def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
-        """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
+        """Record in the journal that everything but these tasks is done, once all accepted results are on disk.
 
         Raises
         ------
         PublishError
-            It cannot be written.
+            The record cannot be written.
         """
-        # Where nothing is left the run ends now, and publishes.
+        # Without remaining tasks the run ends now, and publishes.
         if not remaining or not self._kept.is_begun:
             return
         start, summary = time.perf_counter(), self._rows.summary
@@ -146,7 +142,7 @@ class BlockWriter:
         self.seconds["write"] += time.perf_counter() - start
 
     def seal(self, seal: Callable[[list[Path]], None]) -> None:
-        """As `pipeline.backends.arrow.block_writer.BlockWriter.seal`."""
+        """Pass on settled files, as `pipeline.backends.arrow.block_writer.BlockWriter.seal` does."""
         files, self._settled = self._settled, []
         self._writers.book(self._path, lambda: seal(files))
 
@@ -167,7 +163,7 @@ class BlockWriter:
         self.seconds["write"] += time.perf_counter() - start
 
     def _take_back(self, n_threads: int, *, has_rows: bool) -> None:
-        """What the journal's records have, read by so many threads."""
+        """Restore the journal's records with that many reading threads."""
         if has_rows:
             for batch in self._kept.taken_back(self._order, n_threads, lambda rows: rows):
                 self._rows.take_back(batch, self._piece_bytes)
@@ -175,7 +171,7 @@ class BlockWriter:
             self._kept.take_back_sums(self._rows.summary, self._rows.derived)
 
     def _settle(self) -> None:
-        """Have everything that was accepted in complete files."""
+        """Complete files with everything accepted so far."""
         if self._order is not None:
             with as_publish_errors(self._path):
                 self._settled += self._order.checkpoint()

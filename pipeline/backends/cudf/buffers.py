@@ -1,4 +1,4 @@
-"""Columns of cuDF as CuPy arrays on the same memory."""
+"""cuDF columns as CuPy arrays on the same memory."""
 
 from __future__ import annotations
 
@@ -31,43 +31,38 @@ INTEGERS = SIGNED_INTEGERS | {plc.TypeId.UINT8, plc.TypeId.UINT16, plc.TypeId.UI
 
 
 def kind_of(column: cudf.Series) -> plc.TypeId:
-    """The type of a column as libcudf knows it."""
+    """Return libcudf's type of a column."""
     return column.to_pylibcudf()[0].type().id()
 
 
 def is_text(column: cudf.Series) -> bool:
-    """Whether a column is text."""
+    """Return whether a column is text."""
     return kind_of(column) == plc.TypeId.STRING
 
 
 def published_type(keys: cudf.Series) -> pa.DataType:
-    """What a column of keys is in the published tables."""
+    """Return the type of a key column in the published tables."""
     return pa.string() if is_text(keys) else pa.int64()
 
 
 def values_of(column: cudf.Series) -> cp.ndarray:
-    """Integers, floats, or the ticks of timestamps; not copied. What stands under a null is undefined.
-
-    Returns
-    -------
-    (n,) of the column's own type; ticks are int64
-    """
+    """Return integers, floats, or the ticks of timestamps without a copy; values at nulls are undefined."""
     inner = column.to_pylibcudf()[0]
     return _view(inner.data(), _DTYPES[inner.type().id()], inner.offset(), inner.size(), column)
 
 
 def text_buffers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
-    """The offsets and bytes of a column of text, as in Arrow; not copied.
+    """Return the offsets and bytes of a text column, as in Arrow, without a copy.
 
     Returns
     -------
     offsets : (n + 1,) int32 or int64
-        int64 where all bytes together are beyond 2 GiB.
+        int64 if all bytes together exceed 2 GiB.
     data : uint8
     """
     inner = texts.to_pylibcudf()[0]
     if inner.num_children() == 0:
-        # Nothing but nulls, or no rows at all.
+        # All values are null, or there are no rows.
         return cp.zeros(inner.size() + 1, np.int32), cp.zeros(0, np.uint8)
     ends = inner.child(0)
     if ends.size() == 0:

@@ -1,4 +1,4 @@
-"""What the tier ``rapids`` needs compiled: engines, reading and tables (see `pipeline.execution.compiling`)."""
+"""Compilation for the tier ``rapids``: engines, reading and tables (see `pipeline.execution.compiling`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["device_steps", "rehearsal"]
 
+_done_here = False
+_FRAMES, _ENGINE = "cudf", "cuda"
+_READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)
+
 
 def rehearsal() -> CompileStep:
-    """As a step of compiling; done once for each version of the libraries, device and state of the sources."""
+    """Return a compile step, which runs once per version of the libraries, device and state of the sources."""
     return CompileStep(
         what="first use of CuPy and libcudf", is_loaded=_is_done, is_kept=_is_done, compile=_rehearse, seconds=12.0
     )
-
-
-_done_here = False
 
 
 def _is_done() -> bool:
@@ -55,7 +56,7 @@ def _rehearse() -> None:
     from mbe_stage.pipeline.execution.ingest import ingest
 
     global _done_here
-    # So many that sums are taken by whole blocks, as those of any real graph: CuPy compiles them by size.
+    # Enough rows that sums use whole blocks, as for real graphs: CuPy compiles them by size.
     left, right = np.random.default_rng(1).integers(0, (9_000, 4_000), (30_000, 2)).T
     with device_pool() as pool:
         for kind in (pa.int64(), pa.string()):
@@ -69,19 +70,15 @@ def _rehearse() -> None:
     code_cache.keep_or_warn(_name(), b"")
 
 
-_FRAMES, _ENGINE = "cudf", "cuda"
-_READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)
-
-
 def device_steps(part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:
-    """What a part of a job needs compiled; parameters are those of `pipeline.execution.compiling.host_steps`.
+    """List what a part of a job needs compiled; parameters are those of `pipeline.execution.compiling.host_steps`.
 
-    Where some of that has to be compiled, it is everything too that any part of any job of ours needs.
+    If any of that has to be compiled, include the needs of all parts of all built-in jobs.
     """
     if part is None or config is None:
         return _of_every_problem()
     needed = _distinct(_steps(part, config))
-    # What other packages bring, beside what this run asks of them, is compiled where it is asked for.
+    # Other packages' code is only compiled when a run needs it.
     return all_at_once(needed, lambda: _distinct((*needed, *_everything(publication_of(OURS), ()))))
 
 

@@ -1,8 +1,8 @@
-"""Whether a delimited file is regular enough for cuDF's reader, seen from its bytes on the device.
+"""Check that a delimited file is regular enough for cuDF's reader, from its bytes on the device.
 
-cuDF fills up short rows, cuts long ones, and takes quotes as they come, without a word; the host's reader refuses all
-of that. So the bytes are looked at first: as many fields in every row, quotes only around whole fields, lines ended by
-LF or CR LF. What is not so is for the host.
+cuDF silently pads short rows, cuts long ones, and accepts any quotes; the host's reader refuses all of these. So the
+bytes are checked first: equal numbers of fields, quotes only around whole fields, lines ended by LF or CR LF. The host
+reads other files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def count_rows(stream: io.BufferedReader, dialect: Dialect) -> int:
-    """The number of rows that are not blank, the header included.
+    """Return the number of non-blank rows, including the header.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def count_rows(stream: io.BufferedReader, dialect: Dialect) -> int:
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The content in pieces of whole lines."""
+    """Yield the content in pieces of whole lines."""
     rest = b""
     while chunk := stream.read(_PIECE_BYTES):
         end = chunk.rfind(b"\n") + 1
@@ -82,13 +82,13 @@ def _check_bytes(piece: cp.ndarray) -> None:
     if bool((piece == _NUL).any()):
         raise HostNeeded("NUL bytes")
     returns = cp.flatnonzero(piece == _CR)
-    # A piece is cut behind a line feed, so that a return at its end is the last byte of the file.
+    # Pieces end with a line feed, so a return at the end of one is the last byte of the file.
     if bool((returns == piece.size - 1).any()) or bool((_at(piece, returns + 1) != _LF).any()):
         raise HostNeeded("a carriage return without a line feed")
 
 
 def _check_quotes(piece: cp.ndarray, quotes: cp.ndarray, delimiter: int) -> None:
-    """An opening quote stands at the beginning of a field, a closing one at its end; a doubled one is both."""
+    """Check that quotes open at the start and close at the end of a field; a doubled quote does both."""
     at = cp.flatnonzero(quotes)
     opening = (cp.arange(at.size) & 1) == 0
     before, after = _at(piece, at - 1), _at(piece, at + 1)
@@ -99,6 +99,6 @@ def _check_quotes(piece: cp.ndarray, quotes: cp.ndarray, delimiter: int) -> None
 
 
 def _at(piece: cp.ndarray, positions: cp.ndarray) -> cp.ndarray:
-    """The bytes there; outside the piece, a line's end."""
+    """Return the bytes at these positions; outside the piece, a line feed."""
     inside = (positions >= 0) & (positions < piece.size)
     return cp.where(inside, piece[cp.clip(positions, 0, piece.size - 1)], _LF)

@@ -14,7 +14,7 @@ from mbe_stage.device.graph import graph_from_edges, undirected_from_edges
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
-from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, values_of
 from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
 from mbe_stage.pipeline.clean.events import Events
@@ -25,7 +25,7 @@ __all__ = ["DeviceEdges"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceEdges:
-    """Distinct edges between dense ids, and the keys the ids stand for: the twin of `EdgeData`.
+    """Distinct edges between dense ids, and the keys of the ids: the device's `EdgeData`.
 
     Attributes
     ----------
@@ -34,11 +34,10 @@ class DeviceEdges:
     left_keys, right_keys : cudf.Series
         int64 or str; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
         each in at least one edge.
-    facts : InputFacts
     hashes : pair of (n,) uint64, optional
-        What `key_hashes` gives, where it is known.
+        The result of `key_hashes`, if known.
     events : Events, optional
-        Weights and times of the rows behind the edges, where they are kept; in host memory.
+        Weights and times of the rows behind the edges, if they are kept; in host memory.
     half_later : DeviceEdges, optional
         As `pipeline.backends.backend.Edges.half_later`.
     """
@@ -54,7 +53,7 @@ class DeviceEdges:
 
     @classmethod
     def from_host(cls, edges: EdgeData) -> DeviceEdges:
-        """The same edges, copied to the device."""
+        """Copy edges to the device."""
         return cls(
             cp.asarray(edges.left_ids),
             cp.asarray(edges.right_ids),
@@ -67,7 +66,7 @@ class DeviceEdges:
         )
 
     def to_host(self) -> EdgeData:
-        """The same edges, copied to the host."""
+        """Copy the edges to the host."""
         return EdgeData(
             cp.asnumpy(self.left_ids),
             cp.asnumpy(self.right_ids),
@@ -80,19 +79,19 @@ class DeviceEdges:
         )
 
     def graph(self) -> BipartiteCSR | UndirectedCSR:
-        """The edges in CSR form, in CuPy arrays; of one set of vertices where `InputFacts.undirected` says so."""
+        """Return the edges in CSR form, in CuPy arrays; undirected with `InputFacts.undirected`."""
         if self.facts.undirected is not None:
             return undirected_from_edges(self.left_ids, self.right_ids, len(self.left_keys))
         return graph_from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
 
     def key_hashes(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """The vertex hash of each left and of each right key, uint64."""
+        """Return the vertex hash of each left and of each right key, uint64."""
         if self.hashes is not None:
             return self.hashes
         return key_hashes(self.left_keys, "left"), key_hashes(self.right_keys, "right")
 
     def vertex_of(self, text: str, side: str) -> int | None:
-        """The dense id of the key that is written so; None where no key is."""
+        """Return the dense id of the key with this text; None if there is no such key."""
         keys = self.left_keys if side == "left" else self.right_keys
         if kind_of(keys) == plc.TypeId.STRING:
             found = cp.flatnonzero((keys == text).values)
@@ -102,12 +101,12 @@ class DeviceEdges:
         return int(found[0]) if found.size else None
 
     def key_of(self, vertex: int, side: str) -> int | str:
-        """The key of a dense id."""
+        """Return the key of a dense id."""
         keys = self.left_keys if side == "left" else self.right_keys
         return keys.iloc[vertex : vertex + 1].to_arrow()[0].as_py()
 
 
 def _host_keys(keys: cudf.Series) -> pa.Array:
-    # Plain strings where they fit, as the host numbers them.
+    # Plain strings if they fit, as on the host.
     array = as_plain(pa.chunked_array([keys.to_arrow()]))
     return array.cast(pa.string()) if pa.types.is_large_string(array.type) and array.nbytes < 2**31 else array

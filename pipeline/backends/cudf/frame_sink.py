@@ -1,4 +1,4 @@
-"""Blocks of results in device memory as frames, for a program that takes them as they are."""
+"""Frames from blocks of results in device memory, for programs that use frames."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ __all__ = ["FrameSink"]
 
 
 class FrameSink:
-    """Names results, sums them up, and hands them on as frames; a problem's sink for its library is one.
+    """Names results, sums them up, and passes them on as frames; the base of a problem's sink for its library.
 
     Parameters
     ----------
-    rows : BlockRows
     on_frame : callable or None
-        Takes the rows piece by piece; None where they are kept, for one frame of them all.
+        Takes the rows piece by piece; None keeps them for one frame.
     n_members : callable
-        Gives the members that a list column of that frame would hold by now.
+        Returns the number of members in a list column of that frame so far.
     fewer : str
-        How to ask for fewer results: ``ask for larger cliques (min_size)``.
+        How to reduce the results: ``ask for larger cliques (min_size)``.
     """
 
     on_device: Literal[True] = True
@@ -35,12 +34,12 @@ class FrameSink:
         self._frames: list[Frame] = []
 
     def accept(self, block: Any) -> None:
-        """Take one block in.
+        """Take one block.
 
         Raises
         ------
         InvalidArgument
-            More members than a column holds, and no `on_frame`.
+            There are more members than a column can hold, and no `on_frame`.
         """
         for piece in self._rows.table.pieces(block, MOST_BYTES):
             keys = self._rows.named(piece)
@@ -51,7 +50,7 @@ class FrameSink:
             self._frames.append(self._rows.table.frame(piece, keys))
 
     def rows(self) -> Frame:
-        """All rows that are kept, in one frame."""
+        """Return all kept rows in one frame."""
         return concatenated([self._rows.no_rows(), *self._frames])
 
     def _check_room(self) -> None:

@@ -1,4 +1,4 @@
-"""CuPy arrays as columns and frames of cuDF, without a copy where it can be."""
+"""CuPy arrays as cuDF columns and frames, without a copy if possible."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ Frame = cudf.DataFrame
 Series = cudf.Series
 
 MOST_CHILDREN = 2**31 - 1
-"""Values below one list column: libcudf counts with int32."""
+"""Most values in one list column: libcudf counts with int32."""
 MOST_BYTES = 4 * MOST_CHILDREN
 
 
 def list_column(offsets: cp.ndarray, members: cp.ndarray) -> cudf.Series:
-    """Ragged arrays as a column of lists; the members are not copied.
+    """Return ragged arrays as a column of lists; the members are not copied.
 
-    Work on `members` that is still under way on the current stream is waited for.
+    This waits for pending work on `members` in the current stream.
 
     Parameters
     ----------
     offsets : (n + 1,) int64 or int32
-        Where each list begins, from 0 to ``members.size``.
-    members : int32
+        Start of each list, from 0 to ``members.size``.
 
     Returns
     -------
@@ -48,7 +47,7 @@ def list_column(offsets: cp.ndarray, members: cp.ndarray) -> cudf.Series:
     Raises
     ------
     OverflowError
-        More members than a column can hold: cut them first.
+        There are more members than a column can hold: cut them first.
     """
     if members.size > MOST_CHILDREN:
         raise OverflowError(
@@ -57,29 +56,29 @@ def list_column(offsets: cp.ndarray, members: cp.ndarray) -> cudf.Series:
     children = [
         plc.Column.from_cuda_array_interface(array) for array in (offsets.astype(cp.int32, copy=False), members)
     ]
-    # libcudf works on a stream of its own choice.
+    # libcudf chooses its own stream.
     cp.cuda.get_current_stream().synchronize()
     column = plc.Column(plc.DataType(plc.TypeId.LIST), offsets.size - 1, None, None, 0, 0, children)
     return cudf.Series.from_pylibcudf(column)
 
 
 def frame_of(columns: Mapping[str, Any]) -> cudf.DataFrame:
-    """A frame of arrays and columns, which are not copied."""
+    """Return a frame of arrays and columns, without copies."""
     return cudf.DataFrame(dict(columns))
 
 
 def concatenated(frames: Sequence[cudf.DataFrame]) -> cudf.DataFrame:
-    """The rows of all, one frame after the other."""
+    """Concatenate the rows of all frames."""
     return cudf.concat(list(frames), ignore_index=True)
 
 
 def named(codes: cp.ndarray, names: Sequence[str]) -> cudf.Series:
-    """The name of each code."""
+    """Return the name of each code."""
     return cudf.Series(list(names)).take(codes).reset_index(drop=True)
 
 
 def nullable(values: cp.ndarray, is_valid: cp.ndarray) -> cudf.Series:
-    """The values, null where they are not valid."""
+    """Return the values, with nulls at invalid positions."""
     column, valid = (plc.Column.from_cuda_array_interface(array) for array in (values, is_valid))
     cp.cuda.get_current_stream().synchronize()
     return cudf.Series.from_pylibcudf(column.with_mask(*plc.transform.bools_to_mask(valid)))

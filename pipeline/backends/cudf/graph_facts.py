@@ -1,9 +1,9 @@
 """Degrees and two-hop degrees of a graph on the device, by cuGraph as far as memory allows.
 
-It is asked through pylibcugraph, the thin layer over its C interface: importing `cugraph` itself brings Dask along and
-takes seconds. It materialises every pair of vertices that are two hops apart, so two-hop degrees are asked for in
-batches of start vertices, each within a byte budget that is known beforehand from the degrees. Where that would be too
-much, for one vertex or altogether, `mbe_stage.device.two_hop` counts without a table. Both give the same numbers.
+It is called through pylibcugraph, the thin layer over its C interface: importing `cugraph` itself loads Dask and takes
+seconds. cuGraph materialises every pair of vertices that are two hops apart. So two-hop degrees are computed in batches
+of start vertices, each within a byte budget that follows from the degrees. If that would be too much, for one vertex or
+in total, `mbe_stage.device.two_hop` counts without a table. Both give the same numbers.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = ["GraphFacts", "Network", "graph_facts", "network_of", "two_hop_by_cug
 
 log = logging.getLogger(__name__)
 
-# What cuGraph holds for each two-step path from the start vertices, before duplicates are dropped: 28.5 on an H200.
+# cuGraph's bytes for each two-step path from the start vertices, before duplicates are dropped: 28.5 on an H200.
 _BYTES_PER_PATH = 32
-# About 0.15 s on an H200. Beyond, the device code is ever further ahead: it writes no pairs.
+# About 0.15 s on an H200. Beyond this the device code is faster and its lead grows, because it writes no pairs.
 _MOST_PATHS = 1 << 28
 
 
 def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> GraphFacts:
-    """Degrees, and two-hop degrees where they are wanted.
+    """Return degrees, and two-hop degrees if wanted.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        With CuPy arrays, and no vertex without an edge.
+        With CuPy arrays, and no isolated vertices.
     most_steps : int
-        As `output.two_hop_steps`: a side that takes more has no two-hop degrees; at 0 neither has.
+        As `output.two_hop_steps`: a side that takes more has no two-hop degrees; with 0 neither has.
     memory_bytes : int
         Device memory that may be used.
     """
@@ -56,18 +56,18 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """A graph as cuGraph holds it, and the handle that its functions ask for."""
+    """A graph in cuGraph's form, and the handle that its functions need."""
 
     handle: Any
     graph: Any
 
 
 def network_of(graph: BipartiteCSR) -> Network:
-    """Both sides in one undirected graph: left ids as they are, right ids after them."""
+    """Return both sides in one undirected graph: left ids unchanged, right ids after them."""
     left = cp.searchsorted(graph.left_offsets, cp.arange(graph.n_edges), side="right").astype(np.int32) - np.int32(1)
     right = graph.left_members + np.int32(graph.n_left)
     handle = plcg.ResourceHandle()
-    # Both directions of every edge, which cuGraph would else have to make itself.
+    # Both directions of every edge, which cuGraph would otherwise have to make itself.
     undirected = plcg.SGGraph(
         handle,
         plcg.GraphProperties(is_symmetric=True, is_multigraph=False),
@@ -81,7 +81,7 @@ def network_of(graph: BipartiteCSR) -> Network:
 
 
 def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at_once: int) -> tuple[cp.ndarray, int]:
-    """For each vertex of a side, how many others of the side are two hops away.
+    """For each vertex of a side, count the others of the side that are two hops away.
 
     Parameters
     ----------
@@ -90,14 +90,13 @@ def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at
     first : int
         Id of the side's first vertex in `network`.
     paths : (n,) int64
-        Two-step paths from each vertex of the side.
+        Number of two-step paths from each vertex of the side.
     paths_at_once : int
         At least ``paths.max()``.
 
     Returns
     -------
     counts : (n,) int64
-    n_batches : int
     """
     counts = cp.zeros(paths.size, np.int64)
     ends = cp.asnumpy(cp.cumsum(paths))
@@ -111,8 +110,8 @@ def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at
 
 
 def _others_met(network: Network, first: int, start: int, stop: int, n: int) -> cp.ndarray:
-    """Pairs from the vertices `start` to `stop` of a side, counted by their first; a table that is gone on return."""
-    # Start vertices have to be of the graph's own type: others are read as garbage.
+    """Count the pairs from the vertices `start` to `stop` of a side, by first vertex; the table is freed on return."""
+    # Start vertices must have the graph's own type: others are read as garbage.
     vertices = cp.arange(first + start, first + stop, dtype=np.int32)
     begin, end = plcg.get_two_hop_neighbors(network.handle, network.graph, vertices, False)
     # Every vertex is its own neighbour's neighbour.
@@ -129,7 +128,7 @@ def _degrees(network: Network, graph: BipartiteCSR) -> tuple[cp.ndarray, cp.ndar
 
 
 def _sides_within(graph: BipartiteCSR, most_steps: int) -> dict[str, bool]:
-    # At 0 nothing is counted, however few steps it takes.
+    # With 0 nothing is counted, however few steps it takes.
     return {
         side: n_steps <= most_steps > 0 for side, n_steps in zip(("left", "right"), two_hop_steps(graph), strict=True)
     }
@@ -145,7 +144,7 @@ def _two_hop(network: Network, graph: BipartiteCSR, first: int, memory_bytes: in
 
 
 def _paths(graph: BipartiteCSR) -> cp.ndarray:
-    """Two-step paths from each left vertex, those back to itself included."""
+    """Return the number of two-step paths from each left vertex, including those back to itself."""
     sums = cp.zeros(graph.n_edges + 1, np.int64)
     cp.cumsum(cp.diff(graph.right_offsets)[graph.left_members], out=sums[1:])
     return sums[graph.left_offsets[1:]] - sums[graph.left_offsets[:-1]]

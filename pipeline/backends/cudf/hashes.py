@@ -1,4 +1,4 @@
-"""What names the user's own keys, whatever their ids: a hash of their text."""
+"""Vertex hashes: a hash of a key's text, independent of its id."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ __all__ = ["key_hashes"]
 
 
 def key_hashes(keys: cudf.Series, side: str) -> cp.ndarray:
-    """The vertex hash of each key, ``(n,) uint64``: those of `pipeline.backends.arrow.hashes.key_hashes`.
+    """Return the vertex hash of each key, ``(n,) uint64``, as `pipeline.backends.arrow.hashes.key_hashes` does.
 
     Parameters
     ----------
     keys : cudf.Series
         Integers or text, none of them null.
-    side : {"left", "right"}
     """
     if kind_of(keys) == plc.TypeId.STRING:
         return vertex_hashes(hash_text(*text_buffers(keys)), side)

@@ -1,4 +1,4 @@
-"""Columns of keys: what needs no message; everything else is for the host."""
+"""Key columns in the cases that need no message; the host handles the others."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 
 
 def as_keys(column: cudf.Series, key_type: KeyType) -> tuple[cudf.Series, cp.ndarray]:
-    """A column as int64 or text, and where it has a value.
+    """Return a column as int64 or text, and a mask of its values.
 
     Returns
     -------
     values : cudf.Series
-        What stands at a null is undefined.
+        Values at nulls are undefined.
     present : (n,) bool
         False for nulls, NaNs and empty text.
 
     Raises
     ------
     HostNeeded
-        Values that cannot be keys, or of a kind that only the host takes.
+        Values that cannot be keys, or of a type that only the host accepts.
     """
     kind = kind_of(column)
     if kind == plc.TypeId.STRING:
@@ -51,7 +51,7 @@ def as_keys(column: cudf.Series, key_type: KeyType) -> tuple[cudf.Series, cp.nda
 
 
 def factorised(values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
-    """As `Backend.factorised`; in ascending order."""
+    """Implement `Backend.factorised`, in ascending order."""
     if kind_of(values) != plc.TypeId.STRING:
         numbers = values_of(values)
         ordered = cp.unique(numbers)
@@ -61,23 +61,23 @@ def factorised(values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
 
 
 def ranked(codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
-    """As `Backend.ranked`: `factorised` has ranked them."""
+    """Implement `Backend.ranked`: `factorised` has already ranked the keys."""
     return codes.astype(np.int32), distinct
 
 
 def merged(codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
-    """As `Backend.merged`."""
+    """Implement `Backend.merged`."""
     ordered, rank = cp.unique(integers, return_inverse=True)
     return rank.astype(np.int32)[codes], cudf.Series(ordered)
 
 
 def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
-    """As `Backend.as_integers`; what is to be refused is for the host.
+    """Implement `Backend.as_integers`; the host makes refusals.
 
     Raises
     ------
     HostNeeded
-        Text that has to be an integer may be none, or be beyond int64.
+        Text that has to be an integer may not be one, or may be beyond int64.
     """
     numbers, written_so = written_integers(texts)
     if bool(written_so.all()):
@@ -96,12 +96,12 @@ def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
 
 
 def as_json(keys: cudf.Series) -> cudf.Series:
-    """As `Backend.as_json`.
+    """Implement `Backend.as_json`.
 
     Raises
     ------
     HostNeeded
-        Text with control characters, which JSON writes in a way of its own.
+        Text with control characters, for which JSON has special forms.
     """
     if not is_text(keys):
         return texts_of_integers(keys)
@@ -112,7 +112,7 @@ def as_json(keys: cudf.Series) -> cudf.Series:
 
 
 def json_arrays(columns: Sequence[cudf.Series]) -> cudf.Series:
-    """As `Backend.json_arrays`."""
+    """Implement `Backend.json_arrays`."""
     joined, *others = columns
     for column in others:
         joined = joined + "," + column

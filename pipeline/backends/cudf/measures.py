@@ -1,4 +1,4 @@
-"""Columns of weights and of times, and how they compare: what needs no message; everything else is for the host."""
+"""Columns of weights and times, and their comparison; the host handles cases that need a message."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LARGEST = 2**63 - 1
 
 
 def weights_of(column: cudf.Series) -> Column:
-    """A column of weights.
+    """Return a column of weights.
 
     Raises
     ------
     HostNeeded
-        Values that are no numbers, or of a kind that only the host takes.
+        Values that are not numbers, or of a type that only the host accepts.
     """
     if kind_of(column) == plc.TypeId.STRING:
         return _measure_of_text(column, as_numbers)
@@ -40,18 +40,18 @@ def weights_of(column: cudf.Series) -> Column:
 
 
 def times_of(column: cudf.Series) -> Column:
-    """A column of times.
+    """Return a column of times.
 
     Raises
     ------
     HostNeeded
-        Values that are no times, or of a kind that only the host takes.
+        Values that are not times, or of a type that only the host accepts.
     """
     kind = kind_of(column)
     if kind == plc.TypeId.STRING:
         return _measure_of_text(column, as_times)
     if kind == plc.TypeId.TIMESTAMP_NANOSECONDS:
-        # Rounded down, also before 1970, so that no row changes its side of a bound.
+        # Rounded down, also before 1970, so that rows stay on their side of a bound.
         return Column(values_of(column) // 1000, column.notnull().values, moments=True)
     if kind in _TICKS_IN_MICROSECONDS:
         ticks, present, unit = values_of(column), column.notnull().values, _TICKS_IN_MICROSECONDS[kind]
@@ -63,31 +63,31 @@ def times_of(column: cudf.Series) -> Column:
 
 
 def at_least(values: cp.ndarray, bound: int | float) -> cp.ndarray:
-    """Which numbers are at least the bound."""
+    """Return a mask of numbers that are at least the bound."""
     values, bound = _comparable(values, bound)
     return values >= bound
 
 
 def below(values: cp.ndarray, bound: int | float) -> cp.ndarray:
-    """Which numbers are below the bound."""
+    """Return a mask of numbers below the bound."""
     values, bound = _comparable(values, bound)
     return values < bound
 
 
 def largest(values: cp.ndarray) -> float:
-    """The largest magnitude; 0 of no numbers."""
+    """Return the largest magnitude; 0 without numbers."""
     return float(cp.abs(values).max()) if values.size else 0.0
 
 
 def _comparable(values: cp.ndarray, bound: int | float) -> tuple[cp.ndarray, int | float]:
-    """As NumPy compares: integers with integers exactly, everything else as float64."""
+    """Convert for comparison as NumPy does: integers with integers exactly, everything else as float64."""
     if values.dtype.kind == "f" or isinstance(bound, float) or not -(2**63) <= bound <= _LARGEST:
         return values.astype(np.float64, copy=False), float(bound)
     return values, bound
 
 
 def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG001 - a Refusal
-    """In the place of the refusal, which is made once the host has looked: it knows the row in the file."""
+    """Ask for the host, which makes the refusal because it knows the row in the file."""
     return HostNeeded(found)
 
 
@@ -104,9 +104,10 @@ def _numbers(column: cudf.Series) -> Column:
 
 
 def _measure_of_text(column: cudf.Series, convert: Callable[[pa.ChunkedArray, Refusal], pa.Array]) -> Column:
-    """Integers are read on the device; of other text each distinct one is read by the host's rules, once.
+    """Read integers on the device; the host's rules read each distinct other text once.
 
-    libcudf's own readers of fractions and moments differ from the host's in the last digit, and in what they accept.
+    libcudf's own readers of fractions and moments differ from the host's in the last digit and in the forms they
+    accept.
     """
     present = non_empty(column)
     integers, written_so = written_integers(column)
@@ -118,7 +119,7 @@ def _measure_of_text(column: cudf.Series, convert: Callable[[pa.ChunkedArray, Re
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     moments = pa.types.is_timestamp(values.type)
     numbers = (values.cast(pa.int64()) if moments else values).fill_null(0).to_numpy(zero_copy_only=False)
-    # Nulls have the code -1, which finds the entry that is added at the end.
+    # Nulls have the code -1, which selects the entry added at the end.
     numbers = np.append(numbers, numbers.dtype.type(0))
     valid = np.append(valid, False)
     return Column(cp.asarray(numbers)[codes], cp.asarray(valid)[codes], moments)

@@ -25,7 +25,7 @@ __all__ = ["BlockRows", "MemberRows", "vertex_frame"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:
-    """A table of such results, and the blocks in device memory that its frames are made of.
+    """A table of such results: its frames, converted from blocks in device memory.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class MemberRows:
     nothing : callable
         Makes a block without results.
     lists_of : callable
-        Takes a block, and gives the sizes, offsets and members of each list.
+        Takes a block, and returns the sizes, offsets and members of each list.
     offsets_of : callable
-        Takes a block, and gives the offsets alone.
+        Takes a block, and returns the offsets alone.
     """
 
     host: HostRows
@@ -48,7 +48,7 @@ class MemberRows:
     offsets_of: Callable[[Any], Iterator[cp.ndarray]]
 
     def frame(self, block: Any, keys: cp.ndarray) -> Frame:
-        """A block of fewer than 2**31 members in each list as rows; the members are not copied."""
+        """Return a block of fewer than 2**31 members in each list as rows; the members are not copied."""
         host, columns, product = self.host, {self.host.key: keys}, None
         for (name, number), (sizes, offsets, members) in zip(host.lists.items(), self.lists_of(block), strict=True):
             columns[name], columns[number] = list_column(offsets, members), sizes
@@ -58,11 +58,11 @@ class MemberRows:
         return frame_of({name: columns[name] for name in host.schema.names})
 
     def block_of(self, batch: pa.RecordBatch) -> Any:
-        """The block that rows in host memory were made of."""
+        """Return the block of some rows in host memory, on the device."""
         return self.block(*(array for name in self.host.lists for array in _uploaded(batch[name])))
 
     def canonical_order(self, scratch: Path, most_bytes: int, group_bytes: int) -> KeyOrder:
-        """Takes rows in and gives them back ascending by key; sizes as for `KeyOrder`."""
+        """Return an order that sorts frames by key; sizes as for `KeyOrder`."""
 
         def on_host(group_bytes: int) -> HostKeyOrder:
             return self.host.canonical_order(scratch, group_bytes=group_bytes)
@@ -71,13 +71,13 @@ class MemberRows:
         return KeyOrder(host.schema, host.key, self.row_bytes, self._frame_of, on_host, most_bytes, group_bytes)
 
     def row_bytes(self, rows: Frame) -> cp.ndarray:
-        """Bytes in memory of each row, (n,) float64."""
+        """Return the bytes in memory of each row, (n,) float64."""
         numbers = (rows[name].values.astype(cp.float64) for name in self.host.lists.values())
         return self.host.fixed_bytes + 4 * sum(numbers)
 
     def pieces(self, block: Any, most_bytes: int = MOST_BYTES) -> Iterator[Any]:
-        """The block in consecutive pieces of at most so many bytes as rows; a larger result alone."""
-        # In place: of a small budget, a block and its offsets are a good part. All bytes are whole words of 4.
+        """Cut a block into consecutive pieces of at most that many bytes as rows; a larger result is a piece alone."""
+        # In place: a block and its offsets take a good part of a small budget. All bytes are whole words of 4.
         words = self.host.fixed_bytes // 4
         ends = cp.arange(words, (len(block) + 1) * words, words)
         for offsets in self.offsets_of(block):
@@ -92,19 +92,18 @@ class MemberRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """What makes rows of a problem's blocks, and who takes the blocks in beside.
+    """Converts a problem's blocks to rows, and passes the blocks to the summary and derived outputs.
 
     Attributes
     ----------
-    table : MemberRows
     keys : callable
-        Takes a piece of a block, and gives the keys of its results: (n,) int64.
+        Takes a piece of a block, and returns the keys of its results: (n,) int64.
     n_vertices : sequence of int
-        Of each list.
+        The number of vertices for each list.
     summary
-        Takes each piece and its keys in, by its method `add`.
+        Its method `add` receives each piece and its keys.
     derived : sequence of DerivedCollector
-        Who else does.
+        Receives each piece and its keys.
     """
 
     table: MemberRows
@@ -115,11 +114,11 @@ class BlockRows:
 
     @property
     def members(self) -> dict[str, tuple[str, int]]:
-        """Each column of members, with the column of their numbers and the number of vertices."""
+        """Return each column of members, with the column of their numbers and the number of vertices."""
         return self.table.host.members(self.n_vertices)
 
     def named(self, piece: Any) -> cp.ndarray:
-        """The keys of a piece, once all have taken it in."""
+        """Return the keys of a piece, after passing it to all receivers."""
         keys = self.keys(piece)
         self.summary.add(piece, keys)
         for each in self.derived:
@@ -127,22 +126,22 @@ class BlockRows:
         return keys
 
     def take_back(self, rows: pa.RecordBatch, most_bytes: int) -> None:
-        """Have all take rows in that were published before, at most so many bytes at once."""
+        """Pass rows of an earlier process to all receivers, in pieces of at most that many bytes."""
         step = max(1, rows.num_rows * most_bytes // max(1, rows.nbytes))
         for first in range(0, rows.num_rows, step):
             self.named(self.table.block_of(rows.slice(first, step)))
 
     def no_rows(self) -> Frame:
-        """A frame without rows."""
+        """Return a frame without rows."""
         return self.table.frame(self.table.nothing(), cp.zeros(0, cp.int64))
 
 
 def vertex_frame(
     schema: pa.Schema, keys: Series, degrees: cp.ndarray, own: object, statistics: VertexStatistics
 ) -> Frame:
-    """A table of vertices by dense id: id, key, degree, a problem's own column, and what a vertex is in.
+    """Return a table of vertices by dense id: id, key, degree, the column `own`, and the statistics.
 
-    `schema` has their names, and the type of the last. `degrees` may be on the host.
+    `schema` has the names of the columns, and the type of the last. `degrees` may be on the host.
     """
     n_results = cp.asarray(statistics.n_bicliques)
     columns = (
@@ -158,6 +157,6 @@ def vertex_frame(
 
 
 def _uploaded(lists: pa.ListArray) -> tuple[cp.ndarray, cp.ndarray]:
-    """Where each list begins, and at last where all end, and the members."""
+    """Return offsets and members of lists on the device."""
     offsets = lists.offsets.to_numpy()
     return cp.asarray(offsets, cp.int64) - int(offsets[0]), cp.asarray(lists.flatten().to_numpy())

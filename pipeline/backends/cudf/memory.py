@@ -1,4 +1,4 @@
-"""Device memory of a run: a pool with a limit, its peak, and one clear error where it is not enough."""
+"""Device memory of a run: a pool with a limit, its peak, and one clear error if it is not enough."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ __all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memor
 log = logging.getLogger(__name__)
 
 _FREE_SHARE = 0.9
-"""Of the free memory, what a run without a limit takes: the rest is for the driver, kernels and their stacks."""
+"""Share of free memory for a run without a limit; the rest is for the driver, kernels and their stacks."""
 
 _ASKED = re.compile(r"(?:failed to allocate|requested bytes)\D*([\d.]+)(?: ([KMGT])iB)?", re.IGNORECASE)
-"""How RMM says what it was asked for: in bytes, or in a unit of them."""
+"""RMM's text for a requested size: in bytes, or in a larger unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DevicePool:
-    """The memory that RMM hands out while a run lasts.
+    """The memory that RMM hands out during a run.
 
     Attributes
     ----------
     limit_bytes : int
-        Most that is allocated at once.
+        Limit on memory allocated at once.
     resource : rmm.mr.StatisticsResourceAdaptor
-        Where it is allocated from.
+        Source of allocations.
     beside : tuple of DevicePool
-        Of the other devices that have a part in the run.
+        Pools of the other devices in the run.
     """
 
     limit_bytes: int
@@ -48,19 +48,19 @@ class DevicePool:
     beside: tuple[DevicePool, ...] = ()
 
     def used_bytes(self) -> int:
-        """Allocated now."""
+        """Return the bytes allocated now."""
         return self.resource.allocation_counts.current_bytes
 
     def peak_bytes(self) -> int:
-        """Most that was allocated at once so far, of any one device."""
+        """Return the most bytes allocated at once so far, on any one device."""
         return max([self.resource.allocation_counts.peak_bytes, *(other.peak_bytes() for other in self.beside)])
 
     def left_bytes(self) -> int:
-        """What may still be allocated."""
+        """Return the bytes that may still be allocated."""
         return max(0, self.limit_bytes - self.used_bytes())
 
     def bytes_for(self, work: Callable[[], object]) -> int:
-        """Most that is allocated at once while `work` is done, beside what was before."""
+        """Return the most additional bytes allocated at once by `work`."""
         self.resource.push_counters()
         try:
             work()
@@ -71,24 +71,24 @@ class DevicePool:
 
 @contextmanager
 def device_pool(limit_bytes: int | None = None, beside: Sequence[int] = ()) -> Iterator[DevicePool]:
-    """Let cuDF, CuPy and Numba take their device memory from one pool with a limit, while the context lasts.
+    """Let cuDF, CuPy and Numba allocate device memory from one limited pool within the context.
 
-    The pool is the driver's stream-ordered one, which does not fragment; a resource that the process has set up
-    itself, of Dask-CUDA for example, is kept and only limited. Afterwards the pool is given back to the device, except
-    what the caller still holds.
+    The pool is the driver's stream-ordered one, which does not fragment. If the process has its own resource, for
+    example of Dask-CUDA, that one is kept and only limited. Afterwards the pool returns its memory to the device,
+    except what the caller still holds.
 
     Parameters
     ----------
     limit_bytes : int, optional
-        Nine tenths of what is free by default; of each device.
+        For each device; 90 % of the free memory by default.
     beside : sequence of int
-        Other devices that get such a pool of their own.
+        Other devices, with a pool each.
 
     Yields
     ------
     DevicePool
     """
-    # With so much imported it takes a tenth of a second, and a process of our own has nothing from before.
+    # This takes a tenth of a second with so many imports, and a process of the command has no earlier garbage.
     if not process.is_ours():
         give_back_unused()
     # Makes RMM the allocator of CuPy and Numba.
@@ -110,7 +110,7 @@ def device_pool(limit_bytes: int | None = None, beside: Sequence[int] = ()) -> I
 
 @contextmanager
 def _pool_of(number: int | None, limit_bytes: int | None) -> Iterator[DevicePool]:
-    """The pool of one device, of the current one where it is None, while the context lasts."""
+    """Make the pool of one device, by default the current one, within the context."""
     import cupy
     import rmm.mr
 
@@ -127,13 +127,13 @@ def _pool_of(number: int | None, limit_bytes: int | None) -> Iterator[DevicePool
         if number is None:
             rmm.mr.set_current_device_resource(before)
         else:
-            # Without selecting it: a device that was lost cannot be, and the run may have gone on without it.
+            # Without selecting the device: a lost device cannot be selected, and the run may have continued without it.
             rmm.mr.set_per_device_resource(number, before)
 
 
 @contextmanager
 def out_of_device_memory(pool: DevicePool) -> Iterator[DevicePool]:
-    """Turn what RMM, libcudf and cuGraph say when memory runs out into one error that names the budget.
+    """Turn out-of-memory errors of RMM, libcudf and cuGraph into one error that names the budget.
 
     Raises
     ------
@@ -142,25 +142,25 @@ def out_of_device_memory(pool: DevicePool) -> Iterator[DevicePool]:
     try:
         yield pool
     except (MemoryError, RuntimeError) as error:
-        # Any other error is not ours to explain.
+        # Other errors pass through.
         if not is_of_device_memory(error):
             raise
         reached_limit, place = "memory limit" in str(error), _place(error)
         at_least = pool.used_bytes() + _asked_bytes(str(error))
         log.debug("out of device memory", exc_info=error)
-        # The frames of the failed call hold its arrays, and the error would hold the frames: a next run needs both.
+        # The frames of the failed call hold its arrays, and the error holds the frames. The next run needs the memory.
         traceback.clear_frames(error.__traceback__)
         raise _exhausted(pool, reached_limit, place, at_least) from None
 
 
 @contextmanager
 def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
-    """Where the engine refuses its share as too little, have the error say which limit would do.
+    """If the engine refuses its share as too small, name a sufficient limit in the error.
 
     Parameters
     ----------
     limit_for : callable
-        The limit of which the engine's share is so many bytes.
+        Returns the limit that gives the engine a share of that many bytes.
 
     Raises
     ------
@@ -173,21 +173,21 @@ def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
             raise
         limit = mebibytes(limit_for(error.needed_bytes))
         raise MemoryBudgetExceeded(
-            f"{error}; its budget is a share of {setting('execution.device_memory')}, of which {limit} would do"
+            f"{error}; its budget is a share of {setting('execution.device_memory')}, for which {limit} would do"
         ) from error
 
 
 def give_back_unused() -> None:
-    """Return what nobody refers to any more to the device."""
+    """Return unused memory to the device."""
     import cupy
 
     gc.collect()
-    # Of CuPy before RMM became its allocator.
+    # CuPy's own pool, from before RMM became its allocator.
     cupy.get_default_memory_pool().free_all_blocks()
 
 
 def _place(error: BaseException) -> str:
-    """The innermost function of this project that was at work."""
+    """Return the innermost running function of this project."""
     place = "this process"
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")
@@ -197,7 +197,7 @@ def _place(error: BaseException) -> str:
 
 
 def _asked_bytes(text: str) -> int:
-    """What could not be allocated; 0 where the text does not say."""
+    """Return the bytes of the failed allocation; 0 if the text does not say."""
     asked = _ASKED.search(text)
     if asked is None:
         return 0
@@ -211,7 +211,7 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int)
     has = f"{free:,} of {total:,} MiB free"
     limit = f"{mebibytes(pool.limit_bytes)} ({setting('execution.device_memory')})"
     if reached_limit:
-        needs = f"{mebibytes(at_least)} at least" if at_least > pool.limit_bytes else "more"
+        needs = f"at least {mebibytes(at_least)}" if at_least > pool.limit_bytes else "more"
         return DeviceMemoryExhausted(
             f"device memory: the limit of {limit} is reached in {place}, which needs {needs}; "
             f"raise it (the GPU has {has}), or ask for larger groups ({setting('query.min_left')}, "
@@ -220,7 +220,7 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int)
         )
     return DeviceMemoryExhausted(
         f"device memory: the GPU is full in {place}, with {has}, before the limit of {limit} is reached; "
-        f"lower {setting('execution.device_memory')} to what is free, or end the programs that hold the rest "
+        f"lower {setting('execution.device_memory')} to what is free, or stop the programs that use the rest "
         "(nvidia-smi lists them)",
         may_pass=True,
     )

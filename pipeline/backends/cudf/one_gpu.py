@@ -1,4 +1,4 @@
-"""pylibcugraph without what it imports for several GPUs."""
+"""pylibcugraph without its imports for several GPUs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ _FOR_SEVERAL = "raft_dask"
 
 
 def import_pylibcugraph_alone() -> None:
-    """Import pylibcugraph as where raft-dask is not installed: with it come Dask, UCX and NCCL, 0.8 s of imports.
+    """Import pylibcugraph as if raft-dask were not installed, which saves 0.8 s of importing Dask, UCX and NCCL.
 
-    Only for a process that is ours from start to end: in one that has imported it like this, nobody can ask
-    pylibcugraph for several GPUs.
+    Only for a process of the command: afterwards pylibcugraph cannot use several GPUs there.
     """
     if _FOR_SEVERAL in sys.modules or "pylibcugraph" in sys.modules:
         return
-    # What is None there is refused with an ImportError, for which pylibcugraph is prepared.
+    # A module that is None here raises ImportError, which pylibcugraph handles.
     sys.modules[_FOR_SEVERAL] = None  # type: ignore[assignment]
     try:
         importlib.import_module("pylibcugraph")

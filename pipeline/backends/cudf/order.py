@@ -1,10 +1,11 @@
-"""Rows in the order of a key, sorted on the device as far as there is room: as `backends.arrow.order` has them.
+"""Sort rows by a key on the device if they fit, in the order of `backends.arrow.order`.
 
-1. every frame that comes is sorted by itself and kept, cut into 1024 ranges of keys (a hash: nearly equally many each);
-2. at the end, consecutive ranges that together make a part are taken from all of them, joined, sorted, handed on.
+1. every incoming frame is sorted by itself and kept, cut into 1024 ranges of keys (a hash: nearly equally many each);
+2. at the end, consecutive ranges that together make a part are taken from all frames, joined, sorted, and passed on.
 
-A result that outgrows its share of the device continues on the host: what is kept moves into the `KeyOrder` of Arrow,
-which spills to disk, and comes back part by part. At a checkpoint that has a copy of all rows, in files that stay.
+A result that outgrows its share of the device continues on the host. The kept frames move into Arrow's `KeyOrder`,
+which spills to disk, and come back part by part. At a checkpoint the host order has a copy of all rows, in files that
+stay.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class KeyOrder:
-    """Takes rows in and gives them back in the order of a key.
+    """Takes rows and returns them sorted by a key.
 
     Parameters
     ----------
@@ -38,15 +39,15 @@ class KeyOrder:
     key : str
         The column to sort by: int64, uniformly distributed.
     row_bytes : callable
-        Bytes in memory of each row of a frame, (n,) float64.
+        Returns the in-memory bytes of each row of a frame, (n,) float64.
     on_device : callable
-        Takes rows in host memory, and gives a frame of them as `add` takes it.
+        Takes rows in host memory, and returns a frame as `add` takes it.
     on_host : callable
-        Takes how many bytes are to be handed on at once, and gives the order that continues on the host.
+        Takes the number of bytes to pass on at once, and returns the order that continues on the host.
     most_bytes : int
-        Rows kept on the device.
+        Limit for rows on the device.
     group_bytes : int
-        Rows sorted and handed on at once.
+        Bytes of rows to sort and pass on at once.
     """
 
     def __init__(
@@ -66,14 +67,14 @@ class KeyOrder:
         self._most_bytes = most_bytes
         self._group_bytes = group_bytes
         self._runs: list[cudf.DataFrame] = []
-        # So many of them, the first, the host's order has too.
+        # Number of leading frames that the host's order has too.
         self._n_booked = 0
         self._bytes = 0
         self._range_bytes = cp.zeros(N_RANGES, cp.float64)
         self._is_on_host = False
 
     def add(self, frame: cudf.DataFrame) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         if self._is_on_host:
             self._hand_over(frame)
             return
@@ -82,9 +83,9 @@ class KeyOrder:
             self._move_to_host()
 
     def checkpoint(self) -> list[Path]:
-        """Have all rows in spill files, and leave these where they are; returns those that are new since the last.
+        """Write all rows to spill files that stay, and return the files that are new since the last checkpoint.
 
-        What is on the device stays there beside its copy.
+        Rows on the device stay there as well.
         """
         if not self._is_on_host:
             for run in self._runs[self._n_booked :]:
@@ -93,19 +94,19 @@ class KeyOrder:
         return self._host.checkpoint()
 
     def restore(self, spill: Path) -> Iterator[pa.RecordBatch]:
-        """Take in what an earlier process has spilled, and left there; yields its rows."""
-        # In one: each is uploaded by itself.
+        """Add the rows that an earlier process has spilled, keep the file, and yield the rows."""
+        # In one batch, because each batch is uploaded separately.
         rows = pa.concat_batches(list(self._host.restore(spill)))
         yield rows
         if not self._is_on_host and self._bytes + rows.nbytes > self._most_bytes:
             self._move_to_host()
         if not self._is_on_host:
-            # They stand in their order there.
+            # They are sorted there already.
             self._keep(self._on_device(rows))
             self._n_booked = len(self._runs)
 
     def frames(self) -> Iterator[cudf.DataFrame]:
-        """All rows, ascending by key, a group at a time."""
+        """Yield all rows, ascending by key, a group at a time."""
         if self._is_on_host:
             for batch in self._host.batches():
                 yield cudf.DataFrame.from_arrow(pa.Table.from_batches([batch]))
@@ -118,7 +119,7 @@ class KeyOrder:
     def _move_to_host(self) -> None:
         log.info(
             "sorting on the host: the result is larger than the %d MiB that sorting may keep on the device, an eighth "
-            f"of what {setting('execution.device_memory')} leaves beside the graph",
+            f"of {setting('execution.device_memory')} without the graph",
             self._most_bytes >> 20,
         )
         self._is_on_host = True
@@ -128,7 +129,7 @@ class KeyOrder:
 
     @cached_property
     def _host(self) -> HostOrder:
-        # What comes back goes into device memory, which the groups are to fit.
+        # Returning rows go into device memory, which the groups must fit.
         return self._on_host(min(GROUP_BYTES, self._group_bytes))
 
     def _keep(self, run: cudf.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""cuDF frames as Parquet files of the published schemas, written by libcudf."""
+"""cuDF frames as Parquet files with the published schemas, written by libcudf."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMPRESSIONS = {
     "none": plc.io.types.CompressionType.NONE,
 }
 _ARROW = {plc.TypeId.INT32: pa.int32(), plc.TypeId.INT64: pa.int64(), plc.TypeId.STRING: pa.string()}
-# Four times the host's: a row group is encoded at once, and the device wants work.
+# Four times the host's size: a row group is encoded at once, and the device needs enough work.
 _ROW_GROUP_BYTES = 64 << 20
 # Columns of few distinct values.
 _REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side", "size")
@@ -39,17 +39,15 @@ _PAGE_ROWS = 1 << 17
 
 
 def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compression: str) -> None:
-    """Write a frame as one file that reads like pyarrow's own of the same schema.
+    """Write a frame as one file that reads like pyarrow's own with the same schema.
 
-    May be called from several threads at once: each call works on a stream of its own. The frame's columns must be
-    complete, that is, the stream that made them synchronised.
+    May be called from several threads at once: each call uses its own stream. The frame's columns must be complete,
+    that is, their stream must be synchronised.
 
     Parameters
     ----------
     frame : cudf.DataFrame
         Its columns are those of the schema, in that order.
-    path : Path
-    schema : pa.Schema
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
 
@@ -58,7 +56,7 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
     OSError
         The file cannot be written.
     TypeError
-        The frame is not of the schema: a defect of whoever made it.
+        The frame does not match the schema, which is a bug of the caller.
     """
     _check(frame, schema)
     table, _ = frame.to_pylibcudf()
@@ -80,7 +78,7 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
 
 
 def write_frame_on_host(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compression: str) -> None:
-    """The same, encoded and compressed by pyarrow: takes time instead of device memory.
+    """Write the same file with pyarrow's encoding and compression, which needs time instead of device memory.
 
     Raises
     ------
@@ -93,19 +91,19 @@ def write_frame_on_host(frame: cudf.DataFrame, path: Path, schema: pa.Schema, co
 
 
 def read_frame(path: Path) -> cudf.DataFrame:
-    """The rows of one file."""
+    """Return the rows of one file."""
     return cudf.read_parquet(path)
 
 
 def encoder_bytes(pool: DevicePool, compression: str) -> int | None:
-    """Device memory that `write_frame` takes however little it is to write; None where the pool has less.
+    """Return the device memory that `write_frame` needs for even a tiny frame; None if the pool has less.
 
-    nvCOMP's zstd asks for a gigabyte even for a few pages. How much depends on the device, so it is measured.
+    nvCOMP's zstd needs a gigabyte even for a few pages. The size depends on the device, so it is measured.
     """
     numbers = cp.arange(_PAGE_ROWS, dtype=cp.int32)
     columns = (numbers, numbers, numbers.astype(cp.int64))
     frame = cudf.DataFrame(dict(zip(SIZE_HISTOGRAM.names, columns, strict=True)))
-    # The writer works on a stream of its own.
+    # The writer uses its own stream.
     cp.cuda.get_current_stream().synchronize()
     try:
         return pool.bytes_for(lambda: write_frame(frame, Path(os.devnull), SIZE_HISTOGRAM, compression))
@@ -114,11 +112,11 @@ def encoder_bytes(pool: DevicePool, compression: str) -> int | None:
 
 
 class _HostFile(io.RawIOBase):
-    """A file as libcudf writes into it.
+    """A file that libcudf can write to.
 
-    libcudf's own files do not look whether a write succeeded, and its adaptor for Python files loses what they raise:
-    on a full disk both would leave a short file and say nothing. This one keeps the first error, and leaving the
-    context raises it.
+    libcudf's own files do not check if a write succeeded, and its adaptor for Python files loses exceptions. On a full
+    disk both would silently leave a short file. This class keeps the first error, and raises it at the exit of the
+    context.
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,7 +126,7 @@ class _HostFile(io.RawIOBase):
         self._error: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Take all of it."""
+        """Write all data."""
         rest = memoryview(data)
         while len(rest) and self._error is None:
             try:
@@ -139,14 +137,14 @@ class _HostFile(io.RawIOBase):
         return len(data)
 
     def tell(self) -> int:
-        """Bytes taken so far."""
+        """Return the bytes written so far."""
         return self._written
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: nothing is buffered."""
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def __enter__(self) -> _HostFile:
@@ -159,7 +157,7 @@ class _HostFile(io.RawIOBase):
 
 
 def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMetadata:
-    """Names, nullability and encoding: libcudf knows neither of the first two of a column."""
+    """Return names, nullability and encoding; libcudf columns have neither names nor nullability."""
     metadata = plc.io.types.TableInputMetadata(table)
     for field, column in zip(schema, metadata.column_metadata, strict=True):
         column.set_name(field.name).set_nullability(field.nullable)
@@ -168,8 +166,8 @@ def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMet
             element = field.type.value_field
             column = column.child(1).set_name(element.name).set_nullability(element.nullable)
         if field.name not in _REPEATING_COLUMNS:
-            # A dictionary of anything else is built, found too large, and thrown away; zstd makes more of plain members
-            # than of delta encoded ones (docs/rapids.md).
+            # For any other column a dictionary would be built, found too large, and thrown away. zstd compresses plain
+            # members better than delta encoded ones (docs/explanation/rapids.md).
             column.set_encoding(plc.io.types.ColumnEncoding.PLAIN)
     return metadata
 
@@ -197,7 +195,7 @@ def _arrow_type(column: plc.Column) -> pa.DataType | None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """What a published type is in cuDF, in Arrow's words."""
+    """Return cuDF's form of a published type, as an Arrow type."""
     if pa.types.is_dictionary(kind):
         return kind.value_type
     return pa.list_(kind.value_type) if pa.types.is_list(kind) else kind

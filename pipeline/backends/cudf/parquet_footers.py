@@ -1,7 +1,9 @@
-"""Whether Parquet files have page checksums, which libcudf does not verify; pyarrow verifies them, and does not say.
+"""Footers and page headers of Parquet files: bounds of integer columns, and whether pages have checksums.
 
-A checksum is the optional fourth field of a page's header, in Thrift's compact protocol. Writers give one to every page
-or to none, so that the first page of a column tells.
+libcudf does not verify page checksums; pyarrow verifies them but does not say whether a file has them.
+
+A checksum is the optional fourth field of a page's header, in Thrift's compact protocol. Writers add one to every page
+or to none, so the first page of a column is enough.
 """
 
 from __future__ import annotations
@@ -15,20 +17,24 @@ import pyarrow.parquet as pq
 
 __all__ = ["have_page_checksums", "integer_bounds", "is_followed_by_checksum"]
 
+# Type and two sizes, at most five bytes each with a byte before each, and the first byte of the next field.
+_HEADER_BYTES = 24
+# A compact field header: number one above the previous field's, type i32.
+_NEXT_INTEGER = 0x15
+
 
 def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, int, int] | None:
-    """Least value, largest value and number of nulls of a column of signed integers.
+    """Return least value, largest value and number of nulls of a column of signed integers.
 
     Parameters
     ----------
-    name : str
     footers : iterable of pq.FileMetaData
         Of all files.
 
     Returns
     -------
     tuple or None
-        None where a footer does not say, or where all values are null.
+        None if a footer does not say, or all values are null.
     """
     least, largest, n_nulls = [], [], 0
     for footer in footers:
@@ -48,19 +54,13 @@ def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, 
     return (min(least), max(largest), n_nulls) if least else None
 
 
-# Type and two sizes, five bytes each at most with a byte before each, and the byte of what follows.
-_HEADER_BYTES = 24
-# A compact field header: how far its number is beyond the one before, and its type, an i32.
-_NEXT_INTEGER = 0x15
-
-
 def have_page_checksums(files: Sequence[Path] | Sequence[pa.Buffer], names: Iterable[str]) -> bool:
-    """Whether the first page of any of these columns, in any of the files, has one.
+    """Return whether the first page of any of these columns, in any of the files, has a checksum.
 
     Parameters
     ----------
     files : sequence of Path or of pa.Buffer
-        Looked at one after the other, until one has them.
+        Checked one after the other, until one has a checksum.
     names : iterable of str
         Columns that are not nested.
     """
@@ -82,7 +82,7 @@ def _has_page_checksums(source: Path | pa.Buffer, names: set[str]) -> bool:
 
 
 def is_followed_by_checksum(header: bytes) -> bool:
-    """Whether a page's header, from its beginning, has a checksum behind its type and its two sizes."""
+    """Return whether a page's header has a checksum after its type and its two sizes."""
     position = 0
     for _ in range(3):
         if header[position : position + 1] != bytes([_NEXT_INTEGER]):

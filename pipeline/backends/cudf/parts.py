@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.parts import PartNames
 from mbe_stage.pipeline.backends.backend import FrameWriter
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +24,10 @@ __all__ = ["DataSet", "WriterPool", "frame_bytes"]
 
 
 class WriterPool:
-    """Threads that write frames as files; as many may wait as write, so that device memory stays bounded.
+    """Threads that write frames as files; as many frames may wait as are written, to bound device memory.
 
-    One more books what was written (`book`). A context: leaving it waits for the last file and raises what went wrong;
-    left by an exception, it drops what waits.
-
-    Parameters
-    ----------
-    n_threads : int
-    write_file : FrameWriter
+    Another thread runs `book`. Use it as a context manager: its exit waits for the last file and raises any error.
+    After an exception it drops the waiting frames.
     """
 
     def __init__(self, n_threads: int, write_file: FrameWriter) -> None:
@@ -44,7 +39,7 @@ class WriterPool:
         self._booked: Future[None] | None = None
 
     def write(self, frame: cudf.DataFrame, names: PartNames, schema: pa.Schema) -> None:
-        """Have a part of a data set written; waits while too many are under way.
+        """Queue a part of a data set for writing; wait while too many are in progress.
 
         Raises
         ------
@@ -53,15 +48,15 @@ class WriterPool:
         """
         self._room.acquire()
         self._raise_failures()
-        # Whatever made the frame must be done: the writer works on another stream.
+        # The writer uses another stream, so the frame must be complete.
         cp.cuda.get_current_stream().synchronize()
-        # Rows that were put in order stand in the order of the names.
+        # Names are taken here, so that sorted rows are in the order of the names.
         file = self._pool.submit(self._write, frame, names.take(), names, schema)
         file.add_done_callback(lambda _: self._room.release())
         self._files.append(file)
 
     def settle(self) -> None:
-        """Wait for all files that are under way.
+        """Wait for all files in progress.
 
         Raises
         ------
@@ -71,12 +66,12 @@ class WriterPool:
         self._raise_failures(everything=True)
 
     def book(self, directory: Path, action: Callable[[], None]) -> None:
-        """Have something done in a thread of its own, while others write; waits for what it was given before.
+        """Run an action in a separate thread while others write, after the previous action has finished.
 
         Raises
         ------
         PublishError
-            That could not be done.
+            The previous action failed.
         """
 
         def guarded() -> None:
@@ -100,7 +95,7 @@ class WriterPool:
         try:
             self._pool.shutdown(cancel_futures=kind is not None)
         finally:
-            # Ctrl-C while the last files are written: the threads must be gone before anybody removes them.
+            # Ctrl-C while the last files are written: the threads must end before the files are removed.
             self._pool.shutdown(cancel_futures=True)
             self._booking.shutdown()
         if kind is None:
@@ -119,15 +114,12 @@ class WriterPool:
 
 
 class DataSet:
-    """Collects frames into parts of bounded size, in the order they came.
+    """Collects frames into parts of bounded size, in order of arrival.
 
     Parameters
     ----------
-    names : PartNames
-    schema : pa.Schema
-    writers : WriterPool
     part_bytes : int
-        Frames are kept until they hold so many bytes on the device, and then written as one part.
+        Frames are collected up to this size on the device, and then written as one part.
     """
 
     def __init__(self, names: PartNames, schema: pa.Schema, writers: WriterPool, part_bytes: int) -> None:
@@ -139,7 +131,7 @@ class DataSet:
         self._pending_bytes = 0
 
     def add(self, frame: cudf.DataFrame) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         n_bytes = frame_bytes(frame)
         if self._pending and self._pending_bytes + n_bytes > self._part_bytes:
             self._flush()
@@ -149,12 +141,12 @@ class DataSet:
             self._flush()
 
     def flush(self) -> None:
-        """Have what is pending written as a part."""
+        """Queue pending rows for writing as a part."""
         if self._pending:
             self._flush()
 
     def finish(self, empty: cudf.DataFrame) -> None:
-        """Write what is pending; a data set without rows gets one part from `empty`, so that it can be read."""
+        """Write pending rows; a data set without rows gets one part from `empty`, so it can be read."""
         if self.names.n_taken == 0 and not self._pending:
             self._pending = [empty]
         self.flush()
@@ -165,7 +157,7 @@ class DataSet:
 
 
 def frame_bytes(frame: cudf.DataFrame) -> int:
-    """Device memory of a frame's values."""
+    """Return the device memory of a frame's values."""
     return int(frame.memory_usage(index=False).sum())
 
 

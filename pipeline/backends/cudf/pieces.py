@@ -11,7 +11,7 @@ __all__ = ["cut"]
 
 
 def cut(block: Any, ends: cp.ndarray, most_bytes: int) -> Iterator[Any]:
-    """A block in pieces of at most so many bytes; `ends` are those of each result with all before it."""
+    """Cut a block into pieces of at most that many bytes; `ends` has the bytes of each result and all before it."""
     n = len(block)
     if n and int(ends[-1]) <= most_bytes:
         yield block

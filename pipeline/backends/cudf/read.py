@@ -1,9 +1,9 @@
-"""Reading into device memory: Parquet and CSV by cuDF, every other format by its host reader and then copied."""
+"""Read into device memory: cuDF reads Parquet and CSV; the host reads other formats, whose rows are copied."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,12 +11,13 @@ import cudf
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import HostNeeded
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.csv_structure import count_rows
 from mbe_stage.pipeline.backends.cudf.parquet_footers import have_page_checksums, integer_bounds
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
+from mbe_stage.pipeline.backends.cudf.sources import opened
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -28,21 +29,10 @@ from mbe_stage.pipeline.io.text.counts import may_be_counts
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import refuse_other_layout
 
-__all__ = ["MOST_ROWS", "Readers", "opened", "readers"]
-
-# fsspec, which cuDF asks to open files, takes names with these for patterns, chains or protocols.
-_SPECIAL = frozenset("*?[]:~")
-
-
-def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
-    """Their names, or, where a name could be taken for something else, their contents."""
-    if any(_SPECIAL & set(str(path)) for path in paths):
-        return [io.BytesIO(path.read_bytes()) for path in paths]
-    return [str(path.absolute()) for path in paths]
-
+__all__ = ["MOST_ROWS", "Readers", "readers"]
 
 MOST_ROWS = 2**31 - 1
-"""Rows that a cuDF column holds."""
+"""Most rows of a cuDF column."""
 
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
 
@@ -50,19 +40,17 @@ Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
 
 
 def readers(config: InputConfig, source: object | None = None) -> Readers:
-    """Two ways to the rows of a path or of an object in memory: on the device, and on the host.
+    """Return two ways to the rows of a path or of an object in memory: on the device, and on the host.
 
     Parameters
     ----------
-    config : InputConfig
     source : object, optional
-        As for `pipeline.io.read_edges`; a cuDF frame is taken where it is.
+        As for `pipeline.io.read_edges`; a cuDF frame is used in place.
 
     Returns
     -------
     on_device : callable
-        Raises `HostNeeded` where the device does not take them.
-    on_host : callable
+        Raises `HostNeeded` if the device cannot read the rows.
 
     Raises
     ------
@@ -128,7 +116,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
             columns=names,
             use_pandas_metadata=False,
             ignore_missing_columns=False,
-            # As they are listed: no search for partitions, which a plan has found already.
+            # Read the listed files without a search for partitions, which the plan has already found.
             dataset_kwargs={"format": "parquet", "partitioning": None},
         )
     except _CUDF_REFUSES as error:
@@ -149,7 +137,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
 
 
 def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
-    """What to say of page checksums that are there and that nobody looked at."""
+    """Return a warning if there are page checksums that were not verified."""
     files = plan.files if plan.content is None else [plan.content]
     if not have_page_checksums(files, plan.names.values()):
         return ()
@@ -174,7 +162,7 @@ def _check_plan(plan: ParquetPlan) -> None:
 
 
 def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
-    """Integers lie within what the footers say, or a page is damaged."""
+    """Check integers against the footers' bounds, which reveals damaged pages."""
     footers = None
     for name in dict.fromkeys(plan.names.values()):
         column = frame[name]
@@ -190,7 +178,7 @@ def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
 
 
 def _is_taken(kind: pa.DataType) -> bool:
-    """Whether columns of this type mean the same to cuDF as to the host."""
+    """Return whether columns of this type mean the same to cuDF as to the host."""
     if pa.types.is_dictionary(kind):
         return _is_taken(kind.value_type)
     return (
@@ -217,7 +205,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     _refuse_too_many(n_rows, str(path))
     if n_rows == 0:
         raise HostNeeded("a file without rows")
-    # Names of our own making: those in the file may repeat.
+    # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
     wanted = [names[position] for position in sorted(set(chosen.values()))]
     try:
@@ -229,7 +217,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
             usecols=wanted,
             dtype=dict.fromkeys(wanted, "str"),
             skiprows=dialect.n_skipped,
-            # Nothing but empty text is a null, and that is seen to where all formats meet.
+            # Only empty text is a null, which the common code for all formats handles.
             na_filter=False,
             compression=None,
         )
@@ -254,7 +242,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
 
 
 def _check_plain(dialect: Dialect, config: InputConfig) -> None:
-    """The device reads the bytes as they are, but for one header line."""
+    """Check that the device can read the bytes unchanged, apart from one header line."""
     if len(dialect.delimiter) > 1:
         raise HostNeeded(f"{DELIMITER_NAMES[dialect.delimiter]} between fields")
     if dialect.n_skipped > dialect.has_header or config.comment or config.encoding or dialect.pads_quotes:
@@ -273,9 +261,9 @@ def _plain_content(path: Path) -> str | io.BytesIO:
 
 
 def _refused_by_cudf(error: Exception) -> Exception:
-    """Why the host has to read; but a device without memory is no fault of the file."""
+    """Return the reason why the host has to read; lack of device memory stays an error."""
     said = " ".join(str(error).split())
-    return error if "out_of_memory" in said else HostNeeded(f"what cuDF says of it: {said}")
+    return error if "out_of_memory" in said else HostNeeded(f"an error of cuDF: {said}")
 
 
 def _refuse_too_many(n_rows: int, source: str) -> None:
@@ -283,7 +271,7 @@ def _refuse_too_many(n_rows: int, source: str) -> None:
         raise InputError.at(
             source,
             found=f"{n_rows} rows",
-            expected=f"fewer than {MOST_ROWS}, which is what a cuDF column holds",
+            expected=f"fewer than {MOST_ROWS}, the limit of a cuDF column",
             remedy=f"set {setting('execution.engine')} to cuda, which keeps its tables on the host, or split the input",
         )
 

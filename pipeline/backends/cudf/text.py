@@ -1,4 +1,4 @@
-"""Questions about a whole column of text, answered on the device."""
+"""Properties of whole text columns, computed on the device."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _INT64 = plc.DataType(plc.TypeId.INT64)
 
 
 def non_empty(texts: cudf.Series) -> cp.ndarray:
-    """Which texts have at least one byte, ``(n,) bool``; a null has none."""
+    """Return a mask of texts with at least one byte, ``(n,) bool``; False for nulls."""
     offsets, _ = text_buffers(texts)
     return (cp.diff(offsets) > 0) & texts.notnull().values
 
 
 def written_integers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
-    """Texts as integers, where they are written as an integer within int64 would be.
+    """Convert texts that are the canonical form of an integer within int64.
 
     Returns
     -------
     values : (n,) int64
-        Undefined where the text is something else.
+        Undefined for other texts.
     written_so : (n,) bool
         False for "007", "+7", "-0", " 7" and everything beyond int64.
     """
     column = texts.to_pylibcudf()[0]
     numbers = to_integers(column, _INT64)
-    # Written again and compared: whatever libcudf makes of other text, it does not come back the same.
+    # Converted back and compared: libcudf's result for other text never converts back to it.
     again = cudf.Series.from_pylibcudf(from_integers(numbers))
     same = (again == cudf.Series.from_pylibcudf(column)).fillna(False)
     return values_of(cudf.Series.from_pylibcudf(numbers)), same.values
 
 
 def integer_values(texts: cudf.Series) -> cp.ndarray | None:
-    """Texts of an optional minus and digits as ``(n,) int64``; None if one of them is not, or is beyond int64."""
+    """Return texts of an optional minus and digits as ``(n,) int64``; None if any text is not, or is beyond int64."""
     column = texts.to_pylibcudf()[0]
     within = cudf.Series.from_pylibcudf(is_integer(column, _INT64))
     if not bool(within.all()) or bool(texts.str.startswith("+").any()):
@@ -48,5 +48,5 @@ def integer_values(texts: cudf.Series) -> cp.ndarray | None:
 
 
 def texts_of_integers(numbers: cudf.Series) -> cudf.Series:
-    """Integers as decimal text, nulls kept."""
+    """Return integers as decimal text, with nulls kept."""
     return cudf.Series.from_pylibcudf(from_integers(numbers.to_pylibcudf()[0]))

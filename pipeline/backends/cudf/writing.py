@@ -1,4 +1,4 @@
-"""How a run writes its files, decided before the engine starts: where they are encoded, who may take what memory."""
+"""The plan of a run's output, made before the engine starts: where files are encoded, and the shares of memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineShare:
-    """What the engine may take of the memory.
+    """The engine's share of memory.
 
     Attributes
     ----------
-    bytes : int
     limit_for : callable
-        The limit of the run of which the engine's share would be so many bytes.
+        Returns the run's limit that gives the engine a share of that many bytes.
     """
 
     bytes: int
@@ -39,7 +38,7 @@ class EngineShare:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How rows are cut, what writes them, and what is left for the engine."""
+    """The sizes of rows, the writer of files, and the engine's share."""
 
     plan: WritingPlan
     write_file: FrameWriter
@@ -47,7 +46,7 @@ class Writing:
 
 
 def writing_of(collecting: Collecting, *, members: bool = False) -> Writing:
-    """Share the memory of a run out, as its configuration asks: with what its derived outputs will hold.
+    """Plan a run's memory by its configuration, including the needs of derived outputs.
 
     Raises
     ------
@@ -61,16 +60,14 @@ def writing_of(collecting: Collecting, *, members: bool = False) -> Writing:
 
 
 def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: bool, set_aside_bytes: int = 0) -> Writing:
-    """Share the memory out, the graph being there.
+    """Divide the memory once the graph is there.
 
     Parameters
     ----------
-    pool : DevicePool
-    compression : str
     members, sort : bool
         As for `MemoryShares.of`.
     set_aside_bytes : int
-        For others, that do not hold it yet: see `pipeline.backends.cudf.plan.with_set_aside`.
+        For others that do not hold it yet: see `pipeline.backends.cudf.plan.with_set_aside`.
 
     Raises
     ------
@@ -87,9 +84,9 @@ def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: boo
 def _encoding(
     pool: DevicePool, compression: str, set_aside_bytes: int, *, members: bool, sort: bool
 ) -> tuple[dict[str, Any], FrameWriter]:
-    """What `MemoryShares` has to know beside the limit; what writes files.
+    """Return the parameters of `MemoryShares` besides the limit, and the writer of files.
 
-    Files are encoded on the device where the limit has room for one encoder, else on the host.
+    Files are encoded on the device if the limit has room for one encoder, else on the host.
     """
     limit = pool.limit_bytes
     needed = encoder_bytes(pool, compression)

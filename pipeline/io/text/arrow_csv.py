@@ -15,19 +15,19 @@ _LOOK_EVERY = 0.2
 
 
 def read_csv(stream: io.RawIOBase, **options: Any) -> pa.Table:
-    """As `pyarrow.csv.read_csv`, in a thread of its own while this one waits; an interruption closes the stream.
+    """Call `pyarrow.csv.read_csv` in a thread while this one waits; an interruption closes the stream.
 
-    In the main thread Arrow puts handlers of its own in the place of Python's as long as it parses, and now and then
-    neither hears a signal that comes then: one in some hundred with a small file. Elsewhere it leaves them alone.
+    In the main thread Arrow replaces Python's signal handlers while it parses. A signal in that window is sometimes
+    lost: about one in a hundred with a small file. In other threads Arrow leaves the handlers alone.
     """
     with ThreadPoolExecutor(1, "parsing") as pool:
         try:
             reading = pool.submit(csv.read_csv, stream, **options)
-            # A signal that the system gives to another thread ends no wait of this one, which has to hear it.
+            # The system may deliver a signal to another thread, which does not end this wait. So wake up regularly.
             while not wait([reading], _LOOK_EVERY).done:
                 pass
             return reading.result()
         except BaseException:
-            # Whoever still reads from it reads no further.
+            # This makes the reading thread stop.
             stream.close()
             raise

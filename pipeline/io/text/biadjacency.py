@@ -1,9 +1,9 @@
 """Biadjacency matrices: a row is a left vertex, a column a right vertex, and a cell says whether they are joined.
 
-Cells hold 0 and 1, true and false, yes and no, ``x`` and nothing, or numbers: those that are not 0 are edges
-with that weight. The first column holds the rows' names where it is no such column, or has no name; `left` says
-otherwise: a column by name or position, or ``row`` for row numbers. Columns are named by the header. Numbers of rows
-and columns count from 1 in a text and from 0 in memory, as in Matrix Market and NumPy.
+Cells hold 0 and 1, true and false, yes and no, ``x`` and nothing, or numbers. A non-zero number is an edge with that
+weight. The first column holds the row names if it has no name or its values are not cells. `left` overrides this: a
+column by name or position, or ``row`` for row numbers. The header names the columns. Row and column numbers start at 1
+in text and at 0 in memory, as in Matrix Market and NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.pipeline.backends.arrow.keys import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
@@ -71,22 +71,21 @@ def matrix_of_table(
     format_name: str = "biadjacency",
     dialect: str = "",
 ) -> RawEdges:
-    """The edges of a table whose columns are right vertices.
+    """Return the edges of a table whose columns are right vertices.
 
     Parameters
     ----------
-    names : sequence of str
     columns : sequence of pa.Array or pa.ChunkedArray
         Booleans, numbers or text.
     first : int
-        The number of the first row and column, where they have no names.
+        The number of the first row and column, if they have no names.
     has_names : bool
         Whether the table names its columns.
 
     Raises
     ------
     InputError
-        A cell says neither yes nor no, names repeat, or nothing tells whether the first column holds names.
+        A cell is not a yes or no, names repeat, or the first column may be names or values.
     """
     refuse_several(config, source, "a matrix, whose columns are the right vertices")
     key = _key_column(names, columns, config, source, has_names=has_names)
@@ -105,8 +104,8 @@ def matrix_of_table(
         raise InputError.at(
             source,
             column=names[key or 0],
-            found="names of rows that repeat",
-            expected="one row a left vertex",
+            found="repeated row names",
+            expected="one row per left vertex",
             remedy=f"set {setting('input.left')} to {_ROWS} for row numbers",
             settings=[{"input.format": "biadjacency", "input.left": _ROWS}],
         )
@@ -127,7 +126,7 @@ def matrix_of_table(
 
 
 def _ask_for_header(path: Path, dialect: Dialect) -> None:
-    """Ask where the first row may name columns by numbers, as tables made by pandas do.
+    """Ask the user if the first row may name columns by numbers, as in tables made by pandas.
 
     Raises
     ------
@@ -144,7 +143,7 @@ def _ask_for_header(path: Path, dialect: Dialect) -> None:
             path,
             line=dialect.n_skipped + 1,
             found=f"{shortened(joined(dialect.rows[0]))}, which may be a header or a row of the matrix",
-            expected="to be told which",
+            expected="an explicit setting",
             remedy=f"say which with {switch('input.header')}",
             settings=[{"input.format": "biadjacency", "input.header": each} for each in (True, False)],
         )
@@ -157,7 +156,7 @@ def _plain(column: Any) -> Any:
 def _key_column(
     names: Sequence[str], columns: Sequence[Any], config: InputConfig, source: str, *, has_names: bool
 ) -> int | None:
-    """The column with the names of the rows; None where rows are numbered."""
+    """Return the column with the row names; None if rows are numbered."""
     if config.left == _ROWS and _ROWS not in names:
         return None
     if config.left != 0:
@@ -182,8 +181,8 @@ def _key_column(
     raise InputError.at(
         source,
         column=names[0],
-        found="numbers, which may be names of rows or values",
-        expected="to be told which",
+        found="numbers, which may be row names or values",
+        expected="an explicit setting",
         remedy=f"set {setting('input.left')} to '0' for names, or to {_ROWS} for values",
         settings=[
             {"input.format": "biadjacency", "input.left": "0"},
@@ -195,7 +194,7 @@ def _key_column(
 def _edges(
     names: Sequence[str], columns: Sequence[Any], body: list[int], source: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row and column of each edge, from 0, and its weight."""
+    """Return the row and column of each edge, from 0, and its weight."""
     rows, of_column, weights = [], [], []
     for n, i in enumerate(body):
         values = _values(_plain(columns[i]), names[i], source)
@@ -208,7 +207,7 @@ def _edges(
 
 
 def _values(column: Any, name: str, source: str) -> np.ndarray:
-    """The numbers of a column; 0 where there is no edge."""
+    """Return the numbers of a column, with 0 for no edge."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         try:
             return np.nan_to_num(column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False))

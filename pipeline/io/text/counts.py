@@ -19,12 +19,10 @@ __all__ = ["may_be_counts", "refuse_count_line"]
 def refuse_count_line(
     path: object, config: InputConfig, first: Sequence[Sequence[str]], n_above: int, table: pa.Table
 ) -> None:
-    """Refuse a first line of counts, such as ``4 5 7`` above seven edges; `skip_lines` says what it is.
+    """Refuse a first line that may be counts, such as ``4 5 7`` above seven edges; `skip_lines` settles it.
 
     Parameters
     ----------
-    path : path
-    config : InputConfig
     first : sequence
         The fields of the first row, or nothing.
     n_above : int
@@ -42,20 +40,20 @@ def refuse_count_line(
     most_left = int(fields[0])
     most_right = most_left + (int(fields[1]) if len(fields) > 2 else 0)
     if _largest(table, "left") > most_left or _largest(table, "right") > most_right:
-        # There are more vertices than the line would say.
+        # The graph has more vertices than such a line would say.
         return
     raise InputError.at(
         path,
         line=n_above + 1,
         found=f"{shortened(' '.join(first[0]))}, which may be counts: {table.num_rows - 1} lines follow",
-        expected="to be told whether this is an edge",
-        remedy=f"set {setting('input.skip_lines')} to {n_above + 1} if it is none, to 0 if it is one",
+        expected="an explicit setting",
+        remedy=f"set {setting('input.skip_lines')} to {n_above + 1} if it is not an edge, to 0 if it is",
         settings=[{"input.skip_lines": n_above + 1}, {"input.skip_lines": 0}],
     )
 
 
 def may_be_counts(first: Sequence[Sequence[str]], n_rows: int) -> bool:
-    """Whether the first row's second or third number is that of the rows that follow."""
+    """Return whether the first row's second or third number is the number of rows that follow."""
     fields = [field.strip() for field in first[0][:3]] if first else []
     return (
         n_rows > 1 and len(fields) > 1 and all(field.isdecimal() for field in fields) and str(n_rows - 1) in fields[1:]
@@ -63,7 +61,7 @@ def may_be_counts(first: Sequence[Sequence[str]], n_rows: int) -> bool:
 
 
 def _largest(table: pa.Table, role: str) -> float:
-    """The largest key below the first row, infinite if one is negative; 0 where keys are no integers."""
+    """Return the largest key below the first row: infinite if one is negative, 0 if keys are not integers."""
     if role not in table.column_names:
         return 0
     below = pc.utf8_trim_whitespace(table.column(role).slice(1))

@@ -1,4 +1,4 @@
-"""The text of a file as UTF-8 lines; skipped lines and comments come as blank lines, so that line numbers stay."""
+"""The text of a file as UTF-8 lines; skipped lines and comments become blank lines, so line numbers are kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# What begins with ASCII text has a zero in every other byte.
+# Text that begins with ASCII has a zero in every other byte.
 _UNMARKED = (("utf-16-le", rb"(?:[\t\n\r -~]\0){8}"), ("utf-16-be", rb"(?:\0[\t\n\r -~]){8}"))
 
 
@@ -39,7 +39,7 @@ class Sample:
     Attributes
     ----------
     text : str
-        At least two lines, where there are two.
+        At least two lines, if there are two.
     whole : bool
         Whether that is all of it; otherwise the last line may be cut off.
     """
@@ -55,7 +55,7 @@ class Sample:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as editors count them; unlike `str.splitlines`, only CR and LF end one."""
+    """Split lines as editors do; unlike `str.splitlines`, only CR and LF end one."""
     lines = _LINE_END.split(text)
     return lines[:-1] if lines[-1] == "" else lines
 
@@ -76,20 +76,19 @@ def read_sample(path: Path, config: InputConfig) -> Sample:
 
 
 def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedReader:
-    """Open a text as UTF-8 without a byte order mark; of an archive its member ``out.*``.
+    """Open a text as UTF-8 without a byte order mark; for an archive, open its member ``out.*``.
 
     Parameters
     ----------
-    path : Path
     config : InputConfig
-        `encoding`, `skip_lines` and `comment` are applied: lines to leave out come as blank lines.
+        `encoding`, `skip_lines` and `comment` are applied: skipped lines become blank lines.
     blank : int
-        Lines at the start that come as blank lines whatever `skip_lines` is.
+        Number of first lines to make blank, whatever `skip_lines` is.
 
     Raises
     ------
     InputError
-        The encoding is unknown; while reading, bytes are not in that encoding.
+        The encoding is unknown or, while reading, bytes do not decode.
     """
     stream = open_konect(path)
     start = stream.peek(_BLOCK_BYTES)
@@ -111,7 +110,7 @@ def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedRea
 
 
 def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
-    """The encoding of a text: as configured, or as its byte order mark says, or UTF-8."""
+    """Return the encoding of a text: the configured one, the one of its byte order mark, or UTF-8."""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     if config.encoding is None:
         return marked or next((name for name, start in _UNMARKED if re.match(start, head)), "utf-8")
@@ -121,7 +120,7 @@ def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
     except (LookupError, ValueError):
         raise InputError.at(
             path,
-            found=f"{setting('input.encoding')} {config.encoding!r}, which is no encoding of text",
+            found=f"{setting('input.encoding')} {config.encoding!r}, which is not a text encoding",
             expected="one such as utf-8, cp1252, latin-1 or utf-16",
             remedy=f"correct {setting('input.encoding')}",
         ) from None
@@ -129,7 +128,7 @@ def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
 
 
 def not_in_encoding(path: object, line: int | None, text: str) -> InputError:
-    """The refusal of bytes that are not UTF-8, with encodings to try."""
+    """Return the refusal of bytes that are not UTF-8, with encodings to try."""
     return InputError.at(
         path,
         line=line,
@@ -145,7 +144,7 @@ def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[b
         if encoding == "utf-8-sig":
             stream.read(len(codecs.BOM_UTF8))
         if encoding.startswith("utf-8"):
-            # Taken as it is: the parser names a line that is not UTF-8.
+            # Passed through unchanged: the parser names a line that is not UTF-8.
             yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
             return
         decoder = codecs.getincrementaldecoder(encoding)()
@@ -163,7 +162,7 @@ def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[b
 
 
 def _without_first(chunks: Iterator[bytes], n: int) -> Iterator[bytes]:
-    """The same text, its first `n` lines blank."""
+    """Yield the same text with its first `n` lines blank."""
     for chunk in chunks:
         ends = [match.end() for match, _ in zip(re.finditer(b"\n", chunk), range(n), strict=False)] if n else []
         n -= len(ends)

@@ -1,7 +1,7 @@
-"""CSV, TSV and every other text with a delimiter between fields, read by pyarrow.
+"""CSV, TSV and any other text with a delimiter between fields, read by pyarrow.
 
-An empty field is a null, ``NA`` and ``null`` are keys like any other. Fields may be quoted with ``"`` and then hold the
-delimiter, doubled quotes and line breaks. Blanks that only pad fields are removed (`pipeline.io.text.delimited`).
+An empty field is a null; ``NA`` and ``null`` are ordinary keys. Quoted fields (``"``) may contain the delimiter,
+doubled quotes and line breaks. Blanks that only pad fields are removed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ from mbe_stage.pipeline.io.text.whitespace import IteratorStream, line_blocks, o
 
 __all__ = ["read", "read_columns", "without_padding"]
 
+_BLOCK_BYTES = 8 << 20
+_UNIT_SEPARATOR = "\x1f"
+
 
 def without_padding(raw: RawEdges, config: InputConfig) -> RawEdges:
-    """The same rows without blanks that pad their fields.
+    """Return the same rows without blanks that pad their fields.
 
-    Blanks are padding where every value of the column begins or ends with one, where all values are equally wide, and
-    around weights and times.
+    Blanks are padding around weights and times. They are also padding if all values of the column are equally wide, or
+    if every value begins or ends with a blank.
 
     Raises
     ------
     InputError
-        Keys differ only in blanks around them, and nothing says whether they are one key.
+        Keys differ only in surrounding blanks, and it is unclear whether they are one key.
     """
     if config.trim is False:
         return raw
@@ -55,12 +58,12 @@ def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputCo
     try:
         trimmed = pc.utf8_trim(values, " \t")
     except pa.ArrowInvalid:
-        # No UTF-8: the check of the keys names the row.
+        # Not UTF-8: the check of the keys names the row.
         return values
     is_padded = pc.not_equal(trimmed, values)
     if not pc.any(is_padded).as_py():
         return values
-    # What is blank altogether is no value.
+    # A field of blanks alone has no value.
     trimmed = pc.if_else(pc.equal(trimmed, ""), None, trimmed)
     if config.trim or not is_key(role):
         return trimmed
@@ -72,26 +75,22 @@ def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputCo
         place.where,
         column=raw.names[role],
         found=f"the key {values[row].as_py()!r}, which differs from others only in blanks around it",
-        expected="to be told whether these are one key",
+        expected="an explicit setting",
         remedy=f"say with {switch('input.trim')} whether to remove blanks around keys",
         settings=[{"input.trim": True}, {"input.trim": False}],
     )
 
 
 def _aligns(values: pa.ChunkedArray) -> bool:
-    """Whether all values are equally wide, or all have a blank on one side."""
+    """Return whether all values are equally wide, or all have a blank on one side."""
     widths = pc.min_max(pc.utf8_length(values)).as_py()
     return widths["min"] == widths["max"] or any(
         pc.all(affix(values, " ")).as_py() for affix in (pc.starts_with, pc.ends_with)
     )
 
 
-_BLOCK_BYTES = 8 << 20
-_UNIT_SEPARATOR = "\x1f"
-
-
 def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
-    """Read a delimited file; `choose` says which columns, by default those of edges, which are two at least."""
+    """Read a delimited file; `choose` selects the columns, by default those of edges (at least two)."""
     dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
     if choose is None:
         if dialect.is_ragged:
@@ -122,7 +121,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
 
 
 def _refuse_header_again(raw: RawEdges) -> None:
-    """Refuse a header among the rows, as files have it that were put one behind the other."""
+    """Refuse a header among the rows, which appears when files are concatenated."""
     again = reduce(pc.and_, [pc.equal(raw.table.column(role), name) for role, name in raw.names.items()])
     row = pc.index(again, True).as_py()
     if row >= 0:
@@ -131,7 +130,7 @@ def _refuse_header_again(raw: RawEdges) -> None:
             "left" if "left" in raw.names else next(iter(raw.names)),
             found="the header again",
             expected="one header, on the first line",
-            remedy="remove the line; of several files give all, or a pattern, rather than one behind the other",
+            remedy="remove the line, or give the files one by one or as a pattern instead of concatenating them",
         )
 
 
@@ -145,7 +144,7 @@ def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list
     """
     if dialect.pads_quotes:
         return _read_slowly(path, config, dialect, wanted)
-    # Names of our own making: those in the file may repeat.
+    # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
     distinct = [names[position] for position in dict.fromkeys(wanted)]
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
@@ -174,7 +173,7 @@ def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list
     finally:
         counted.close()
         stream.close()
-    # pyarrow takes an unclosed quote for a field that spans the lines that follow. Swallowed lines show in the numbers;
+    # pyarrow reads an unclosed quote as a field that spans the following lines. Line counts reveal swallowed lines;
     # then the file is read again, strictly.
     if counted.n_quotes % 2 or (counted.n_quotes and counted.n_lines != table.num_rows + dialect.n_skipped):
         find_fault(path, config, dialect)
@@ -191,7 +190,7 @@ def _read_slowly(path: Path, config: InputConfig, dialect: Dialect, wanted: list
 
 
 def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
-    """The same lines with one character between fields."""
+    """Return the same lines with one character between fields."""
 
     def blocks() -> Iterator[bytes]:
         for block in line_blocks(stream, str(path)):
@@ -211,7 +210,7 @@ def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.Buff
 
 
 class _Counted(io.RawIOBase):
-    """A stream that counts the lines and the quotes that pass."""
+    """A stream that counts lines and quotes as they pass."""
 
     def __init__(self, inner: io.BufferedReader) -> None:
         self._inner = inner
@@ -221,7 +220,7 @@ class _Counted(io.RawIOBase):
 
     @property
     def n_lines(self) -> int:
-        """Lines so far, the last counted whether or not it is ended."""
+        """Lines so far, including an unfinished last line."""
         return self._n_feeds + (self._last != b"\n")
 
     def readable(self) -> bool:

@@ -1,6 +1,6 @@
-"""How a delimited text is written: comment lines above it, the delimiter, and whether a first row names the columns.
+"""The dialect of a delimited text: comment lines above the table, the delimiter and the header.
 
-What is not certain is a question: an `InputError` whose settings are the answers.
+Uncertain cases become a question: an `InputError` whose settings are the possible answers.
 """
 
 from __future__ import annotations
@@ -47,41 +47,40 @@ DELIMITER_NAMES = {
     WHITESPACE: "blanks",
 }
 MARKS = ("\t", ",", ";", "|")
-"""Delimiters of one character that hardly stand within keys."""
+"""One-character delimiters that rarely occur in keys."""
 _SPELLED = {name: each for each, name in DELIMITER_NAMES.items()} | {"\\t": "\t", "space": " ", WHITESPACE: WHITESPACE}
 SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
-# Of the rows have one length where the file is a table with odd lines.
+# Smallest share of rows with the common length for a table with odd lines.
 _MOST_ROWS = 0.5
 _NUMBER = re.compile(r"\s*[+-]?\d")
-# A number or a day, whole.
+# A whole field that is a number or a date.
 _VALUE = re.compile(r"\s*([+-]?\d+(\.\d*)?([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*)\s*")
-# Words that name columns and are hardly ever keys themselves.
+# Words that name columns and are rarely keys themselves.
 _HEADER_WORDS = frozenset(
     {"left", "right", "source", "target", "src", "dst", "from", "to", "u", "v", "node", "nodes", "vertex", "id", "ids"}
     | {"uid", "key", "keys", "name", "names", "user", "users", "item", "items", "weight", "timestamp", "time", "date"}
     | {"customer", "account", "product", "merchant", "author", "paper", "title", "actor", "movie", "film", "group"}
 )
-# How files write that there is no value; above numbers, it says nothing.
+# Spellings of a missing value. Above numbers they do not tell a header.
 _NOTHING = frozenset({"", "-", "?", "na", "n/a", "nan", "nil", "none", "null", "\\n"})
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the file is written.
+    """The layout of the file.
 
     Attributes
     ----------
     delimiter : str
         One character, ``::``, or ``whitespace`` for runs of blanks and tabs.
     names : list of str
-        From the header, or ``column 0``, ``column 1``, ... where there is none.
+        From the header, or ``column 0``, ``column 1``, ... without one.
     n_skipped : int
         Lines before the first data row: comments, header, blank lines.
-    has_header : bool
     rows : list of list of str
         The first data rows.
     pads_quotes : bool
-        Whether blanks stand before opening quotes.
+        Whether blanks precede opening quotes.
     is_named_by_comment : bool
         Whether the header is a comment line.
     may_pad : bool
@@ -104,30 +103,28 @@ class Dialect:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether the first rows have different numbers of fields."""
+        """Return whether the first rows have different numbers of fields."""
         return any(len(row) != self.n_columns for row in self.rows)
 
     @property
     def text(self) -> str:
-        """In words, such as ``comma, header``."""
+        """A description such as ``comma, header``."""
         name = DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
         return f"{name}, {'header' if self.has_header else 'no header'}"
 
 
 def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
-    """Work out the dialect from the configuration and the first lines.
+    """Determine the dialect from the configuration and the first lines.
 
     Parameters
     ----------
-    path : Path
-    config : InputConfig
     fewest : int
-        Columns that there have to be.
+        Required number of columns.
 
     Raises
     ------
     InputError
-        There are fewer columns, the delimiter cannot be used, or nothing tells the delimiter, or a header from data.
+        There are fewer columns, the delimiter is invalid, or the delimiter or header is ambiguous.
     """
     sample = read_sample(path, config)
     lines = sample.lines
@@ -145,10 +142,10 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     data = [rows[index] for index in filled]
     line = n_lead + _lines_before(body, delimiter, filled[0]) + 1
     if config.header and names_rows(list(map(len, data))):
-        # Of R: the column with the names of the rows has none.
+        # R writes no name for the column of row names.
         data[0].insert(0, "")
     if fewest > 1 and len({len(row) for row in data}) > 1:
-        # Refused by the reader, which names the first odd row: no question before that.
+        # Ask nothing yet: the reader refuses the file and names the first odd row.
         most, share = agreeing(body, delimiter)
         width = most if share >= _MOST_ROWS else len(data[0])
         return Dialect(delimiter, _numbered(max(width, fewest)), n_lead, rows=data)
@@ -167,12 +164,12 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
 
 
 def separator_of(path: Path, config: InputConfig) -> str | None:
-    """The delimiter that is configured.
+    """Return the configured delimiter.
 
     Raises
     ------
     InputError
-        It cannot be one.
+        It cannot be a delimiter.
     """
     if config.delimiter is None:
         return None
@@ -188,7 +185,7 @@ def separator_of(path: Path, config: InputConfig) -> str | None:
 
 
 def split_rows(text: str, delimiter: str) -> list[list[str]]:
-    """The rows of a text; a blank line is an empty row."""
+    """Split a text into rows; a blank line is an empty row."""
     if delimiter in (WHITESPACE, "::"):
         return [
             line.split(None if delimiter == WHITESPACE else delimiter) if line.strip() else []
@@ -198,14 +195,14 @@ def split_rows(text: str, delimiter: str) -> list[list[str]]:
         between = io.StringIO(text, newline="")
         return list(csv.reader(between, delimiter=delimiter, skipinitialspace=delimiter != " "))
     except csv.Error:
-        # A field longer than the module's limit: the first lines are enough to see the dialect.
+        # A field exceeds the module's limit. The first lines are enough to see the dialect.
         return [line.split(delimiter) if line else [] for line in lines_of(text)]
 
 
 def uniform_delimiters(text: str) -> list[str]:
-    """The delimiters that split every row into equally many fields, at least two.
+    """Return the delimiters that split every row into equally many fields, at least two.
 
-    Of those, a tab decides, then any of the others before blanks, which may stand within keys.
+    A tab takes precedence, then any other delimiter, then blanks, which may be part of keys.
     """
     found = [delimiter for delimiter in DELIMITER_NAMES if agreeing(text, delimiter)[1] == 1.0]
     if "\t" in found:
@@ -215,7 +212,7 @@ def uniform_delimiters(text: str) -> list[str]:
 
 
 def rows_of(path: Path, config: InputConfig, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """Each data row with the line it begins on, read strictly; slow, for odd dialects and for the way to an error.
+    """Yield each data row with its first line number, read strictly; slow, so only for odd dialects and errors.
 
     Raises
     ------
@@ -231,7 +228,7 @@ def rows_of(path: Path, config: InputConfig, dialect: Dialect) -> Iterator[tuple
                 stripped = (line.rstrip("\r\n") for line in text)
                 yield from ((n, line.split(split)) for n, line in enumerate(stripped, start=1) if line.strip())
                 return
-            # A quote behind blanks is one that opens a field where the sample has such fields.
+            # A quote after blanks opens a field if the sample has such fields.
             reader = csv.reader(text, delimiter=dialect.delimiter, strict=True, skipinitialspace=dialect.pads_quotes)
             line = 1
             for row in reader:
@@ -252,12 +249,12 @@ def _numbered(n: int) -> list[str]:
 
 
 def joined(row: list[str]) -> str:
-    """A row as one would read it."""
+    """Return a row as readable text."""
     return ", ".join(row)
 
 
 def _lead(lines: list[str], config: InputConfig) -> tuple[int, str | None]:
-    """How many lines stand above the table, and the delimiter that Excel's line ``sep=;`` names there."""
+    """Return the number of lines above the table, and the delimiter from Excel's line ``sep=;``."""
     comments = ("#", "%") if config.comment is None else ()
     separator = None
     n = 0
@@ -279,7 +276,7 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
             path,
             line=n_lead + 1,
             found=f"{shortened(lines_of(body.lstrip())[0])}, which {names} may split",
-            expected="lines that only one delimiter splits into equally many fields",
+            expected="a single delimiter that splits all lines into equally many fields",
             remedy=f"set {setting('input.delimiter')} to {names}",
             settings=[{"input.delimiter": each} for each in found],
         )
@@ -288,7 +285,7 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
     if found:
         marks = [mark for mark in MARKS if mark in body]
         if '"' in body or not marks or marks == ["\t"]:
-            # Runs of blanks, unless single ones alone split all rows: before quoted or empty fields.
+            # Runs of blanks, unless only single blanks split all rows, as with quoted or empty fields.
             is_run = found[0] == WHITESPACE or ('"' not in body and agreeing(body, WHITESPACE)[1] == 1.0)
             return WHITESPACE if is_run else " "
         ways: list[dict[str, object]] = [{"input.format": "fimi", "input.delimiter": mark} for mark in marks]
@@ -297,7 +294,7 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
             line=n_lead + 1,
             found=f"{shortened(lines_of(body.lstrip())[0])}, which blanks split, or "
             + " or ".join(DELIMITER_NAMES[mark] for mark in marks),
-            expected="to be told the delimiter",
+            expected="an explicit delimiter",
             remedy=f"set {setting('input.delimiter')} to whitespace for edges, or {setting('input.format')} to fimi "
             "for transactions",
             settings=[{"input.delimiter": WHITESPACE}, *ways],
@@ -309,12 +306,12 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
 
 
 def names_rows(lengths: list[int]) -> bool:
-    """Whether only the first of these rows is one field shorter, as in tables that R writes with names of rows."""
+    """Return whether only the first row is one field shorter, as in tables that R writes with row names."""
     return len(lengths) > 2 and set(lengths[1:]) == {lengths[0] + 1}
 
 
 def agreeing(text: str, delimiter: str) -> tuple[int, float]:
-    """Fields of the most common row, and the share of rows that have so many; 0 where that is one field."""
+    """Return the most common number of fields and the share of rows that have it; a share of 0 for one field."""
     rows = [row for row in split_rows(text, delimiter) if row]
     lengths = [len(row) for row in rows]
     quotes_within = '"' in text and '""' not in text and any('"' in cell for row in rows for cell in row)
@@ -325,7 +322,7 @@ def agreeing(text: str, delimiter: str) -> tuple[int, float]:
 
 
 def _lines_before(body: str, delimiter: str, n_rows: int) -> int:
-    """Lines of the first rows; quoted fields may span several."""
+    """Count the lines of the first rows; quoted fields may span several."""
     if delimiter in (WHITESPACE, "::"):
         return n_rows
     reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
@@ -358,7 +355,7 @@ def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
 def _names_in_comment(
     path: Path, lead: list[str], delimiter: str, data: list[list[str]], config: InputConfig
 ) -> list[str] | None:
-    """The names of the columns, where the last comment line above the table is a header; refuses to guess."""
+    """Return the column names if the last comment line above the table is a header; ask if it is unclear."""
     comments = [(n, line.strip()) for n, line in enumerate(lead, start=1) if line.lstrip().startswith(("#", "%"))]
     if not comments or config.header is not None or config.comment is not None:
         return None
@@ -385,17 +382,17 @@ def _may_be_comment(path: Path, line: int, text: str, mark: str = "") -> InputEr
         path,
         line=line,
         found=f"{shortened(text)}, which may be a comment, or a row whose first key begins with {mark!r}",
-        expected="to be told which",
-        remedy=f"set {setting('input.comment')} to {mark!r}, or to '' where this is a row, and "
-        f"{setting('input.skip_lines')} to {line - 1} then",
+        expected="an explicit setting",
+        remedy=f"set {setting('input.comment')} to {mark!r} for a comment; for a row set it to '' and "
+        f"{setting('input.skip_lines')} to {line - 1}",
         settings=[{"input.comment": mark}, below, {**below, "input.header": False}],
     )
 
 
 def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int) -> bool:
-    """Whether the first row names the columns; refuses to guess where nothing tells.
+    """Return whether the first row names the columns; ask if it is unclear.
 
-    The chosen columns speak first; where they do not tell, the others do, unless they contradict each other.
+    The chosen columns decide. If they do not, the other columns do, unless they contradict each other.
     """
     first, below = data[0], data[1:]
     chosen = [key for key in (config.left, *config.right_columns, config.weight, config.timestamp) if key is not None]
@@ -406,7 +403,7 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
     if not positions:
         return True
     if first in below and all(_names_a_column(first[position]) for position in positions):
-        # Files put one behind the other: the reader refuses the second header.
+        # Concatenated files: the reader refuses the second header.
         return True
     told = _told_by([(first[position], _column(below, position)) for position in positions])
     if told is not None:
@@ -423,19 +420,19 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
         path,
         line=line,
         found=f"{shortened(joined(first))}, which may be a header or an edge",
-        expected="a first line that tells, or to be told",
+        expected="an unambiguous first line, or an explicit setting",
         remedy=f"say which with {switch('input.header')}",
         settings=[{"input.header": True}, {"input.header": False}],
     )
 
 
 def _column(rows: list[list[str]], position: int) -> list[str]:
-    """What stands in a column, empty fields left out."""
+    """Return the non-empty fields of a column."""
     return [row[position] for row in rows if position < len(row) and row[position]]
 
 
 def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
-    """Whether the first row is a header by cells of it and what stands below each; None where they do not tell."""
+    """Return whether the first row is a header, judged by its cells and the values below; None if unclear."""
     if any(_NUMBER.match(cell) for cell, _ in columns):
         return False
     verdicts = {names_column(cell, below) for cell, below in columns} - {None}
@@ -443,7 +440,7 @@ def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
 
 
 def names_column(cell: str, below: list[str]) -> bool | None:
-    """Whether a cell names the column of the cells below it; None where nothing tells."""
+    """Return whether a cell names the column of the cells below it; None if unclear."""
     if below and all(_VALUE.fullmatch(value) for value in below):
         return True
     has_digits = any(character.isdigit() for character in cell)
@@ -458,5 +455,5 @@ def _names_a_column(cell: str) -> bool:
 
 
 def _shape(text: str) -> str:
-    """A text with each number replaced: keys such as ``user_17`` are of one shape."""
+    """Replace each number in a text, so that keys such as ``user_17`` have one shape."""
     return re.sub(r"\d+", "0", text)

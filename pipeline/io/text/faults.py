@@ -1,4 +1,4 @@
-"""Where a delimited text is at fault: read again, strictly and slowly, on the way to an error."""
+"""The place of a fault in a delimited text, found by a strict and slow second reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["find_fault", "place_of_row", "quote_fault"]
 
 
 def place_of_row(path: Path, config: InputConfig, dialect: Dialect, row: int) -> Place:
-    """Where a data row stands."""
+    """Return the place of a data row."""
     try:
         line, fields = next(itertools.islice(rows_of(path, config, dialect), row, None))
     except csv.Error:
@@ -27,7 +27,7 @@ def place_of_row(path: Path, config: InputConfig, dialect: Dialect, row: int) ->
 
 
 def find_fault(path: Path, config: InputConfig, dialect: Dialect) -> None:
-    """Read strictly and refuse the first row at fault; return where the file is sound."""
+    """Read strictly and refuse the first faulty row; return if there is none."""
     line = dialect.n_skipped
     n_good = 0
     try:
@@ -42,7 +42,7 @@ def find_fault(path: Path, config: InputConfig, dialect: Dialect) -> None:
 
 
 def quote_fault(path: Path, error: csv.Error, line: int | None = None) -> InputError:
-    """The refusal of a quote that is not closed, or does not end its field."""
+    """Return the refusal of a quote that is not closed, or does not end its field."""
     return InputError.at(
         path,
         line=line,
@@ -53,7 +53,7 @@ def quote_fault(path: Path, error: csv.Error, line: int | None = None) -> InputE
 
 
 def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, list[str]], n_before: int) -> InputError:
-    """The refusal of a row with another number of fields, with what such rows can mean."""
+    """Return the refusal of a row with another number of fields, with the possible explanations."""
     line, row = at
     between = " " if dialect.delimiter == WHITESPACE else dialect.delimiter
     settings: list[dict[str, object]] = [{"input.format": "fimi", "input.delimiter": dialect.delimiter}]
@@ -64,7 +64,7 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
     above = [text.lstrip()[:1] for text in read_sample(path, config).lines[: dialect.n_skipped]]
     marks = [mark for mark in above if mark in ("#", "%")]
     if marks and config.comment is None:
-        # Lines of transactions have no comments unless they are configured.
+        # Transactions have no comments unless configured.
         settings[-1]["input.comment"] = marks[0]
     lengths = [(number, len(each)) for number, each in itertools.islice(rows_of(path, config, dialect), 1000)]
     skipped = _odd_lines_above(lengths)
@@ -72,7 +72,7 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
         settings.insert(0, {"input.header": True, "input.delimiter": dialect.delimiter})
         ways = f"say with {switch('input.header')} that the first line names all columns but the first, or {ways}"
     elif skipped:
-        # Counts above a table are likelier than a short transaction before others.
+        # Counts above a table are likelier than a short first transaction.
         is_counts = all(each.isdecimal() for each in row) or len(row) == 1
         settings.insert(0 if is_counts else len(settings), {"input.skip_lines": skipped})
         ways = f"set {setting('input.skip_lines')} to {skipped} if the table begins below, or {ways}"
@@ -89,9 +89,9 @@ def _ragged(path: Path, config: InputConfig, dialect: Dialect, at: tuple[int, li
 
 
 def _odd_lines_above(rows: list[tuple[int, int]]) -> int:
-    """The number of lines above a table whose rows are all equally long; 0 where there is no such table.
+    """Return the number of lines above a table of equally long rows; 0 if there is no such table.
 
-    `rows` has the line and the length of each of the first rows.
+    `rows` has the line number and the length of each of the first rows.
     """
     length = rows[-1][1]
     n_odd = max((n for n, (_, each) in enumerate(rows, start=1) if each != length), default=0)
@@ -99,5 +99,5 @@ def _odd_lines_above(rows: list[tuple[int, int]]) -> int:
 
 
 def _is_text(field: str) -> bool:
-    # Bytes that are not UTF-8 were read as lone surrogates.
+    # Bytes that are not UTF-8 were decoded to lone surrogates.
     return field.isascii() or not any("\udc80" <= character <= "\udcff" for character in field)

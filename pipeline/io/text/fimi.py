@@ -1,9 +1,9 @@
-"""Transactions, as FIMI files have them: each line is a transaction, its items separated by blanks or a delimiter.
+"""Transactions in FIMI format: one transaction per line, with items separated by blanks or a delimiter.
 
-The left key is the number of the line, counted from 1 as an editor counts, so that a group can be looked up in the
-file; a blank line is a transaction without items, which keeps its number and has no edge. Empty fields are no items.
-The columns are `transaction` (0), `item` (1), and for the left key `id`, where the first field names the transaction,
-and `count`, where the first field is the number of items and no item itself.
+The left key is the line number from 1, as in an editor, so a group can be looked up in the file. A blank line is a
+transaction without items: it keeps its number and has no edge. Empty fields are not items. The columns are
+`transaction` (0) and `item` (1). The left key may also be `id`, if the first field names the transaction, or `count`,
+if the first field is the number of items.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
-    """Blanks, or the one delimiter that stands in the lines where they have no blanks."""
+    """Return blanks or, if the lines have none, the one delimiter in them."""
     text = "\n".join(lines)
     others = [each for each in MARKS if each in text]
     if not others or (others == ["\t"] and " " not in text):
@@ -105,14 +105,14 @@ def _delimiter(path: Path, lines: list[str]) -> str:
         path,
         found=f"{shortened(next(line for line in lines if line.strip()))}, which may hold items between "
         + " or ".join(DELIMITER_NAMES[each] for each in ways),
-        expected="to be told the delimiter",
+        expected="an explicit delimiter",
         remedy=f"set {setting('input.delimiter')}, for example to {DELIMITER_NAMES[others[0]]}",
         settings=[{"input.delimiter": each} for each in ways],
     )
 
 
 def _numbers_columns(first: list[str]) -> bool:
-    """Whether a row counts columns: ``Item 1, Item 2, ...``, possibly behind one other name."""
+    """Return whether a row counts columns: ``Item 1, Item 2, ...``, possibly after one other name."""
     matches = [_NUMBERED.fullmatch(cell.strip()) for cell in first]
     for start in (0, 1):
         found = [match for match in matches[start:] if match]
@@ -125,7 +125,7 @@ def _numbers_columns(first: list[str]) -> bool:
 
 
 def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
-    """Ask where the first row may count columns.
+    """Ask the user if the first row may count columns.
 
     Raises
     ------
@@ -136,14 +136,14 @@ def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
         raise InputError.at(
             path,
             found=f"{shortened(joined(rows[0]))}, which may be a header or a transaction",
-            expected="to be told which",
+            expected="an explicit setting",
             remedy=f"say which with {switch('input.header')}",
             settings=[{"input.header": True}, {"input.header": False}],
         )
 
 
 def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
-    """Ask what the first field of each row is, where it may count the items or name the transaction.
+    """Ask the user if the first field of each row may count the items or name the transaction.
 
     Raises
     ------
@@ -166,14 +166,14 @@ def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
     raise InputError.at(
         path,
         found=f"{shortened(first[0])} before {shortened(joined(rows[0][1:]))}, which may be an item or {what}",
-        expected="to be told which",
+        expected="an explicit setting",
         remedy=f"set {setting('input.left')} to {left}, or to transaction if the first field is an item",
         settings=[{"input.left": left}, {"input.left": "transaction"}],
     )
 
 
 def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.ChunkedArray]:
-    """The line and the text of each item between blanks."""
+    """Return the line and the text of each item between blanks."""
     numbers: list[np.ndarray] = []
     with open_text(path, config) as stream:
         pieces = (piece for piece in _items(line_blocks(stream, str(path)), numbers) if piece.strip())
@@ -188,7 +188,7 @@ def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.Chunke
 def _read_rows(
     path: Path, config: InputConfig, delimiter: str, *, has_header: bool
 ) -> tuple[np.ndarray, pa.ChunkedArray]:
-    """The line and the text of each item between delimiters, which quotes may enclose."""
+    """Return the line and the text of each item between delimiters; items may be quoted."""
     dialect = Dialect(delimiter, [], config.skip_lines or 0)
     rows = rows_of(path, config, dialect)
     try:
@@ -216,7 +216,10 @@ def _no_items(path: Path) -> InputError:
 def _without_first(
     path: Path, numbers: np.ndarray, items: pa.ChunkedArray, *, keeps: bool
 ) -> tuple[np.ndarray, pa.ChunkedArray, pa.ChunkedArray]:
-    """Lines, left keys and items without the first item of each line, which is the left key if it is kept."""
+    """Remove the first item of each line and return lines, left keys and items.
+
+    If `keeps`, the removed item is the left key.
+    """
     first = np.flatnonzero(np.diff(numbers, prepend=-1))
     rest = np.ones(len(numbers), bool)
     rest[first] = False
@@ -241,7 +244,7 @@ def _without_first(
 
 
 def _items(blocks: Iterator[bytes], numbers: list[np.ndarray]) -> Iterator[bytes]:
-    """One item a line; the number of each item's own line goes into `numbers`."""
+    """Yield one item per line, and append the original line number of each to `numbers`."""
     n_lines = 0
     for block in blocks:
         characters = np.frombuffer(block, np.uint8)

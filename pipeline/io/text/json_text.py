@@ -1,8 +1,8 @@
-"""JSON: objects with named fields, or lists of items, one a line or in one array.
+"""JSON: objects with named fields, or lists of items, one per line or in one array.
 
-An object is an edge, its fields are the columns. A list is a transaction of items: the left key is its number, counted
-from 1 (of one a line, the number of the line), the column 0 is `transaction`, column 1 `item`. A field that holds a
-list stands for one edge an item.
+An object is an edge, and its fields are the columns. A list is a transaction with column 0 `transaction` and column 1
+`item`. Its left key is its number from 1, or the line number for one list per line. A field that holds a list stands
+for one edge per item.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ITEM_NAMES = ["transaction", "item"]
 
 
 def is_json(sample: Sample) -> bool:
-    """Whether a text begins with a JSON object or array."""
+    """Return whether a text begins with a JSON object or array."""
     start = sample.text.lstrip()
     if start[:1] not in ("{", "["):
         return False
@@ -34,7 +34,7 @@ def is_json(sample: Sample) -> bool:
     try:
         json.loads(first)
     except ValueError:
-        # Or the array begins on a line of its own: what stands behind the bracket tells.
+        # Or the bracket stands alone on the first line: the next character decides.
         return start[1:].lstrip()[:1] in ("{", "[", '"')
     return True
 
@@ -86,7 +86,7 @@ _NAMES: dict[type, str] = {dict: "object", list: "list"}
 
 
 def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
-    """Each object or list, and where it stands."""
+    """Yield each object or list, and its place."""
     with open_text(path, config) as stream:
         content = stream.read()
     try:
@@ -120,7 +120,7 @@ def _parsed(path: Path, text: str, line: int | None) -> Any:
         raise InputError.at(
             path,
             line=line or getattr(error, "lineno", None),
-            found=f"no JSON ({error})",
+            found=f"invalid JSON ({error})",
             expected="one object or list a line, or one array of them",
             remedy=f"correct it, or set {setting('input.format')}",
         ) from None
@@ -130,14 +130,14 @@ def _refuse_two_lists(path: Path, columns: dict[str, list[Any]]) -> None:
     if sum(any(isinstance(each, list) for each in column) for column in columns.values()) > 1:
         raise InputError.at(
             path,
-            found="lists in two fields, which may be columns or sets of vertices that are all joined",
-            expected="one edge, or one transaction of items, an object",
-            remedy="write one object an edge, for example with pandas.DataFrame.to_json(orient='records')",
+            found="lists in two fields, which may be columns or fully joined sets of vertices",
+            expected="one edge, or one transaction of items, per object",
+            remedy="write one object per edge, for example with pandas.DataFrame.to_json(orient='records')",
         )
 
 
 def _exploded(columns: dict[str, list[Any]], rows: range) -> tuple[dict[str, list[Any]], list[int]]:
-    """One row an item of the fields that hold lists, and the value that each row came from."""
+    """Return one row per item of the list fields, and the value that each row came from."""
     lists = [role for role, column in columns.items() if any(isinstance(each, list) for each in column)]
     of_row = list(rows)
     for role in lists:
@@ -162,7 +162,7 @@ def _array(path: Path, name: str, values: list[Any], config: InputConfig) -> pa.
         raise InputError.at(
             path,
             column=name,
-            found=f"values that are not of one type ({' '.join(str(error).split())})",
+            found=f"values of mixed types ({' '.join(str(error).split())})",
             expected="integers, or text",
             remedy=f"convert them, or set {setting('input.key_type')} to string for integers and text together",
             settings=[{"input.key_type": "string"}],

@@ -1,7 +1,6 @@
-"""What a row of a text table is: an edge, a row of a matrix, or a transaction of items.
+"""The meaning of a row in a text table: an edge, a row of a matrix, or a transaction of items.
 
-Where the first rows show that a row may be no edge, the user is asked. A user who names the columns of the edges has
-said that rows are edges.
+If the first rows may not be edges, the user is asked. Naming the edge columns confirms that rows are edges.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ __all__ = ["EMPTY", "FLAGS", "MATRIX_SAMPLE", "are_edges", "counts_items", "is_m
 __all__ += ["refuse_matrix_table", "refuse_other_layout", "rising"]
 
 EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
-"""How a cell of a matrix says that there is no edge, in small letters."""
+"""Cells of a matrix for "no edge", in lower case."""
 FLAGS = EMPTY | {"1", "1.0", "true", "t", "yes", "y", "x", "+", "*"}
-"""What stands in a matrix that says of each pair whether there is an edge."""
+"""Cells of a matrix that says for each pair if there is an edge."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WIDE = 3
 _ITEMS = 5
 MATRIX_SAMPLE = 1000
-"""Rows of a typed table that are looked at."""
+"""Rows of a typed table to check."""
 _NO_CELLS = (pa.types.is_nested, pa.types.is_temporal, pa.types.is_null)
 _ZEROS = 0.2
 _SHARED = 0.25
 
 
 def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> None:
-    """Ask where a table may be a matrix or a list of transactions.
+    """Ask the user if a table may be a matrix or a list of transactions.
 
     Raises
     ------
@@ -57,7 +56,7 @@ def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> No
             line=dialect.n_skipped + 1,
             found=f"{shortened(joined(dialect.rows[0]))}, which may be a transaction of items, or an edge in its first "
             "two columns",
-            expected="to be told which",
+            expected="an explicit setting",
             remedy=f"set {setting('input.format')} to fimi for transactions, or name the columns of the edges with "
             f"{setting('input.left')} and {setting('input.right')}",
             settings=[{"input.format": "fimi", "input.delimiter": dialect.delimiter}, are_edges()],
@@ -65,16 +64,16 @@ def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> No
 
 
 def are_edges() -> dict[str, object]:
-    """The settings that say that rows are edges in the first two columns."""
+    """Settings for rows that are edges in the first two columns."""
     return {"input.left": "0", "input.right": "1"}
 
 
 def refuse_matrix(source: object, found: str) -> InputError:
-    """The question whether a table is a biadjacency matrix."""
+    """Return the question whether a table is a biadjacency matrix."""
     return InputError.at(
         source,
         found=f"{found}, which may be a row of a matrix, or an edge in its first two columns",
-        expected="to be told which",
+        expected="an explicit setting",
         remedy=f"set {setting('input.format')} to biadjacency for a matrix, or name the columns of the edges with "
         f"{setting('input.left')} and {setting('input.right')}",
         settings=[{"input.format": "biadjacency"}, are_edges()],
@@ -82,7 +81,7 @@ def refuse_matrix(source: object, found: str) -> InputError:
 
 
 def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, rows: pa.Array | None = None) -> None:
-    """Ask where a typed table may be a biadjacency matrix, with names of its rows or without.
+    """Ask the user if a typed table may be a biadjacency matrix, with or without row names.
 
     Raises
     ------
@@ -101,7 +100,7 @@ def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, ro
 
 
 def is_matrix(columns: Sequence[Sequence[str]], *, has_names: bool) -> bool:
-    """Whether columns of text look like those of a biadjacency matrix, the first possibly the rows' names."""
+    """Return whether text columns look like a biadjacency matrix; the first may hold row names."""
     if len(columns) < _WIDE:
         return False
     body = columns[1:]
@@ -129,12 +128,12 @@ def _are_transactions(rows: list[list[str]], columns: list[tuple[str, ...]], *, 
 
 
 def counts_items(rows: list[list[str]]) -> bool:
-    """Whether the first field of every row is the number of the others that are filled."""
+    """Return whether the first field of every row is the number of its other non-empty fields."""
     return all(row[0].isdecimal() and int(row[0]) == sum(map(bool, row[1:])) for row in rows)
 
 
 def _are_padded(rows: list[list[str]]) -> bool:
-    """Whether empty fields stand only at the ends of rows, after different numbers of items."""
+    """Return whether empty fields occur only at the ends of rows, after different numbers of items."""
     lengths = [max((i for i, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
     return (
         len(rows[0]) > _WIDE
@@ -149,5 +148,5 @@ def _rises_within_one_range(columns: list[tuple[str, ...]]) -> bool:
 
 
 def rising(columns: Sequence[Sequence[float]]) -> bool:
-    """Whether every row of these columns rises from left to right, as sorted items do."""
+    """Return whether every row rises from left to right, as sorted items do."""
     return all(a < b for row in zip(*columns, strict=True) for a, b in itertools.pairwise(row))

@@ -1,4 +1,4 @@
-"""Weights and times in text that is written otherwise than the rules of `pipeline.clean` read it."""
+"""Weights and times in text formats that `pipeline.clean` does not read by default."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
-    """The same rows, weights and times in text read by `config.decimal` and `config.date_format`.
+    """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`.
 
     Raises
     ------
     InputError
-        A time is not written in that format.
+        A time does not match that format.
     """
     table = raw.table
     for role in ("weight", "timestamp"):
@@ -32,7 +32,7 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
             continue
         values = table.column(role)
         if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
-            # Such as 20240131.
+            # Dates such as 20240131.
             values = values.cast(pa.string())
         if not _is_text(values.type):
             continue

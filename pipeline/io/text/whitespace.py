@@ -1,7 +1,7 @@
-"""Text with fields separated by runs of blanks or tabs: what KONECT, SNAP and FIMI files are made of.
+"""Text with fields separated by runs of blanks or tabs, as in KONECT, SNAP and FIMI files.
 
-pyarrow's CSV reader wants exactly one delimiter between fields. So the bytes are brought into that shape in blocks of
-whole lines, which costs far less than splitting lines in Python.
+pyarrow's CSV reader needs exactly one delimiter between fields. Blocks of whole lines are rewritten into that form,
+which is much cheaper than splitting lines in Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARSE = csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, ne
 
 
 def read_strings(blocks: Iterable[bytes], names: list[str], wanted: list[str]) -> list[pa.ChunkedArray]:
-    """Parse blocks whose fields are separated by exactly one blank; the wanted columns as strings."""
+    """Parse blocks whose fields are separated by exactly one blank; return the wanted columns as strings."""
     options = csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES)
     convert = csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted)
     table = read_csv(IteratorStream(blocks), read_options=options, parse_options=PARSE, convert_options=convert)
@@ -34,7 +34,7 @@ def read_strings(blocks: Iterable[bytes], names: list[str], wanted: list[str]) -
 
 
 def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
-    """Blocks of whole lines, each line ended by a line feed."""
+    """Yield blocks of whole lines, each line ended by a line feed."""
     rest = b""
     while chunk := stream.read(_BLOCK_BYTES):
         chunk = rest + chunk
@@ -46,7 +46,7 @@ def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
             raise InputError.at(
                 source,
                 found=f"a line of more than {_LONGEST_LINE >> 20} MiB",
-                expected="text, one edge a line",
+                expected="text, one edge per line",
                 remedy=f"check {setting('input.format')}",
             )
     if rest:
@@ -54,20 +54,20 @@ def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
 
 
 class IteratorStream(io.RawIOBase):
-    """A readable stream over pieces of bytes, made one at a time."""
+    """A readable stream over byte pieces that are produced on demand."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer from the next piece; returns how much, 0 at the end."""
+        """Fill the buffer from the next piece; return the number of bytes, 0 at the end."""
         if self.closed:
-            raise ValueError("nobody reads any more")
+            raise ValueError("the reader has stopped")
         while not self._rest:
             piece = next(self._pieces, None)
             if piece is None:
@@ -88,13 +88,13 @@ def _unix_lines(block: bytes, source: str) -> bytes:
             source,
             found="a carriage return without a line feed",
             expected="lines ended by LF or CR LF",
-            remedy="convert the line ends, for example with: tr '\\r' '\\n'",
+            remedy="convert the line endings, for example with: tr '\\r' '\\n'",
         )
     return block
 
 
 def one_blank(block: bytes) -> bytes:
-    """Fields separated by one blank, no blanks at either end of a line."""
+    """Return fields separated by one blank, with no blanks at either end of a line."""
     block = block.translate(_BLANKS)
     if b"  " in block:
         block = re.sub(rb"  +", b" ", block)

@@ -12,7 +12,7 @@ from mbe_stage.pipeline.backends.backend import GraphFacts
 from mbe_stage.pipeline.execution.checkpoint_sums import can_be_kept
 from mbe_stage.pipeline.problems.base import Collected, Collecting
 from mbe_stage.pipeline.problems.sink_collector import SinkCollector
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.schemas import SIZE_HISTOGRAM
 
 __all__ = ["BicliqueCollector", "collector"]

@@ -111,7 +111,6 @@ class _Kept:
 
     Attributes
     ----------
-    n_at_least : int
     edges, keys : (n,) int64
         The best first.
     members : list of (left, right)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.execution.forecast import Prospect, Trying
     from mbe_stage.pipeline.publish.changes import Comparison
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.pipeline.stores.protocol import Store
+    from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress as StreamProgress
 
@@ -37,12 +37,10 @@ class Counts(BaseModel):
 
     Attributes
     ----------
-    bicliques : int
     left_members, right_members : int
         Summed over all bicliques.
     sizes : int
         Distinct sizes ``(n_left, n_right)``.
-    max_left, max_right, max_edges : int
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -34,6 +34,9 @@ _PACE_FACTOR = 1.5
 # From fewer bicliques there is no pace.
 _LEAST_FOUND = 1000
 
+# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
+_ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
@@ -97,10 +100,6 @@ def _seconds(bicliques: Interval, n_found: int, seconds: float) -> Seconds | Non
     return Seconds(max(seconds, least / _PACE_FACTOR), max(seconds, middle), most) if isfinite(most) else None
 
 
-# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
-_ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What a short run of the engine found.
@@ -108,7 +107,7 @@ class Trial:
     Attributes
     ----------
     seconds : float
-        How long it ran, after compilation.
+        Duration without compilation.
     n_bicliques : int
         Found in that time: all of them where `complete`.
     work_done : float
@@ -162,12 +161,6 @@ def try_and_estimate(
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : BicliqueQuery
-    seconds : float
-    engine : str
-        As in `mbe_stage.enumerate_bicliques`.
-    execution : Execution
     long_form : bool
         Whether members are written in long form, too: it makes the tables larger.
     seed : int

@@ -14,7 +14,7 @@ from mbe_stage.pipeline.problems.cliques.rows import Clique, clique_parts, cliqu
 from mbe_stage.pipeline.problems.cliques.shown import shown
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 __all__ = ["differences"]
 

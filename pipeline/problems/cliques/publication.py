@@ -18,7 +18,7 @@ from mbe_stage.pipeline.problems.cliques.query import keys_of
 from mbe_stage.pipeline.problems.cliques.schemas import SIZE_HISTOGRAM
 from mbe_stage.pipeline.problems.cliques.section import CliquesSection
 from mbe_stage.pipeline.problems.sink_collector import SinkCollector
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,6 @@ class Counts(BaseModel):
 
     Attributes
     ----------
-    cliques : int
     members : int
         Summed over all cliques.
     sizes : int

@@ -58,7 +58,6 @@ def largest_cliques(run_path: Path, limit: int, vertex: int | None = None) -> li
 
     Parameters
     ----------
-    run_path : Path
     limit : int
         How many at most.
     vertex : int, optional

@@ -1,1 +1,1 @@
-"""Groups that are no chance, ranked, and scores of all vertices: a derived output of bicliques. See docs/groups.md."""
+"""Significant groups, ranked, and scores of all vertices: a derived output. See docs/how-to/groups.md."""

@@ -47,11 +47,6 @@ def known_shares(members: GroupMembers, labels: tuple[Labelled, Labelled]) -> Kn
 
     The chance is the upper tail of the hypergeometric distribution; where both sides have labels, of the sum of two
     independent ones.
-
-    Parameters
-    ----------
-    members : GroupMembers
-    labels : pair of Labelled
     """
     counts = [_counts(members, side, of_side) for side, of_side in enumerate(labels)]
     n_known, n_drawn = (sum(of_side[i] for of_side in counts) for i in (0, 1))
@@ -102,7 +97,6 @@ def labels_of(vertices: np.ndarray, is_right: np.ndarray, known: Known) -> pa.Ar
     ----------
     vertices : (n,) int32
     is_right : (n,) bool
-    known : Known
     """
     if known.labels is None:
         return pa.nulls(vertices.size, pa.string())

@@ -28,7 +28,6 @@ def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    members : GroupMembers
     is_muted : (n,) bool
 
     Returns

@@ -32,7 +32,6 @@ class Chosen:
 
     Attributes
     ----------
-    kind : str
     keys : (n,) int64
         That bicliques of these members have.
     seeds : (n,) int64
@@ -47,7 +46,6 @@ class Chosen:
     n_bicliques : (n,) int64
         The group itself, and the significant candidates that overlap it too much to be groups of their own; each counts
         for the group of those that ranks first. Of what is grown: the seeds that have grown to it.
-    members : GroupMembers
     n_left_out : int
         Seeds that there were no steps left to grow.
     """
@@ -136,11 +134,8 @@ def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, 
 
     Parameters
     ----------
-    candidates : Candidates
     seeds : (n,) int64
         Their rows (`mbe_stage.groups.selection.seed_rows`).
-    collecting : Collecting
-    model : NullModel
     """
     config = collecting.config
     return grown_above_chance(

@@ -51,7 +51,6 @@ class KnownColumns:
         Of `groups`, by name.
     association : pa.Array or None
         Of `vertex_scores`; None without labels.
-    counts : dict of str to int
     """
 
     columns: dict[str, pa.Array]
@@ -66,7 +65,6 @@ def of_known(members: GroupMembers, known: Known, left_hashes: np.ndarray) -> Kn
     ----------
     members : GroupMembers
         By rank.
-    known : Known
     left_hashes : (n_left,) uint64
         Of the left vertices' keys.
     """

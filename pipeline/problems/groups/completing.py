@@ -43,10 +43,6 @@ _STATUSES = ("new", "grown", "shrunk", "changed")
 def complete(completing: Completing) -> Completed:
     """Fill the columns `case` and `since` of `groups`, and say what the lists of keys were.
 
-    Parameters
-    ----------
-    completing : Completing
-
     Raises
     ------
     PublishError

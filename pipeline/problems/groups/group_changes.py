@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.views.diff.kernels import CHANGED, GROWN, SHRUNK
 from mbe_stage.pipeline.views.diff.partners import Pairs, no_pairs, pair_up
 from mbe_stage.pipeline.views.diff.rows import Rows, Side
@@ -36,7 +36,6 @@ class GroupRows:
 
     Attributes
     ----------
-    run_path : Path
     table : pa.Table
         `groups`.
     members : pa.Table
@@ -110,7 +109,6 @@ def since_last(
 
     Parameters
     ----------
-    old, new : GroupRows
     search_limit : int
         Bound on the search, as for `pipeline.views.diff.partners.pair_up`.
     threads : int

@@ -53,7 +53,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What is known of a graph's vertices.
+    """Facts about a graph's vertices.
 
     Attributes
     ----------

@@ -15,7 +15,8 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.pipeline.backends.arrow.keys import as_keys, as_plain, as_utf8, first_true
+from mbe_stage.pipeline.backends.arrow.keys import as_keys, as_utf8, first_true
+from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.named_columns import read_named_columns

@@ -33,7 +33,6 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    run_path : Path
     limit : int
         Most rows.
     """
@@ -149,7 +148,7 @@ def _device_bytes(collecting: Collecting) -> int:
 PUBLICATION = DerivedPublication(
     name="groups",
     problem="bicliques",
-    about="Groups that are no chance, ranked, and scores of vertices.",
+    about="Significant groups, ranked, and scores of vertices.",
     section=GroupsSection,
     schemas=_schemas,
     collector=_collector,

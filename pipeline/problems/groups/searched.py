@@ -38,10 +38,8 @@ class Searched:
     ----------
     collecting : Collecting
         Edges and graph in host memory.
-    model : NullModel
     sink : CandidateSink or DeviceCandidateSink
         After `finish`.
-    candidates : Candidates
     n_bicliques : int or None
         Of a graph that was enumerated for the groups alone.
     is_truncated : bool

@@ -24,6 +24,18 @@ __all__ = ["DEFAULT_SCORE", "edges_table", "explanation", "groups_table", "membe
 # Of the events: a smaller share is no reason.
 _WORTH_TELLING = 0.5
 
+DEFAULT_SCORE = "edge_share"
+"""What stands first: on labelled graphs no other is better on all."""
+_OF_EVENTS = (
+    "weight_total",
+    "weight_median",
+    "first_time",
+    "last_time",
+    "busiest_share",
+    "busiest_window",
+    "busiest_start",
+)
+
 
 def explanation(
     n_left: int,
@@ -37,7 +49,6 @@ def explanation(
 
     Parameters
     ----------
-    n_left, n_right, n_edges : int
     expected_edges : float
         By the members' degrees.
     left_edge_share : float
@@ -70,20 +81,6 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if value >= 0.1 else "fewer than 0.1"
 
 
-DEFAULT_SCORE = "edge_share"
-"""What stands first: on labelled graphs no other is better on all."""
-
-_OF_EVENTS = (
-    "weight_total",
-    "weight_median",
-    "first_time",
-    "last_time",
-    "busiest_share",
-    "busiest_window",
-    "busiest_start",
-)
-
-
 def groups_table(
     chosen: Chosen,
     edges: GroupEdges,
@@ -95,10 +92,6 @@ def groups_table(
 
     Parameters
     ----------
-    chosen : Chosen
-    edges : GroupEdges
-    graph : BipartiteCSR
-    events : list of GroupEvents
     further : mapping
         The columns that are not made here, by name; one that is missing is null throughout.
     """
@@ -154,12 +147,8 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
 
     Parameters
     ----------
-    chosen : Chosen
-    edges : GroupEdges
-    graph : BipartiteCSR
     keys : pa.Array
         As `keys_of_both_sides` gives them.
-    known : Known
     """
     members = chosen.members
     sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
@@ -194,9 +183,6 @@ def scores_table(
 
     Parameters
     ----------
-    chosen : Chosen
-    edges : GroupEdges
-    graph : BipartiteCSR
     scores : mapping
         ``share_size``, ``edge_share`` and ``edge_sqrt``: ``(n,) float64``, the left vertices first.
     keys : pa.Array

@@ -117,7 +117,6 @@ def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
     ----------
     keys : (n,) int64
         Of the groups.
-    found : list of GroupEvents
     """
     sizes = [len(group.steps) for group in found]
     starts = [step * group.step for group in found for step in group.steps]

@@ -44,7 +44,6 @@ def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
 
     Parameters
     ----------
-    searches : sequence of Searched
     known : Known
         Of the vertices of all, the right ids of a later graph behind those of the earlier ones.
     """
@@ -89,7 +88,6 @@ def merged(parts: Sequence[Mapping[str, pa.Table]], ranked: Sequence[Ranked]) ->
     ----------
     parts : sequence of mapping
         The tables by name; right ids are those of the graph.
-    ranked : sequence of Ranked
 
     Returns
     -------
@@ -120,7 +118,6 @@ def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Ta
 
     Parameters
     ----------
-    first : Searched
     later : Searched, optional
         None where nobody has searched it: then there are none.
     """

@@ -43,7 +43,6 @@ def top_rows(path: Path, cell: tuple[int, int], limit: int, side: str | None = N
     path : Path
         `pq_vertices` or `pq_edges`.
     cell : (int, int)
-    limit : int
     side : str, optional
         Of the vertices.
     """

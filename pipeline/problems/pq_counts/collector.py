@@ -23,7 +23,7 @@ from mbe_stage.pipeline.problems.pq_counts.counts import Counts
 from mbe_stage.pipeline.problems.pq_counts.memory import check_room
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of, to_query
 from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batches, vertex_batches
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
 from mbe_stage.tasks import Task
 
@@ -107,7 +107,7 @@ class PqCollector:
 
     def _book(self, remaining: Sequence[Task], work_done: float) -> None:
         journal = self._collecting.journal
-        # Where nothing is left the run ends now, and publishes.
+        # Without remaining tasks the run ends now, and publishes.
         if remaining and journal is not None:
             start = time.perf_counter()
             book_sums(journal, remaining, work_done, self._sums, self._sink.n_kinds)

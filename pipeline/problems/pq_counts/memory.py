@@ -19,6 +19,10 @@ from mbe_stage.pq_counts.results import Detail
 
 __all__ = ["check_room", "lack_of_room", "local_bytes", "most_of_cell", "room"]
 
+_DIGIT_BYTES = 8
+# What the engine adds up, and what of it was handed over.
+_COPIES = 2
+
 
 def room(config: Config, query: PqQuery, graph: BipartiteCSR) -> Room:
     """The bytes that are set aside, and the refusal where they do not fit."""
@@ -30,11 +34,6 @@ def room(config: Config, query: PqQuery, graph: BipartiteCSR) -> Room:
     lines = [("local", f"{plural(n_rows, 'row')}, for which {bytes_text(n_bytes)} of memory are set aside")]
     lack = lack_of_room(query, detail, degrees, config.execution.memory_budget)
     return Room(n_bytes, lines if lack is None else [*lines, ("refused", f"a run of this ends here: {lack}")])
-
-
-_DIGIT_BYTES = 8
-# What the engine adds up, and what of it was handed over.
-_COPIES = 2
 
 
 def most_of_cell(p: int, q: int, left_degrees: np.ndarray, right_degrees: np.ndarray) -> int:

@@ -52,7 +52,6 @@ def zero_reasons(asked: PqCountsSection, most: tuple[int, int]) -> list[str]:
 
     Parameters
     ----------
-    asked : PqCountsSection
     most : (int, int)
         The largest degree of a left and of a right vertex.
     """

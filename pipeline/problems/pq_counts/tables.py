@@ -21,6 +21,12 @@ __all__ = ["BATCH_BYTES", "columns_of_digits", "columns_of_integers", "counts_ta
 _HIGH, _LOW = divmod(10**38, 1 << 64)
 _DIGITS_OF_TWO_WORDS = 128 // BITS
 
+BATCH_BYTES = 32 << 20
+"""Of the digits of a row group as text, about."""
+_MOST_ROWS = 1 << 17
+# Decimal digits in one of 32 bits.
+_DECIMALS = 9.64
+
 
 def columns_of_integers(numbers: list[int]) -> tuple[pa.Array, pa.Array]:
     """`count` and `count_text` of Python's integers."""
@@ -48,14 +54,6 @@ def _words(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     low, high = (lowest[:, i] | lowest[:, i + 1] << shift for i in (0, 2))
     fits = (high < _HIGH) | ((high == _HIGH) & (low < _LOW))
     return low, high, fits & ~digits[:, _DIGITS_OF_TWO_WORDS:].any(axis=1)
-
-
-BATCH_BYTES = 32 << 20
-"""Of the digits of a row group as text, about."""
-
-_MOST_ROWS = 1 << 17
-# Decimal digits in one of 32 bits.
-_DECIMALS = 9.64
 
 
 def counts_table(counts: Mapping[tuple[int, int], int]) -> pa.Table:

@@ -30,12 +30,10 @@ class CountTrial:
 
     Attributes
     ----------
-    engine, device : str
     seconds : float
-        How long it ran, after compilation.
+        Duration without compilation.
     work_done : float
         Share of the work, as the engine guesses it.
-    complete : bool
     counts : sequence of dict
         As ``mbe count-pq --json`` has them; lower bounds unless `complete`.
     left_paths, right_paths : int

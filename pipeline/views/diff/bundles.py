@@ -162,7 +162,6 @@ class SumTable(NamedTuple):
         Rows; -1 where nothing is.
     flags : uint8
         Bits, eight a byte.
-    bits : int
     """
 
     slots: np.ndarray

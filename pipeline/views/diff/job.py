@@ -17,7 +17,8 @@ from mbe_stage.options import Execution
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import check_problem
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, resolve_run
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.run_store import resolve_run
 from mbe_stage.pipeline.views.diff.compiling import compile_steps
 from mbe_stage.pipeline.views.diff.keys import differing_keys, run_keys
 from mbe_stage.pipeline.views.diff.partners import SEARCH_LIMIT, Pairs, no_pairs, pair_up
@@ -104,10 +105,6 @@ def diff_runs(
         Called with what is being done and the share of it.
     on_compile : callable, optional
         Called with a `mbe_stage.runtime.compile_ahead.CompileProgress`; by default there are log lines.
-
-    Returns
-    -------
-    RunDiff
 
     Raises
     ------

@@ -72,18 +72,14 @@ def _take(jaccard, kind, at, key, row, gone, found, best, gone_known):
 
     Parameters
     ----------
-    jaccard : float
     kind : int
         `GROWN`, `SHRUNK` or `CHANGED`.
     at, key : int
         Position of the new row among all that look, and its key.
     row : int
         The gone row, counted from the first that is indexed.
-    gone : Indexed
-    found : BestOfBlock
     best : Best
         Of new rows; gone ones are in `found`.
-    gone_known : Known
     """
     gone_key, partner = gone.keys[row], best.new_partner[at]
     if partner < 0 or _is_before(
@@ -105,7 +101,6 @@ def index_members(offsets, members, first, last, n_vertices, limits):
     offsets, members : (n + 1,) int64 and int32
     first, last : int
         Rows ``first .. last - 1`` are indexed.
-    n_vertices : int
     limits : (n,) int
     """
     starts = np.zeros(n_vertices + 1, np.int64)
@@ -133,7 +128,6 @@ def count_shared(first, last, new, n_shared_left, gone, found, best, gone_known)
     ----------
     first, last : int
         Rows of `new`; no other thread has these.
-    new : Compared
     n_shared_left : int
         Shared vertices below it are left ones.
     gone : Indexed
@@ -142,7 +136,6 @@ def count_shared(first, last, new, n_shared_left, gone, found, best, gone_known)
         Of the gone rows; changed in place.
     best : Best
         Of the new rows; changed in place.
-    gone_known : Known
     """
     counts = np.zeros(gone.keys.size, np.int64)
     candidates = np.empty(gone.keys.size, np.int32)
@@ -197,7 +190,6 @@ def compare_prefixes(first, last, new, prefixes, gone, found, best, gone_known):
         Of the gone rows; changed in place.
     best : Best
         Of the new rows; changed in place.
-    gone_known : Known
     """
     least = prefixes.least
     marks = np.full(prefixes.is_left.size, -1, np.int32)

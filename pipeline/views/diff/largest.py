@@ -23,7 +23,6 @@ class Difference:
 
     Attributes
     ----------
-    status : str
     biclique : Biclique
         Of the new run; of the old one where the status is ``gone`` or ``only_in_old``.
     partner : Biclique or None
@@ -40,12 +39,6 @@ class Difference:
 
 def largest_differences(diff: RunDiff, limit: int, only: Iterable[Status] | None = None) -> list[Difference]:
     """The bicliques with the most edges of every status, or of `only` some, at most `limit` each.
-
-    Parameters
-    ----------
-    diff : RunDiff
-    limit : int
-    only : iterable of str, optional
 
     Returns
     -------

@@ -45,7 +45,6 @@ def rows_with_members(side: Side, chosen: np.ndarray) -> Iterator[tuple[np.ndarr
 
     Parameters
     ----------
-    side : Side
     chosen : (n,) bool
     """
     names = _names(side.run_path)

@@ -43,14 +43,12 @@ def probe(first, last, rows, sums, hashes, n_shared_left, table, others):
     ----------
     first, last : int
         Of `rows`.
-    rows : Compared
     sums : uint64
         Of the hashes of the shared members of each row that looks.
     hashes : (n_vertices,) uint64
         Of the shared vertices.
     n_shared_left : int
         Shared vertices below it are left ones.
-    table : SumTable
     others : Others
         The rows in it.
 

@@ -86,13 +86,11 @@ def pair_up(
     rows : list of Rows
         All rows of the old and of the new side, with their sums; taken out of the list, so that their memory is free
         when fewer are left.
-    shared : SharedVertices
     scratch : Path
         A directory for temporary files.
     limit : int
         Bound on the work: shared members to count. Where comparing every pair takes more, only pairs above some Jaccard
         are compared, the lowest of 0.5, 0.6 ... 0.9 that the bound allows.
-    threads : int
     on_progress : callable
         Called with the share of the search under way.
     """
@@ -178,13 +176,10 @@ def _next_search(
 
     Parameters
     ----------
-    new, gone : Rows
-    shared : SharedVertices
     affordable : int
         Work that is left, in shared members to count.
     below : float
         Every pair with that Jaccard or more was looked at.
-    threads : int
     on_progress : callable
         Takes the share of the search that is done.
     """

@@ -30,7 +30,6 @@ class Side:
 
     Attributes
     ----------
-    run_path : Path
     keys : (n,) int64
     n_left, n_right : (n,) int32
     """
@@ -81,7 +80,6 @@ class Rows:
 
     Attributes
     ----------
-    side : Side
     which : (n,) int32
         Positions in `side`, ascending.
     shared_left, shared_right : (n,) int32
@@ -175,12 +173,9 @@ def read_side(
 
     Parameters
     ----------
-    run_path : Path
     keys : (n,) int64
-    shared : SharedVertices
     translation : pair of int32 arrays
         `shared.old` or `shared.new`.
-    path : Path
     on_progress : callable, optional
         Called with the share of the run that has been read.
     """

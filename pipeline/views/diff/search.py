@@ -122,12 +122,9 @@ def by_prefixes(
 
     Parameters
     ----------
-    new, gone : Rows
     shared : SharedVertices
         Those that both runs have.
     ranks : (n_shared,) int32
-    least : float
-    threads : int
     on_progress : callable
         Takes the share that is done.
     """
@@ -205,12 +202,10 @@ def _compare_all(
 
     Parameters
     ----------
-    new, gone : Rows
     block_lists : iterable of list of Indexed
         Gone rows, so many at a time as are indexed together.
     compare : callable
         Takes a block, prepared rows, and the first and last of them.
-    threads : int
     on_progress : callable
         Takes the share that is done.
     prepared : callable
@@ -257,9 +252,6 @@ def _probe(
 
     Parameters
     ----------
-    rows, others : Rows
-    shared : SharedVertices
-    threads : int
     best, other_best : Partners
         Of `rows` and of `others`; changed in place.
     """

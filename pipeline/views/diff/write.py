@@ -16,7 +16,9 @@ import pyarrow as pa
 from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.reading import key_type
-from mbe_stage.pipeline.publish.run_store import as_publish_errors, refuse_among_published, synced_beside
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.run_store import refuse_among_published
+from mbe_stage.pipeline.publish.staging import synced_beside
 from mbe_stage.pipeline.views.diff.job import PAIRED, RunDiff
 from mbe_stage.pipeline.views.diff.members import rows_with_members
 from mbe_stage.pipeline.views.diff.rows import Side
@@ -106,10 +108,8 @@ def write_diff(
 
     Parameters
     ----------
-    diff : RunDiff
     directory : path
         Must not exist, or be empty.
-    summary : dict, optional
     on_progress : callable
         Called with the share of the rows that have been written.
 
@@ -179,10 +179,8 @@ def _batch(
 
     Parameters
     ----------
-    schema : pa.Schema
     first : list of pa.Array
         The columns that come before those of the members.
-    side : Side
     at : (n,) integers
         Positions in `side`.
     left, right : pa.ListArray

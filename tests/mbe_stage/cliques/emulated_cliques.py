@@ -158,28 +158,28 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each technique the other way round; nodes of many candidates, and frames."""
+    """Each technique left out; nodes of many candidates, and frames."""
     launcher.seed = 0
     graph = graphs.two_densities(np.random.default_rng(1), 40, 26, 0.7)
     for field in fields(Techniques):
         for narrow in (10, 64):
-            sizes = {"narrow": narrow, "quantum_seconds": 0.1, "edge_width": 7, "partial_ratio": 0}
-            techniques = Techniques.switched(field.name)
+            sizes = {"narrow": narrow, "quantum_seconds": 0.1}
+            techniques = Techniques.without(field.name)
             yield case(
                 f"{field.name} {narrow}", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes, techniques=techniques
             )
 
 
 def choice_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """What is chosen for each root: edges or not, rows of excluded vertices or lists, a warp or eight lanes."""
+    """A warp or eight lanes for small roots; nodes of many candidates, and frames."""
     for seed in range(first, end):
         rng = np.random.default_rng(seed)
         graph = graphs.random_graph(rng, *SHAPES[seed % 7]) if seed % 3 else graphs.two_densities(rng, 40, 26, 0.6)
         launcher.seed = seed
-        sizes = TINY[seed % len(TINY)] | {"edge_width": (3, 1, 6, 9)[seed % 4], "partial_ratio": seed % 3}
+        sizes = dict(TINY[seed % len(TINY)])
         if seed % 5 == 0:
             sizes.pop("narrow", None)
-        techniques = Techniques(sub_warps=seed % 2 == 0, partial=seed % 6 in (0, 1, 3, 5), edge_roots=seed % 4 < 2)
+        techniques = Techniques(sub_warps=seed % 2 == 0)
         query, detail = QUERIES[seed % len(QUERIES)], Detail(2 - seed % 3)
         yield case(f"choice {seed}", graph, query, detail, sizes=sizes, techniques=techniques)
 
@@ -261,17 +261,17 @@ _ALL_ONES = [(1 << bits) - 1 for bits in range(64)]
 def barrier_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
     """Barriers at random moments: what was found before one, and what is below the roots that are left, is all, and
     shares nothing."""
-    from mbe_stage.device import held_roots
+    from mbe_stage.search.cuda import barriers
 
     for seed in range(first, end):
         shape = BARRIER_SHAPES[seed % len(BARRIER_SHAPES)]
         graph = graphs.random_graph(np.random.default_rng(seed), *shape)
         query = CliqueQuery(containing=(3,)) if shape[1] > 0.3 else BARRIER_QUERIES[seed // 2 % 3]
         detail = Detail(2 - seed % 3)
-        launcher.seed, held_roots.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
+        launcher.seed, barriers.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
         # Every other case is begun in parts, as if what is found took its time to be written.
-        held_roots._LEAST_ROOTS = (4, 1 << 30)[seed % 2]
-        held_roots._TAKEN_SLOWLY = held_roots._PART_SECONDS = 0.0
+        barriers._LEAST_ROOTS = (4, 1 << 30)[seed % 2]
+        barriers._TAKEN_SLOWLY = barriers._PART_SECONDS = 0.0
         tasks = tuple(engine_cuda.tasks_of(graph, query, 4)[::2]) if seed % 4 == 3 else None
         sizes = SMALL | {"quantum_seconds": 0.01} | TINY[seed // 2 % len(TINY)]
         yield {"case": f"barriers {seed}", "seed": seed} | asked_at_random(graph, query, detail, tasks, sizes, seed)
@@ -377,12 +377,12 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             in_vain[this_warp()] += 1
         return start
 
-    def counted_quantum(session: Session) -> bool:
+    def counted_quantum(session: Session) -> Session:
         in_vain.clear()
-        is_over = quantum(session)
+        found = quantum(session)
         most["asked_in_vain"] = max(most["asked_in_vain"], in_vain.total())
         most["of_a_warp"] = max([most["of_a_warp"], *in_vain.values()])
-        return is_over
+        return found
 
     emit._reserve, Session.quantum = counted_reserve, counted_quantum  # type: ignore[method-assign]
     at.CLIQUES_SHIFT = next(bits for bits in range(64) if _is_planned(graph, sizes, CLIQUES_SHIFT=bits))

@@ -26,7 +26,7 @@ from mbe_stage import (
 )
 from mbe_stage.bits import deposit_bits, deposited, extract_bits, extracted
 from mbe_stage.cliques import engine_cpu
-from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets, of_sizes
+from mbe_stage.cliques.cpu.emit import WIDTH, maximal_subsets, of_sizes
 from mbe_stage.cliques.cpu.techniques import TECHNIQUES
 from mbe_stage.cliques.cpu.worker import blocks_of
 from mbe_stage.cliques.ordering import degeneracy_order, ordered

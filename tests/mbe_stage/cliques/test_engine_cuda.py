@@ -74,7 +74,7 @@ def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_the_same_cliques_with_any_technique_switched() -> None:
+def test_the_same_cliques_with_any_technique_left_out() -> None:
     assert [case["case"] for case in emulated("techniques")] == [
         f"{field.name} {narrow}" for field in fields(Techniques) for narrow in (10, 64)
     ]
@@ -215,4 +215,4 @@ def test_blocks_that_stay_on_the_device_are_within_the_budget() -> None:
 
 def test_a_technique_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
-        Techniques.switched("luck")
+        Techniques.without("luck")

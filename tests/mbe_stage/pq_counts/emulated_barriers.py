@@ -26,11 +26,11 @@ SHORT: dict[str, Any] = {"quantum_seconds": 0.005}
 
 def case(name: str, seed: int, query: PqQuery, detail: Detail, budget: int | None = None, **sizes: Any) -> Any:
     """A random graph; every fourth one with some of the tasks only."""
-    from mbe_stage.device import held_roots
+    from mbe_stage.search.cuda import barriers
 
     shape, density = SHAPES[seed % len(SHAPES)]
     graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
-    held_roots.MOST_RANGES = (1024, 2)[seed % 3 == 0]
+    barriers.MOST_RANGES = (1024, 2)[seed % 3 == 0]
     tasks = tuple(engine_cpu.tasks_of(graph, query, 4)[::2]) if seed % 4 == 3 else None
     if budget == 0:
         budget = refused_bytes(graph, query)

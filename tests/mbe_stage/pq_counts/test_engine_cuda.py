@@ -90,7 +90,7 @@ def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
 @pytest.mark.slow
 def test_the_same_counts_without_any_technique() -> None:
     assert {case["case"] for case in emulated("techniques")} == {
-        f"{field.name} flipped" for field in fields(Techniques)
+        f"without {field.name}" for field in fields(Techniques)
     }
 
 
@@ -188,12 +188,11 @@ def test_graphs_are_counted_whole_in_little_memory() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_lists_in_pieces_are_those_that_are_made_at_once_and_columns_can_be_ordered_by_heaviest_rows() -> None:
+def test_lists_in_pieces_are_those_that_are_made_at_once() -> None:
     cases = emulated("lists")
     assert sum(case["n"] > 100 for case in cases) > 9
     # Both directions on the host, or that of rows, or none.
     assert {case["mapped"] / (4 * case["n"]) for case in cases if case["n"]} == {0, 1, 2}
-    assert any(case.get("moved") for case in cases)
 
 
 @on_the_emulator
@@ -256,4 +255,4 @@ def test_numbers_of_a_kind_have_room_in_a_key() -> None:
 
 def test_a_technique_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
-        Techniques.flipped("luck")
+        Techniques.without("luck")

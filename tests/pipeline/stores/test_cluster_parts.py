@@ -306,7 +306,7 @@ def test_workers_without_credentials_send(
         finally:
             client.run(os.environ.update, environment, workers=[one])
     assert f"worker {one}: {bucket.url}/out: cannot be written from" in caplog.text
-    assert "give it the store's credentials and the extra that reads it to spare that" in caplog.text
+    assert "give it the store's credentials and the extra that reads it to avoid that" in caplog.text
     assert shared.manifest.ranks is not None
     assert {rank.name: rank.writes for rank in shared.manifest.ranks.each if rank.found} == {
         rank.name: rank.name != one for rank in shared.manifest.ranks.each if rank.found
@@ -441,7 +441,7 @@ def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Pa
         assert proven(parts, proof)
         assert not proven(parts, replace(proof, name="another"))
         assert not here.prove().is_stored, "who sees the directory writes there"
-        assert "what is written there cannot be read here; what it finds is sent" in parts.what_is_sent(proof)
+        assert "objects written there cannot be read here; its results are sent" in parts.what_is_sent(proof)
         monkeypatch.setitem(sys.modules, "obstore.store", None)
         missing = parts.prove()
         assert "what reads those is not installed" in missing.why_not
@@ -467,7 +467,7 @@ def test_what_a_store_answers_a_worker_that_proves(bucket: Bucket, tmp_path: Pat
         monkeypatch.setattr(Objects, "create", hanging)
         slow = parts.prove()
         assert not proven(parts, slow)
-        assert "(no answer within 0 s); what it finds is sent here" in parts.what_is_sent(slow)
+        assert "(no answer within 0 s); its results are sent" in parts.what_is_sent(slow)
     # It is answered when the run is over.
     (thread,) = [each for each in threading.enumerate() if each.name == "prove"]
     goes_on.set()

@@ -155,7 +155,7 @@ def test_what_cannot_be_written_at_all(memory: InMemory, monkeypatch: pytest.Mon
     refused = mbe("enumerate", tmp_path / "no-input", "--out", f"{memory.url}/out")
     assert refused.exit_code == 3
     warning, error = refused.stderr.splitlines()
-    assert "is gone when this command ends" in warning
+    assert "disappears when this command ends" in warning
     assert error.startswith(f"error: {memory.url}/out: nothing can be written there by way of fsspec; nothing was pub")
 
 

@@ -290,7 +290,7 @@ def test_what_goes_with_the_command_is_warned_of(memory: InMemory, tmp_path: Pat
     out = f"{memory.url}/out"
     said = mbe("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out", out)
     assert said.exit_code == 0
-    assert f"{out} is gone when this command ends" in said.stderr
+    assert f"{out} disappears when this command ends" in said.stderr
 
 
 def test_half_a_pointer_is_none(sftp: OnServer) -> None:

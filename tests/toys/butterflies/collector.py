@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.problems.base import Collected, Collecting
-from mbe_stage.pipeline.publish.run_store import as_publish_errors
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from tests.toys.butterflies.results import EdgeBlock
 from tests.toys.butterflies.tables import schemas
 

@@ -1,1 +1,1 @@
-"""Local counts on the CPU: in how many (p, q)-bicliques of one cell each vertex, and each edge, is."""
+"""Local counts on the CPU: the (p, q)-bicliques of a cell that hold each vertex, and each edge."""

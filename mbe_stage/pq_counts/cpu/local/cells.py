@@ -22,28 +22,23 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["LocalSearch", "compile_steps"]
-
 _FEWEST_DIGITS = 2
 # Only the empty block at the end says that all is done: others may wait behind one that does.
 _BEFORE_THE_END = 0.999
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What local counts need beside the counts."""
+    """Compile what local counts need beside the counts."""
     return (*tree.compile_steps(), *leaves.compile_steps())
 
 
 class LocalSearch:
-    """What each vertex, and each edge, is in.
+    """Local counts of each vertex, and of each edge.
 
     Parameters
     ----------
-    graph : BipartiteCSR
-    query : PqQuery
     search : Search
         Of the same.
-    execution : Execution
     detail : Detail
         Vertices, or edges too.
 
@@ -87,7 +82,7 @@ class LocalSearch:
         *,
         is_first: bool,
     ) -> Generator[PqBlock]:
-        """What some pieces of the work amount to, at least one block with `local` for each cell.
+        """Yield the counts of some pieces of the work, at least one block with `local` for each cell.
 
         Parameters
         ----------
@@ -100,7 +95,7 @@ class LocalSearch:
         deadline : float
             In the time of `time.perf_counter`: from then on only what is known anyway, as the counts may fall short.
         is_first : bool
-            Whether what follows from degrees is among it.
+            True if the counts known from degrees are included.
         """
         each = (1.0 - work_done) / max(1, self.n_searched)
         for cell in self._cells:
@@ -131,22 +126,22 @@ class LocalSearch:
         self.n_nodes += counting.n_nodes
 
     def _counting(self, cell: tuple[int, int], count: int) -> Any:
-        """What has `run`, `n_nodes` and memory of its own, for a cell of so many bicliques."""
+        """The counter, with `run`, `n_nodes` and its own memory, of a cell with so many bicliques."""
         budget = self._budget - self._bytes_of_tables()
         return LocalCounting(
             self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
 
     def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
-        """What that takes beside the tables."""
+        """Bytes that the counter takes beside the tables."""
         return bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
 
     def _beside(self) -> tuple[str, str]:
-        """What a refusal says of who counts, and what of that would take less."""
+        """Text of a refusal: who counts, and what would take less."""
         return f", {self._n_threads} threads", ", use fewer threads"
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
-        """What was added up, for the user's vertices and edges."""
+        """The sums, for the user's vertices and edges."""
         of_rows, of_edges = np.empty_like(sums.rows), None
         of_rows[self._search.order] = sums.rows
         if sums.edges is not None:
@@ -166,7 +161,7 @@ class LocalSearch:
         return LocalCounts(*cell, left, right, edges if self._edges else None)
 
     def _to_choose(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """How many vertices of each side are not held by all; below zero where more are than the cell has."""
+        """Vertices to choose on each side, beyond those that all hold; negative if there are more than the cell has."""
         return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
 
     def _asked(self, cell: tuple[int, int]) -> np.ndarray:

@@ -13,8 +13,6 @@ from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPTIONAL
 from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values_of
 from mbe_stage.pq_counts.cpu.local.words import add, subtract
 
-__all__ = ["walk_local_frame"]
-
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 
@@ -31,12 +29,8 @@ def walk_local_frame(worker, asked, size, n_rows, n_columns):
 
     Parameters
     ----------
-    worker : LocalWorker
     asked : (4,) int64
         One cell.
-    size : Size
-        Of the node.
-    n_rows, n_columns : int64
     """
     stack = worker.frame.stack
     depth = _visit(worker, asked, size, first_bits(n_rows), first_bits(n_columns), np.int64(0))
@@ -57,9 +51,6 @@ def _visit(worker, asked, size, rows, columns, depth):
 
     Parameters
     ----------
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
     rows, columns : uint64
     depth : int64
         Nodes on the stack before.
@@ -123,11 +114,8 @@ def _push(node, size, rows, columns, pivot, missed, holds_rows):
     Parameters
     ----------
     node : (FIELDS,) uint64
-    size : Size
     rows, columns : uint64
-    pivot : int64
     missed : uint64
-    holds_rows : bool
     """
     node[_ROWS], node[_COLUMNS], node[_MISSED] = rows, columns, missed
     node[_FIRST_ROWS], node[_FIRST_COLUMNS] = rows, columns
@@ -223,8 +211,6 @@ def _open(worker, side, line, kind, others):
 
     Parameters
     ----------
-    worker : LocalWorker
-    side, line, kind : int64
     others : uint64
     """
     frame = worker.frame
@@ -243,8 +229,6 @@ def _close(worker, side, line, kind, others):
 
     Parameters
     ----------
-    worker : LocalWorker
-    side, line, kind : int64
     others : uint64
     """
     frame = worker.frame
@@ -263,8 +247,6 @@ def _add_leaf(worker, asked, size, held_rows, rows, held_columns, columns):
 
     Parameters
     ----------
-    worker : LocalWorker
-    asked : (4,) int64
     size : Size
         Of the leaf, with the lines that follow.
     held_rows, rows, held_columns, columns : uint64
@@ -308,9 +290,6 @@ def _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
 
     Parameters
     ----------
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
     rows, columns, full_rows, full_columns : uint64
     """
     frame = worker.frame
@@ -343,9 +322,6 @@ def _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns):
 
     Parameters
     ----------
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
     rows, columns, full_rows, full_columns : uint64
     """
     held = rows
@@ -367,9 +343,6 @@ def _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns
 
     Parameters
     ----------
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
     rows, columns, full_rows, full_columns : uint64
     """
     held = columns

@@ -1,4 +1,4 @@
-"""What compiled code of the local counts takes: arrays by their scope.
+"""Arrays of the compiled local counts, by their scope.
 
 Lines are rows and columns. Numbers are rows of arrays of words (`cpu.local.words`).
 """
@@ -13,22 +13,6 @@ from numba import njit, types
 from mbe_stage.pq_counts.cpu.layout import FRAME_DEPTH, MEMORY_BUDGET, N_CONTROL, WIDTH
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
-
-__all__ = [
-    "COLUMN",
-    "FIELDS",
-    "HELD",
-    "LOCAL_WORKER",
-    "N_KINDS",
-    "OPENED",
-    "OPTIONAL",
-    "ROW",
-    "LocalFrame",
-    "LocalWorker",
-    "at",
-    "new_local_worker",
-    "worker_bytes",
-]
 
 # Not Python's: Numba would compile each function once more for each of these.
 ROW, COLUMN = np.int64(0), np.int64(1)
@@ -65,11 +49,10 @@ class LocalFrame(NamedTuple):
 
 
 class LocalWorker(NamedTuple):
-    """What one thread works with.
+    """Working memory of one thread.
 
     Attributes
     ----------
-    frame : LocalFrame
     control : (N_CONTROL + 2,) int64
     shared, place, touched : (n_rows,) int32
         As `cpu.layout.Worker` has them.
@@ -112,12 +95,12 @@ LOCAL_WORKER = types.NamedTuple(
 
 @njit(nogil=True)
 def at(side, kind, other_kind):
-    """Where `totals` and `values` have the number for a line of a kind with one of the other side."""
+    """Index in `totals` and `values` of the number for a line of one kind with one of the other side."""
     return 2 * kind + other_kind if side == ROW else 2 * other_kind + kind
 
 
 def worker_bytes(n_rows: int, n_columns: int, n_entries: int, n_words: int, *, edges: bool) -> int:
-    """What a thread takes beside the frame, which is small."""
+    """Bytes that a thread takes beside the frame, which is small."""
     n_lines = n_rows + n_columns
     if edges:
         return 12 * n_rows + 8 * n_lines + 8 * n_words * (2 * n_lines + n_entries)
@@ -134,17 +117,16 @@ def new_local_worker(
     *,
     edges: bool,
 ) -> LocalWorker:
-    """What a thread needs for a graph of so many rows and columns.
+    """Working memory of a thread for a graph of so many rows and columns.
 
     Parameters
     ----------
-    n_rows, n_columns : int
     row_ways, column_ways, entries
         As `LocalWorker` has them; threads share them.
     memory_budget : int
         Bytes for nodes.
     edges : bool
-        Whether they are asked for.
+        True if they are asked for.
     """
     n_words, n_kinds, n_lines = row_ways.shape[1], 1 + edges, n_rows + n_columns
 

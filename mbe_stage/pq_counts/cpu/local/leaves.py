@@ -1,4 +1,4 @@
-"""What a leaf amounts to, for the lines that are in its bicliques.
+"""Add a leaf to the local counts of the lines in its bicliques.
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row
 and a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for
@@ -22,8 +22,6 @@ from mbe_stage.pq_counts.cpu.local.words import NUMBERS, add, multiply, subtract
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import compiled, steps_of
 
-__all__ = ["add_line", "compile_steps", "n_ways", "subtract_line", "values_of", "ways", "ways_at"]
-
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Everything here that Python calls."""
@@ -31,7 +29,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 def n_ways(most: int, size: int) -> int:
-    """How many numbers `ways` has."""
+    """Length of `ways`."""
     return (most + 1) * (size + 1) + 1
 
 
@@ -57,7 +55,7 @@ def _fill_ways(numbers, most, size):
 
 @njit(nogil=True)
 def ways_at(n, k, size):
-    """Where `ways` has C(n, k)."""
+    """Index of C(n, k) in `ways`."""
     return n * (size + 1) + k
 
 
@@ -67,10 +65,8 @@ def values_of(worker, asked, size):
 
     Parameters
     ----------
-    worker : LocalWorker
     asked : (4,) int64
         One cell.
-    size : Size
     """
     p, q = asked[MAX_ROWS], asked[MAX_COLUMNS]
     k, m = p - size.held_rows, q - size.held_columns
@@ -97,9 +93,7 @@ def add_line(worker, sums, line, side, kind, numbers):
 
     Parameters
     ----------
-    worker : LocalWorker
     sums : (n_lines * n_kinds, n_words) uint64
-    line, side, kind : int64
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]
@@ -114,9 +108,7 @@ def subtract_line(worker, sums, line, side, kind, numbers):
 
     Parameters
     ----------
-    worker : LocalWorker
     sums : (n_lines * n_kinds, n_words) uint64
-    line, side, kind : int64
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]

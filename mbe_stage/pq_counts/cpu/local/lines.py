@@ -1,23 +1,130 @@
-"""Lines of the whole graph that open and close, leaves of nodes that are lists, and a frame's sums handed on."""
+"""Open and close lines of the whole graph, tally nodes that are lists, pass a frame's sums on.
+
+Such a node is adjacency lists that know which rows and columns of the graph their lines are (`cpu.list_nodes`).
+"""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import int64, njit
 
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.pq_counts.cpu.layout import MAX_ROWS, WIDTH, Size
+from mbe_stage.pq_counts.cpu.layout import MAX_ROWS, MIN_COLUMNS, MIN_ROWS, WIDTH, Size
 from mbe_stage.pq_counts.cpu.leaves import is_too_small
+from mbe_stage.pq_counts.cpu.list_nodes import (
+    FULL,
+    child_on,
+    is_last,
+    kept,
+    leaves_out,
+    rest_of_row,
+    rows_beside,
+    rows_on,
+    turned,
+    with_columns,
+)
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPENED, OPTIONAL, ROW, at
 from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values_of
-from mbe_stage.pq_counts.cpu.local.list_nodes import turned_node
 from mbe_stage.pq_counts.cpu.local.words import add, clear, is_zero, subtract
-
-__all__ = ["add_leaf_node", "close_lines", "hand_on_frame", "open_line", "open_lines"]
 
 _ONE = np.uint64(1)
 # What happens to a line.
 _CLOSES, _OPENS = np.int64(0), np.int64(1)
+
+
+class Node(NamedTuple):
+    """A node, and the numbers of its rows and columns in the whole graph: int32."""
+
+    lists: Any
+    rows: Any
+    columns: Any
+
+
+@njit(nogil=True)
+def narrowed_node(asked, size, node):
+    """As `cpu.list_nodes.narrowed`.
+
+    Returns
+    -------
+    full_rows, full_columns : int32
+        The lines of the graph that were full.
+    """
+    full_rows, full_columns = np.empty(node.rows.size, np.int32), np.empty(node.columns.size, np.int32)
+    n_full_rows = n_full_columns = 0
+    while True:
+        lists = node.lists
+        n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
+        is_leaf = is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns)
+        if is_leaf:
+            break
+        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
+        size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
+        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
+            break
+        row_offsets, columns, n_full, new_rows = rows_on(lists, new_columns, n_kept, least)
+        size = Size(size.held_rows, size.optional_rows + n_full, size.held_columns, size.optional_columns)
+        n_full_rows = _note_full(new_rows, node.rows, full_rows, n_full_rows)
+        n_full_columns = _note_full(new_columns, node.columns, full_columns, n_full_columns)
+        rows = _of_kept(new_rows, node.rows, row_offsets.size - 1)
+        node = Node(with_columns(row_offsets, columns, n_kept), rows, _of_kept(new_columns, node.columns, n_kept))
+    return size, node, is_leaf, full_rows[:n_full_rows], full_columns[:n_full_columns]
+
+
+@njit(nogil=True)
+def _note_full(numbers, ids, full, n_full):
+    """Write down those that are full, behind others; returns how many there are then."""
+    for line in range(numbers.size):
+        if numbers[line] == FULL:
+            full[n_full] = ids[line]
+            n_full += 1
+    return n_full
+
+
+@njit(nogil=True)
+def _of_kept(numbers, ids, n):
+    """The ids by new numbers."""
+    of = np.empty(n, np.int32)
+    for line in range(numbers.size):
+        if numbers[line] >= 0:
+            of[numbers[line]] = ids[line]
+    return of
+
+
+@njit(nogil=True)
+def held_row(node, row, gone, least):
+    """The child where a row is held (`cpu.list_nodes.child_of_row`)."""
+    number, offsets = rows_beside(node.lists, row, gone, least)
+    lists = child_on(node.lists, row, number, offsets)
+    return Node(lists, _of_kept(number, node.rows, offsets.size - 1), _columns_of(node, row))
+
+
+@njit(nogil=True)
+def rest_node(node, row):
+    """The node in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
+    rows = np.empty(node.rows.size - 1, np.int32)
+    rows[:row] = node.rows[:row]
+    rows[row:] = node.rows[row + 1 :]
+    return Node(rest_of_row(node.lists, row), rows, _columns_of(node, row))
+
+
+@njit(nogil=True)
+def _columns_of(node, row):
+    """The columns of a row, in numbers of the graph."""
+    first, end = node.lists.row_offsets[row], node.lists.row_offsets[row + 1]
+    columns = np.empty(end - first, np.int32)
+    for k in range(first, end):
+        columns[k - first] = node.columns[node.lists.columns[k]]
+    return columns
+
+
+@njit(nogil=True)
+def turned_node(node):
+    """The same node with its sides exchanged."""
+    return Node(turned(node.lists), node.columns, node.rows)
 
 
 @njit(nogil=True)
@@ -54,7 +161,7 @@ def close_lines(graph, worker, n):
 
 @njit(nogil=True)
 def _shift_edges(graph, worker, line, kind, event):
-    """Of each edge of a line, take note of what the other line has before this one opens, or when it closes.
+    """Note for each edge of a line the other line's sum before this one opens, or when it closes.
 
     Those that are open all the while have the same at both times, as it is added to them when they close.
     """
@@ -97,17 +204,7 @@ def add_leaf_node(graph, worker, asked, size, node):
 
 @njit(nogil=True)
 def _add_last(graph, worker, asked, size, node, side):
-    """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf.
-
-    Parameters
-    ----------
-    graph : Lists
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
-    node : Node
-    side : int64
-    """
+    """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf."""
     if values_of(worker, asked, _with(size, side, 0, node.columns.size)):
         _add_lines(graph, worker, 1 - side, node.columns, OPTIONAL)
     offsets = node.lists.row_offsets
@@ -166,8 +263,6 @@ def hand_on_frame(graph, worker, node, row_order, column_order):
 
     Parameters
     ----------
-    graph : Lists
-    worker : LocalWorker
     node : Node
         That the frame was filled with.
     row_order, column_order : int64
@@ -199,9 +294,7 @@ def _hand_on(numbers, i, sums, j, n):
     Parameters
     ----------
     numbers : (n_numbers, n_words) uint64
-    i : int64
     sums : (n_sums, n_words) uint64
-    j, n : int64
     """
     for k in range(n):
         add(sums, j + k, numbers, i + k)

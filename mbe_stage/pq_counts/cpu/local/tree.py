@@ -21,14 +21,22 @@ from mbe_stage.pq_counts.cpu.list_nodes import fill_frame, has_room, missed_rows
 from mbe_stage.pq_counts.cpu.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, LOCAL_WORKER, N_KINDS, OPENED, OPTIONAL, ROW
 from mbe_stage.pq_counts.cpu.local.leaves import values_of, ways_at
-from mbe_stage.pq_counts.cpu.local.lines import add_leaf_node, close_lines, hand_on_frame, open_line, open_lines
-from mbe_stage.pq_counts.cpu.local.list_nodes import Node, held_row, narrowed_node, rest_node, turned_node
+from mbe_stage.pq_counts.cpu.local.lines import (
+    Node,
+    add_leaf_node,
+    close_lines,
+    hand_on_frame,
+    held_row,
+    narrowed_node,
+    open_line,
+    open_lines,
+    rest_node,
+    turned_node,
+)
 from mbe_stage.pq_counts.cpu.local.words import add
 from mbe_stage.pq_counts.cpu.tree import bytes_of, forget, number_rows, root_bytes, root_lists, touch
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import LONGS, compiled, steps_of
-
-__all__ = ["add_roots", "compile_steps"]
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -42,14 +50,10 @@ def add_roots(graph, worker, asked, first, end, part, n_parts):
 
     Parameters
     ----------
-    graph : Lists
-        Of the whole graph.
     worker : LocalWorker
         Its sums are of no use where it is stopped on the way.
     asked : (4,) int64
         One cell.
-    first, end : int64
-        The range of roots.
     part, n_parts : int64
         Of the children of each root, in turn: only those of this part.
     """
@@ -71,7 +75,6 @@ def _add_pairs(graph, worker, asked, root, n_touched, part, n_parts):
     ----------
     graph, worker, asked, part, n_parts
         As `add_roots` takes them.
-    root, n_touched : int64
     """
     n_kinds, n_rows, q = worker.control[N_KINDS], graph.row_offsets.size - 1, asked[MAX_COLUMNS]
     for k in range(n_touched):
@@ -104,7 +107,6 @@ def _add_root(graph, worker, asked, root, n_touched, part, n_parts):
     ----------
     graph, worker, asked, part, n_parts
         As `add_roots` takes them.
-    root, n_touched : int64
     """
     n_rows, n_entries = number_rows(worker, asked, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
@@ -130,11 +132,6 @@ def _walk(graph, worker, asked, size, node, part, n_parts):
 
     Parameters
     ----------
-    graph : Lists
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
-    node : Node
     part, n_parts : int64
         Children are dealt out in turn; the rest, where the pivots are optional, is one of them.
     """
@@ -185,14 +182,10 @@ def _child(asked, size, seen, line, gone, side):
 
     Parameters
     ----------
-    asked : (4,) int64
-    size : Size
     seen : Node
         Its rows are the lines of `side`.
-    line : int64
     gone : bool
         Of each line of `side`.
-    side : int64
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
@@ -204,17 +197,7 @@ def _child(asked, size, seen, line, gone, side):
 
 @njit(nogil=True, inline="always")
 def _add_end(graph, worker, asked, size, node, is_leaf):
-    """Add a node that has no children in the shape of lists.
-
-    Parameters
-    ----------
-    graph : Lists
-    worker : LocalWorker
-    asked : (4,) int64
-    size : Size
-    node : Node
-    is_leaf : bool
-    """
+    """Add a node that has no children in the shape of lists."""
     if is_leaf:
         add_leaf_node(graph, worker, asked, size, node)
         return

@@ -12,8 +12,6 @@ from numba import njit, types
 
 from mbe_stage.pq_counts.digits import BITS
 
-__all__ = ["NUMBERS", "add", "clear", "digits_of_words", "is_zero", "multiply", "n_words", "subtract"]
-
 NUMBERS = types.uint64[:, ::1]
 """The type of such an array."""
 
@@ -76,9 +74,7 @@ def multiply(products, i, ones, j, others, k):
     Parameters
     ----------
     products : (n_products, n_words) uint64
-    i : int64
     ones, others : (n_numbers, n_words) uint64
-    j, k : int64
     """
     if products.shape[1] == 1:
         products[i, 0] = ones[j, 0] * others[k, 0]
@@ -110,7 +106,7 @@ def _wide(one, other):
 
 @njit(nogil=True)
 def is_zero(numbers, i):
-    """Whether a number is."""
+    """True if a number is zero."""
     bits = _NOTHING
     for k in range(numbers.shape[1]):
         bits |= numbers[i, k]

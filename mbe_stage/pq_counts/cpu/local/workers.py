@@ -18,14 +18,12 @@ from mbe_stage.pq_counts.cpu.local.tree import add_roots
 from mbe_stage.pq_counts.cpu.local.words import digits_of_words
 from mbe_stage.pq_counts.cpu.workers import TAKING_SECONDS, Piece, worked_off
 
-__all__ = ["LocalCounting", "Sums", "bytes_needed"]
-
 # Copying what was added takes time: so many numbers as are worth a second of it.
 _NUMBERS_A_SECOND = 1 << 21
 
 
 class Sums(NamedTuple):
-    """What some bicliques amount to: digits of 32 bits, as `mbe_stage.pq_counts.digits` has them.
+    """Sums over some bicliques, as digits of 32 bits (`mbe_stage.pq_counts.digits`).
 
     Attributes
     ----------
@@ -44,17 +42,14 @@ class Sums(NamedTuple):
 
 
 def bytes_needed(lists: Lists, asked: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
-    """What the sums of all threads take, what threads share, and one copy that is handed over.
+    """Bytes of the sums of all threads, of what they share, and of one copy that is handed over.
 
     Parameters
     ----------
-    lists : Lists
     asked : (4,) int64
         One cell.
     n_words : int
         Of a number.
-    n_threads : int
-    edges : bool
     """
     n_rows, n_columns, n_entries = lists.row_offsets.size - 1, lists.column_offsets.size - 1, lists.columns.size
     most_rows, most_columns = _most(lists)
@@ -75,11 +70,10 @@ class LocalCounting:
         The cell.
     n_words : int
         Of a number: enough for the number of all bicliques that are counted.
-    n_threads : int
     memory_budget : int
         Bytes for all threads together, and for what they share.
     edges : bool
-        Whether entries are asked for.
+        True if entries are asked for.
 
     Raises
     ------
@@ -119,7 +113,6 @@ class LocalCounting:
 
         Parameters
         ----------
-        pieces : sequence of Piece
         deadline : float, optional
             As `cpu.workers.Counting` takes it: the pieces that are stopped then are left out.
         """

@@ -17,8 +17,6 @@ from mbe_stage.pq_counts.cuda.local.session import DeviceCounting, device_lists
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
-__all__ = ["DeviceLocalSearch"]
-
 _SUMS_BYTES = 32
 """Of each number that comes from the device: as it is, and its digits, twice."""
 

@@ -20,8 +20,6 @@ from mbe_stage.pq_counts.cuda.local import layout as own_at
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, SUMS, TOTALS, FramePath, Values
 from mbe_stage.pq_counts.cuda.local.leaves import added, sum_of_lanes, values_of
 
-__all__ = ["add_end", "clear_sums", "close_rows", "frame_path", "lines_of_lane", "open_row", "set_frame_path"]
-
 _I = np.int32
 _L = np.int64
 
@@ -93,7 +91,6 @@ def _add_to_path(values, work):
     ----------
     values : Values
         Of all leaves of a node.
-    work : Work
     """
     own, path = work.own, frame_path(work)
     lane = _I(cuda.laneid)
@@ -153,8 +150,6 @@ def add_end(end, rows, columns, chosen, work):
     ----------
     end : int
     rows, columns : uint64
-    chosen : Chosen
-    work : Work
     """
     own, mine, launch = work.own, work.mine, work.launch
     is_leaf, leaf = leaf_of_lane(0, end, rows, columns, chosen, own, launch.limits)
@@ -176,8 +171,6 @@ def _add_remaining(rows, columns, values, work):
     Parameters
     ----------
     rows, columns : uint64
-    values : Values
-    work : Work
     """
     lane = _I(cuda.laneid)
     for half in range(2):
@@ -339,7 +332,6 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, lin
         Of this lane's two rows, and of the leaf with two.
     of_both : uint64
         The columns of that.
-    path : FramePath
     mine : (n,) int64
         This warp's words of scratch.
     lines : four uint64
@@ -378,7 +370,6 @@ def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, pa
         Of this lane's two columns, and of the leaf with two, columns first.
     of_both : uint64
         The rows of that.
-    path : FramePath
     mine : (n,) int64
         This warp's words of scratch.
     lines : four uint64

@@ -6,10 +6,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, size_of
-from mbe_stage.device.quantum import stops
 from mbe_stage.device.warp import max_all
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, settled, somebody_waits
+from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, settled
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, key_of
 from mbe_stage.pq_counts.cuda.local import layout as own_at
@@ -26,8 +25,7 @@ from mbe_stage.pq_counts.cuda.local.layout import HELD, LEVEL_FIELDS, OPTIONAL, 
 from mbe_stage.pq_counts.cuda.local.levels import keep_local_levels, path_of_level, push, share_local_level, with_line
 from mbe_stage.pq_counts.cuda.local.lines import hand_on_frame
 from mbe_stage.pq_counts.cuda.techniques import DONATION
-
-__all__ = ["walk_local_frame"]
+from mbe_stage.search.cuda.nodes import somebody_waits, stops
 
 _LOOK_EVERY = 32
 _I = np.int32
@@ -40,8 +38,6 @@ def _visit(rows, columns, chosen, work):
     Parameters
     ----------
     rows, columns : uint64
-    chosen : Chosen
-    work : Work
 
     Returns
     -------
@@ -104,7 +100,6 @@ def _next_child(depth, work):
     Parameters
     ----------
     depth : int32
-    work : Work
 
     Returns
     -------
@@ -165,13 +160,10 @@ def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
     ----------
     rows, columns : uint64
         Of the frame that stands in shared memory.
-    chosen : Chosen
-    path : FramePath
     n_path : int32
         Lines on the path outside the frame.
     home : int64
-        Where the frame stands in the pool, or -1.
-    work : Work
+        As `share_local_level` takes it.
     """
     own, device, launch = work.own, work.device, work.launch
     clear_sums(own)

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device.grid import THREADS, this_warp
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
-from mbe_stage.device.quantum import stops
-from mbe_stage.device.task_loop import wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -34,8 +32,7 @@ from mbe_stage.pq_counts.cuda.matrices import Piece
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, frame_of, kind_of_node
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, TRUNCATION
-
-__all__ = ["local_kernel_for"]
+from mbe_stage.search.cuda.loop import nothing_reserved, persistent_loop
 
 _SCRATCH = bundle(Scratch, I64_2D)
 _SUMS = bundle(Sums, *[I64] * 6)
@@ -50,7 +47,6 @@ def _local_piece_of(node, child, work):
     Parameters
     ----------
     node, child : int32
-    work : Work
 
     Returns
     -------
@@ -79,20 +75,10 @@ def _local_piece_of(node, child, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_local_task(node, child, newest, work):
-    """A root, or a child of a node: add it, walk it, or make a node of it.
+def _do_local_task(node, child, newest, credit, work):
+    """A root, or a child of a node: add it, walk it, or make a node of it (`persistent_loop`); it needs no credit.
 
-    Parameters
-    ----------
-    node, child, newest : int32
-        As `kernels.next_task` gave them.
-    work : Work
-
-    Returns
-    -------
-    is_done : bool
-        False where something was short: it has to be done again, and nothing of it is added.
-    newest : int32
+    Of what is not done nothing is added.
     """
     own, mine, device, launch = work.own, work.mine, work.device, work.launch
     limits = launch.limits
@@ -108,7 +94,7 @@ def _do_local_task(node, child, newest, work):
             own.state[at.N_PIECES] += 1
         place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_piece_of(node, child, work)
         if place < 0:
-            return False, newest
+            return False, newest, credit
         is_truncated = launch.techniques & TRUNCATION != 0
         piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
         narrow = _I(device.settings[at.NARROW])
@@ -124,13 +110,16 @@ def _do_local_task(node, child, newest, work):
             key = key_of(chosen, limits)
             made = local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
             if made < 0:
-                return False, newest
+                return False, newest, credit
             newest = made
     if cuda.laneid == 0:
         own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
         walk_local_frame(rows, columns, chosen, path, n_path, home, work)
-    return True, newest
+    return True, newest, credit
+
+
+_loop = persistent_loop(next_task, nothing_reserved, _do_local_task)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -153,39 +142,12 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
     techniques : int
         Both known when it is compiled.
     """
-    warp = this_warp()
-    n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
     own = own_of(warps)
-    mine = held(scratch.words[warp])
+    mine = held(scratch.words[this_warp()])
     deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
     n_rows = _I(sums.constants[own_at.N_ROWS])
     launch = LocalLaunch(limits_of(device.settings), deadline, n_rows, techniques, with_edges)
-    work = Work(own, mine, graph, device, sums, launch)
-    newest = _I(-1)
-    roots_left = True
-    turn = _I(warp)
-    node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
-    while True:
-        if stops(device.control, launch.deadline):
-            break
-        if node == at.NOTHING:
-            node, child, newest, roots_left = next_task(newest, roots_left, turn, graph, device, launch)
-            turn = _I(turn + 1)
-        if node == at.NOTHING:
-            goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
-            if cuda.laneid == 0:
-                own.state[at.IDLE_NS] += waited
-            if not goes_on:
-                break
-            continue
-        is_done, newest = _do_local_task(node, child, newest, work)
-        if not is_done:
-            break
-        node = _I(at.NOTHING)
-    cuda.syncwarp()
-    if cuda.laneid == 0:
-        warps.state[warp, at.PENDING_NODE] = _L(node)
-        warps.state[warp, at.PENDING_CHILD] = _L(child)
+    _loop(Work(own, mine, graph, device, sums, launch))
 
 
 def add_vertices_warp_per_task(graph, warps, device, scratch, sums):

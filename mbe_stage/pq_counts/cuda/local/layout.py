@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["FRAME_LINES", "FRAME_WORDS", "HELD", "LEVEL_FIELDS", "LEVEL_FIELDS_OF_NODES", "OPTIONAL", "PAIRS"]
-__all__ += ["SUMS", "TOTALS", "FramePath", "LocalLaunch", "Scratch", "Sums", "Values", "Work"]
-
 HELD, OPTIONAL = 0, 1
 """Kinds of a line of a leaf."""
 
@@ -50,8 +47,8 @@ N_PATH = at.CURSOR + 1
 LEVEL_FIELDS_OF_NODES = (at.ROW_MASK, at.COLUMN_MASK, at.MISSING, at.KEY, at.PIVOT, *range(FIRST_OF_PATH, at.CURSOR))
 
 # Constants of a search.
-MODULUS, N_ROWS, WARP_WORDS, WEIGHTS_AT = range(4)
-N_CONSTANTS = 4
+MODULUS, N_ROWS, WEIGHTS_AT = range(3)
+N_CONSTANTS = 3
 
 
 class Sums(NamedTuple):
@@ -68,8 +65,7 @@ class Sums(NamedTuple):
     row_ways, column_ways : (n,) int64
         C(n, k) at ``n * (size + 1) + k``, where `size` is how many rows (columns) a biclique has.
     constants : (N_CONSTANTS,) int64
-        The modulus of all numbers, 0 where they fit; rows of the graph; words of the pool that a warp's frame takes;
-        where its weights begin.
+        The modulus of all numbers, 0 where they fit; rows of the graph; where a warp's weights begin.
     """
 
     lines: Any

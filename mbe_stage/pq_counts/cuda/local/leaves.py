@@ -16,8 +16,6 @@ from numba import cuda
 from mbe_stage.device.warp import sum_all
 from mbe_stage.pq_counts.cuda.local.layout import HELD, MODULUS, Values
 
-__all__ = ["added", "of_kinds", "reduced", "sum_of_lanes", "values_of"]
-
 _I = np.int32
 _L = np.int64
 

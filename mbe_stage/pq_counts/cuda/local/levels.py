@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import this_warp
 from mbe_stage.device.masks import bit_of, nth_of, size_of
-from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.levels import open_level, write_frame
@@ -19,8 +17,7 @@ from mbe_stage.pq_counts.cuda.local.layout import (
     LEVEL_FIELDS_OF_NODES,
     FramePath,
 )
-
-__all__ = ["keep_local_levels", "open_local_level", "path_of_level", "push", "share_local_level", "with_line"]
+from mbe_stage.search.cuda.levels import levels_with
 
 _I = np.int32
 _L = np.int64
@@ -39,8 +36,6 @@ def push(depth, rows, columns, key, pivot, path, work):
     key : int64
     pivot : int32
         A row, or 64 plus a column.
-    path : FramePath
-    work : Work
     """
     own, mine = work.own, work.mine
     missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
@@ -74,10 +69,16 @@ def path_of_level(fields, first):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_local_frame(home, n_path, work, words):
+def _frame_words(n_path):
+    """Words of a frame in the pool, with the path outside, int64."""
+    return _L(FRAME_WORDS + n_path)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_frame(home, n_path, work):
     """Copy the frame into the pool: rows and columns, which lines these are, and the path outside."""
-    own, mine = work.own, work.mine
-    write_frame(home, own, words)
+    mine, words = work.mine, work.device.words
+    write_frame(home, None, work)
     k = _I(cuda.laneid)
     for _ in range(FRAME_LINES // 32):
         words[home + at.MATRIX_WORDS + k] = _U(mine[own_at.LINES_AT + k])
@@ -92,15 +93,12 @@ def _write_local_frame(home, n_path, work, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_local_node(node, level, home, n_path, work):
-    """Write what a level of the stack is; returns how many children are left, int32."""
+def _write_level(node, level, n_path, work):
+    """Write a node of a level of the stack; returns how many children are left, int32."""
     mine, nodes = work.mine, work.device.nodes
     first = _I(LEVEL_FIELDS * level)
     if cuda.laneid == 0:
-        nodes[node, at.OFFSET] = home
-        nodes[node, at.WORDS] = _L(FRAME_WORDS + n_path)
         nodes[node, at.KIND] = _L(at.IS_FRAME)
-        nodes[node, at.LINK] = _L(at.ANYBODYS)
         nodes[node, own_at.N_PATH] = _L(n_path)
         for k in range(LEVEL_FIELDS):
             nodes[node, LEVEL_FIELDS_OF_NODES[k]] = mine[own_at.STACK_AT + first + k]
@@ -108,63 +106,8 @@ def _write_local_node(node, level, home, n_path, work):
     return _I(size_of(np.uint64(mine[own_at.STACK_AT + first + own_at.MISSING])) + 1)
 
 
-@cuda.jit(device=True, forceinline=True)
-def share_local_level(level, home, n_path, work):
-    """Make a node of a level of the stack, where there is room; nobody has to be given anything.
-
-    Parameters
-    ----------
-    level : int32
-    home : int64
-        Where the frame stands in the pool, -1 where it does not yet.
-    n_path : int32
-        Lines on the path outside.
-    work : Work
-
-    Returns
-    -------
-    home : int64
-    is_shared : bool
-    """
-    device = work.device
-    if home < 0:
-        home = take_words(_L(FRAME_WORDS + n_path), False, device.control, device.settings)
-        if home < 0:
-            return home, False
-        _write_local_frame(home, n_path, work, device.words)
-    node = new_node(False, device.control, device.settings)
-    if node < 0:
-        return home, False
-    publish(node, _write_local_node(node, level, home, n_path, work), device.nodes, device.control)
-    return home, True
-
-
-@cuda.jit(device=True, forceinline=True)
-def keep_local_levels(bottom, depth, home, n_path, work):
-    """Make nodes of all levels, in the places that this warp has for the purpose; they are for the next quantum.
-
-    Parameters
-    ----------
-    bottom, depth : int32
-        The first level, and the one behind the last.
-    home : int64
-    n_path : int32
-    work : Work
-    """
-    device, sums = work.device, work.sums
-    warp = _L(this_warp())
-    if home < 0:
-        home = _L(device.settings[at.POOL_LIMIT] + warp * sums.constants[own_at.WARP_WORDS])
-        _write_local_frame(home, n_path, work, device.words)
-    node = _L(device.settings[at.NODE_LIMIT] + warp * device.settings[at.MOST_LEVELS])
-    level = bottom
-    while level < depth:
-        n_children = _write_local_node(node, level, home, n_path, work)
-        if cuda.laneid == 0:
-            device.nodes[node, at.END] = _L(n_children)
-        cuda.syncwarp()
-        node += 1
-        level = _I(level + 1)
+# In the place of a frame: how many lines are on the path outside.
+share_local_level, keep_local_levels = levels_with(_frame_words, _write_frame, _write_level)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -174,8 +117,6 @@ def open_local_level(node, child, work, limits):
     Parameters
     ----------
     node, child : int32
-    work : Work
-    limits : Limits
 
     Returns
     -------
@@ -216,7 +157,6 @@ def with_line(path, line, is_row_pivot, is_last):
 
     Parameters
     ----------
-    path : FramePath
     line : uint64
     is_row_pivot, is_last : bool
     """

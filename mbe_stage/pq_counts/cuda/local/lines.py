@@ -11,8 +11,6 @@ from mbe_stage.pq_counts.cuda.local import layout as own_at
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, HELD, SUMS, TOTALS, Values
 from mbe_stage.pq_counts.cuda.local.leaves import of_kinds, reduced
 
-__all__ = ["add_path", "add_to_edge", "add_to_line", "hand_on_frame"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -51,7 +49,6 @@ def add_path(n_path, values, work):
     n_path : int32
     values : Values
         The same for all lanes.
-    work : Work
     """
     mine, sums, launch = work.mine, work.sums, work.launch
     k = _I(cuda.laneid)
@@ -108,7 +105,6 @@ def hand_on_frame(n_path, work):
     ----------
     n_path : int32
         Lines on the path outside the frame.
-    work : Work
     """
     own, mine, launch = work.own, work.mine, work.launch
     cuda.syncwarp()

@@ -6,13 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.device import whole_lines
 from mbe_stage.pq_counts.cuda.local.layout import FRAME_WORDS, N_CONSTANTS, PATH_AT
 from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan, SearchSizes, least_bytes, plan_memory
-
-__all__ = ["LocalSizes"]
-
-_LINE = 32
+from mbe_stage.search.cuda.plan import budget_refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class LocalSizes:
             max_matrix_rows,
             int(words.max(initial=0)),
             *most,
-            frame_words=-(-(FRAME_WORDS + most_path) // _LINE) * _LINE,
+            own_words=whole_lines(FRAME_WORDS + most_path),
         )
         search = replace(search, more_warp_bytes=8 * (PATH_AT + most_path + 2 * n_weights))
         return cls(search, column_offsets.size - 1, edges, most_path, n_weights)
@@ -117,8 +114,5 @@ class LocalSizes:
         needed = self.fixed_bytes + least_bytes(self.search)
         if needed > budget:
             what = "vertex and edge" if self.edges else "vertex"
-            raise MemoryBudgetExceeded(
-                f"counting for every {what} needs {needed:,} bytes of device memory, as it takes the graph as a whole, "
-                f"and its budget is {budget:,}: raise it (device_memory_bytes), or use the engine cpu",
-                needed_bytes=needed,
-            )
+            why = ", as it takes the graph as a whole"
+            raise budget_refusal(f"counting for every {what}", needed, budget, why)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.open_nodes import publish, take_words
 from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import nth_missed
@@ -19,8 +18,7 @@ from mbe_stage.pq_counts.cuda.local import layout as own_at
 from mbe_stage.pq_counts.cuda.local.wide_leaves import add_piece
 from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_line
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
-
-__all__ = ["MatrixLines", "frame_lines", "local_node_of", "open_child", "open_root", "settle_local_piece"]
+from mbe_stage.search.cuda.nodes import publish, take_words
 
 _I = np.int32
 _L = np.int64
@@ -49,7 +47,6 @@ def open_root(root, n_rows, n_columns, work):
     ----------
     root, n_rows, n_columns : int32
         The rows are on the warp's list, which becomes one of the matrix's rows.
-    work : Work
 
     Returns
     -------
@@ -88,7 +85,6 @@ def open_child(node, child, work):
     Parameters
     ----------
     node, child : int32
-    work : Work
 
     Returns
     -------
@@ -141,13 +137,10 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows, n_columns : int32
-    chosen : Chosen
     n_path, narrow : int32
         Lines on the path; rows and columns of a frame at most.
-    work : Work
 
     Returns
     -------
@@ -209,7 +202,6 @@ def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows : int32
     to : uint32, global
@@ -248,14 +240,12 @@ def local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_p
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
         As `pieces.write_node` takes them.
     n_path : int32
-    work : Work
     """
     own, mine, device = work.own, work.mine, work.device
     n_more = _L(_L(n_rows) + n_columns + n_path)

@@ -12,8 +12,6 @@ import numpy as np
 
 from mbe_stage.pq_counts.digits import BITS, n_digits
 
-__all__ = ["digits_of_residues", "moduli", "ways_modulo"]
-
 _FITS = 63
 _LOW = np.uint64((1 << BITS) - 1)
 

@@ -21,8 +21,6 @@ from mbe_stage.pq_counts.results import Leaves, PqBlock, PqSink
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, without
 
-__all__ = ["ROUND_SECONDS", "Rounds"]
-
 ROUND_SECONDS = 1.0
 """How long a round counts at least, before it finishes the roots that were begun: short beside the time between
 checkpoints."""

@@ -11,8 +11,6 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.device.arrays import kernel_bundles
-from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.pq_counts.cpu.local.workers import Sums as SumsOfCell
 from mbe_stage.pq_counts.cuda.kernels import counting_blocks
@@ -24,8 +22,6 @@ from mbe_stage.pq_counts.cuda.local.residues import digits_of_residues, moduli, 
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, key_layout
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
-
-__all__ = ["DeviceCounting", "device_lists"]
 
 _SHORTEST_QUANTUM = 0.01
 
@@ -55,14 +51,13 @@ class LocalSession(Session):
     ) -> None:
         super().__init__(graph, asked, keys, plan, budget_bytes, ALL_TECHNIQUES)
         n_warps, with_edges = plan.n_warps, sizes.edges
-        self._sums, self._local_kernel = sums, local_kernel_for(with_edges)
+        self._sums, self._kernel = sums, local_kernel_for(with_edges)
         words = cp.empty((n_warps, sizes.scratch_words), cp.int64)
         words[:, PAIRS_AT:PATH_AT] = 0
         self._scratch = Scratch(words)
 
-    def _launch(self) -> None:
-        kernel, bundles = self._local_kernel, (self._graph, self._warps, self._device, self._scratch, self._sums)
-        on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, *bundles))
+    def _bundles(self) -> tuple[Any, ...]:
+        return (*super()._bundles(), self._scratch, self._sums)
 
 
 def device_lists(lists: Any) -> Graph:
@@ -143,21 +138,20 @@ class DeviceCounting:
             with device_work(self._budget):
                 sums = self._empty_sums(modulus)
                 session = self._session(rows, sums, deadline)
-            is_over = False
-            while not is_over:
+            while not session.is_over:
                 with device_work(self._budget):
-                    is_over, _ = session.quantum()
+                    session.quantum()
                     if modulus:
                         for array in (sums.lines, sums.edges, sums.total):
                             array %= modulus
-                yield None, (number + session.share_taken) / len(primes)
+                yield None, (number + session.share) / len(primes)
                 if time.perf_counter() >= deadline:
                     break
             statistics = session.statistics
             self.n_nodes += statistics["visited"]
             for name, fact in statistics.items():
                 self._facts[name] = self._facts.get(name, 0) + fact
-            if not is_over and modulus:
+            if not session.is_over and modulus:
                 return
             found.append((cp.asnumpy(sums.total), cp.asnumpy(sums.lines), cp.asnumpy(sums.edges)))
         yield self._told(found, primes), 1.0
@@ -177,9 +171,7 @@ class DeviceCounting:
             cp.zeros(1, cp.int64),
             cp.asarray(ways_modulo(search.max_column_degree, search.most_rows, modulus)),
             cp.asarray(ways_modulo(search.max_row_degree, search.most_columns, modulus)),
-            cp.asarray(
-                np.array([modulus, search.n_rows, search.frame_words, PATH_AT + self._sizes.most_path], np.int64)
-            ),
+            cp.asarray(np.array([modulus, search.n_rows, PATH_AT + self._sizes.most_path], np.int64)),
         )
 
     def _session(self, rows: np.ndarray | None, sums: Sums, deadline: float) -> LocalSession:

@@ -18,8 +18,6 @@ from mbe_stage.pq_counts.cuda.local.leaves import added, reduced, sum_of_lanes, 
 from mbe_stage.pq_counts.cuda.local.lines import add_path, add_to_edge, add_to_line
 from mbe_stage.pq_counts.cuda.matrices import column_of_lane, list_words, met_by, met_column
 
-__all__ = ["add_piece"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -31,12 +29,9 @@ def add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work):
 
     Parameters
     ----------
-    piece : Piece
     lines : MatrixLines
     n_rows, n_columns : int32
-    chosen : Chosen
     n_path : int32
-    work : Work
     """
     launch = work.launch
     limits = launch.limits

@@ -17,8 +17,6 @@ from mbe_stage.pq_counts.cuda.rank_windows import fill
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
-__all__ = ["below_head"]
-
 _I = np.int32
 _U = np.uint32
 _W = np.uint64
@@ -36,7 +34,6 @@ def _head_bits(start, stop, window, short_list, graph, ranks):
         The first of the ranks.
     short_list : uint32
         Entries of a list that a lane walks alone.
-    graph : Graph
     ranks : (n_rows,) int32, global
     """
     bits, lane = _W(0), _U(cuda.laneid)
@@ -81,7 +78,6 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
         Where masks begin in the area.
     short_list : uint32
     area : uint32, shared
-    graph : Graph
     ranks : (n_rows,) int32, global
     """
     lane, n_warps = _I(cuda.laneid), _I(cuda.blockDim.x // WARP_SIZE)
@@ -121,7 +117,6 @@ def below_head(root, fewest, short_list, area, small, graph, triples):
     short_list : uint32
     area : (at.AREA,) uint32, shared
     small : (at.SMALL,) int32, shared
-    graph : Graph
     triples : Triples
     """
     window = _I(triples.ranks[root] + 1)

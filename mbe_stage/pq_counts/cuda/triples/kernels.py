@@ -25,8 +25,6 @@ from mbe_stage.pq_counts.cuda.triples.layout import AREA, SMALL, WINDOW
 from mbe_stage.pq_counts.cuda.triples.masks import below_root
 from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, GRAPH, THREADS
 
-__all__ = ["count_triples_block_per_root"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

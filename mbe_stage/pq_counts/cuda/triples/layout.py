@@ -10,10 +10,6 @@ from numba import cuda
 
 from mbe_stage.device.jit import I32, I64, U32, bundle
 
-__all__ = ["AREA", "FLUSH_FROM", "HEAD", "LEAST_CHUNK", "MOST_PARTNERS", "NO_ROOM", "PARTNER_WINDOW", "ROOTS"]
-__all__ += ["SMALL", "TRIPLES", "USUAL_CHUNK", "WINDOW", "WORDS_PER_COLUMN", "Needs", "Roots", "Triples"]
-__all__ += ["scratch_words"]
-
 MOST_PARTNERS = 46_340
 """Of a root: each two of them have a number of 30 bits."""
 WINDOW, AREA = 4096, 7168

@@ -12,8 +12,6 @@ from mbe_stage.pq_counts.cuda.rank_windows import Window, count_window, fill, wa
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
-__all__ = ["below_root"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -83,7 +81,6 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
         Zeros, before and afterwards.
     small : (at.SMALL,) int32, shared
     slots : (3,) int32, shared
-    graph : Graph
     triples : Triples
     """
     n_partners = triples.partners[root]

@@ -8,8 +8,6 @@ from numba import cuda
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.pq_counts.cuda.rank_windows import tally
 
-__all__ = ["pairs"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

@@ -13,8 +13,6 @@ from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.layout import PARTNER_WINDOW
 from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, GRAPH, THREADS, WEDGES
 
-__all__ = ["count_partners_block_per_root"]
-
 _I = np.int32
 _L = np.int64
 _U = np.uint32

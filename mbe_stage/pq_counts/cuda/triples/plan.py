@@ -11,8 +11,6 @@ from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_r
 from mbe_stage.pq_counts.cuda.wedge_session import Ranked, run_quantum, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
 
-__all__ = ["PlannedRoots", "planned_roots"]
-
 _FEW_WORDS, _MOST_WORDS, _UNEVEN = 1 << 24, 1 << 30, 4
 """Words of masks that a block compares below a root: some twenty milliseconds, which others may wait for, and some
 seconds. Between them, how many times those of an average block the heaviest root may have."""

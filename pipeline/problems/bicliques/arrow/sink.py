@@ -30,7 +30,6 @@ class ParquetSink(RowSink[Summary]):
 
     Parameters
     ----------
-    run_path : Path
     left_hashes, right_hashes : (n,) uint64
         Vertex hashes, as `pipeline.backends.arrow.hashes.key_hashes` gives them.
     bicliques : bool

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BicliqueTables", "DerivedFrames", "derived_frames", "edges_of_graph", "enumerate_bicliques"]
 
+_DEFAULT_INPUT = InputConfig()
+
 
 @dataclass(frozen=True, slots=True)
 class DerivedFrames:
@@ -73,9 +75,6 @@ def derived_frames(config: Config, edges: DeviceEdges, graph: BipartiteCSR) -> I
         yield DerivedFrames(collectors, Path(directory))
 
 
-_DEFAULT_INPUT = InputConfig()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BicliqueTables:
     """What a run publishes, as cuDF frames with the columns of `pipeline.publish.schemas`.
@@ -86,11 +85,8 @@ class BicliqueTables:
         Empty where the frames went to `on_frame`.
     left_vertices, right_vertices : Frame
         What the dense ids in the lists stand for: ``vertex``, ``key``, degrees, and each vertex's share.
-    size_histogram : Frame
-    n_bicliques : int
     truncated : str or None
         Which limit stopped the enumeration.
-    input : InputFacts
     groups : mapping of str to Frame
         Where groups were asked for, their tables by the names of the published files: ``groups``, ``group_members``,
         ``vertex_scores`` and, of grown groups, ``group_edges``.

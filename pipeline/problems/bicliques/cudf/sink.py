@@ -31,11 +31,8 @@ class ParquetSink(BlockWriter):
 
     Parameters
     ----------
-    run_path : Path
     hashes : pair of (n,) uint64
         Vertex hashes of the left and of the right side, on the device.
-    plan : WritingPlan
-    write_file : FrameWriter
     bicliques : bool
         Write the table; without it there is no long form and no order, and nothing grows with what passes.
     members : bool

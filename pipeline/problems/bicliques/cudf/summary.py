@@ -26,8 +26,6 @@ def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys:
 
     Parameters
     ----------
-    largest : Largest
-    block : DeviceBlock
     n_edges, keys : (n_bicliques,) int64
         On the device.
     """
@@ -66,9 +64,6 @@ class Summary:
 
     Attributes
     ----------
-    left, right : DeviceVertexStatistics
-    sizes : DeviceSizeCounts
-    fingerprint : Fingerprint
     left_members, right_members : int
         Summed over all bicliques.
     largest : Largest or None

@@ -92,7 +92,6 @@ class ParquetSink(RowSink[Summary]):
 
     Parameters
     ----------
-    run_path : Path
     hashes : (n,) uint64
         As `clique_keys` takes them.
     derived : sequence of DerivedCollector

@@ -38,11 +38,8 @@ class CliqueTables:
         Empty where the frames went to `on_frame`.
     vertices : Frame
         What the dense ids in the lists stand for: ``vertex``, ``key``, degree, core number, and each vertex's share.
-    size_histogram : Frame
-    n_cliques : int
     truncated : str or None
         Which limit stopped the enumeration.
-    input : InputFacts
     """
 
     cliques: Frame

@@ -31,11 +31,8 @@ class ParquetSink(BlockWriter):
 
     Parameters
     ----------
-    run_path : Path
     hashes : (n,) uint64
         Vertex hash of each key as a left one, on the device.
-    plan : WritingPlan
-    write_file : FrameWriter
     sort : bool
         Rows in canonical order, ascending by `clique_key`.
     derived : sequence of DerivedCollector

@@ -24,8 +24,6 @@ class Summary:
     ----------
     vertices : DeviceVertexStatistics
         Its edges are sizes of cliques.
-    sizes : CliqueHistogramSink
-    fingerprint : Fingerprint
     members : int
         Summed over all cliques.
     """

@@ -33,7 +33,6 @@ class PqTables:
 
     Attributes
     ----------
-    pq_counts : Frame
     pq_vertices : Frame
         In how many each vertex is: ``side``, ``vertex``, ``key``, ``p``, ``q``, ``count`` and ``count_text``.
     pq_edges : Frame or None

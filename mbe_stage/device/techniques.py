@@ -1,0 +1,31 @@
+"""Techniques of a search that can be left out, to see what each is worth. The results are the same without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+__all__ = ["TechniqueSwitches"]
+
+
+@dataclass(frozen=True, slots=True)
+class TechniqueSwitches:
+    """A switch for each technique; all are on by default."""
+
+    @classmethod
+    def without(cls, name: str) -> Self:
+        """All but one.
+
+        Raises
+        ------
+        ValueError
+            There is none of that name.
+        """
+        names = [field.name for field in fields(cls)]
+        if name not in names:
+            raise ValueError(f"technique is {name!r}: expected one of {', '.join(names)}")
+        return cls(**{name: False})
+
+    def _mask_of(self, *names: str) -> int:
+        """A bit for each technique that is on, in the order of the names."""
+        return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))

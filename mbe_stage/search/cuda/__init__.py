@@ -1,0 +1,1 @@
+"""A search on a GPU whose open nodes any warp can continue."""

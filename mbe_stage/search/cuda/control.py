@@ -1,0 +1,39 @@
+"""Layout of device memory that every search with open nodes has: control words, settings, nodes and a warp's state.
+
+A *node* is a part of a search that any warp can continue. Its children depend on it alone, so they are handed out one
+by one with an atomic addition to its cursor. A problem's own words, settings and fields stand behind these.
+"""
+
+from __future__ import annotations
+
+# Control words, int64, each on a cache line of its own.
+CONTROL_LINE = 16
+STATUS, NEXT_ROOT, N_NODES, POOL_TOP, LOW_NODE, N_IDLE, N_OPEN, NEEDED = (CONTROL_LINE * k for k in range(8))
+OWN_CONTROL = 8 * CONTROL_LINE
+
+# Reasons to end a quantum, bits of `STATUS`.
+TIME_OVER, POOL_SHORT = 1, 2
+OWN_STATUS = 4
+
+# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_LEVELS` nodes and `OWN_WORDS` words.
+POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_LEVELS, OWN_WORDS = range(6)
+OWN_SETTINGS = 6
+
+# Fields of a node, int64: where its words begin, how many there are, the node that its warp made before, and how many
+# children it has, 0 while it is being written. The cursor has a line of its own.
+OFFSET, WORDS, LINK, END = range(4)
+OWN_FIELDS = 4
+CURSOR = 16
+NODE_FIELDS = 32
+
+ANYBODYS = -2
+"""In `LINK`: of no warp's own chain."""
+
+NOTHING, ROOT = -1, -2
+"""In the place of a node: no work, and a root."""
+
+# State of a warp, int64: the task that it could not finish, and what it has done so far: nanoseconds without work, and
+# before frames were walked; nodes of frames, and what was wider.
+PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
+OWN_STATE = 6
+STATE_FIELDS = 16

@@ -1,0 +1,60 @@
+"""SNAP edge lists: lines `left right [weight [timestamp]]`, comments begin with `#`; ids are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.raw import RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.text.counts import refuse_count_line
+from mbe_stage.pipeline.io.text.decoding import read_sample
+from mbe_stage.pipeline.io.text.delimited import read_columns
+from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect
+from mbe_stage.pipeline.io.text.faults import place_of_row
+
+__all__ = ["read", "read_lines"]
+
+_NAMES = ("left", "right", "weight", "timestamp")
+
+
+def read(path: Path, config: InputConfig) -> RawEdges:
+    """Read a SNAP edge list."""
+    return read_lines(path, config, "snap", "#")
+
+
+def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
+    """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped.
+
+    Raises
+    ------
+    InputError
+        Lines have different numbers of fields, bytes are not UTF-8, or there is no data line.
+    """
+    if config.comment is None:
+        config = config.model_copy(update={"comment": comment})
+    rows = [(n, line.split()) for n, line in enumerate(read_sample(path, config).lines) if line.strip()]
+    if not rows:
+        raise InputError.at(
+            path, found="no data line", expected="lines of left and right ids", remedy="check that it is complete"
+        )
+    n_above, first = rows[0]
+    n_fields = max(2, len(first))
+    names = [*_NAMES, *(f"field {i}" for i in range(4, n_fields))][:n_fields]
+    dialect = Dialect(WHITESPACE, names, 0)
+    chosen = choose_columns(names, config, str(path))
+    columns = read_columns(path, config, dialect, list(chosen.values()))
+    table = pa.table(dict(zip(chosen, columns, strict=True)))
+    refuse_count_line(path, config, [first], n_above, table)
+    return RawEdges(
+        table=table,
+        source=str(path),
+        format=format_name,
+        names={role: names[i] for role, i in chosen.items()},
+        locate=lambda row: place_of_row(path, config, dialect, row),
+        keys="integers",
+        input_columns=columns_meant(names, config, str(path), are_named=False),
+        n_columns=n_fields,
+    )

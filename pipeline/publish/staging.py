@@ -1,0 +1,437 @@
+"""Room for a run that is being written, until it is moved among the published ones; `run_store` shows the layout."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol
+
+from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
+from mbe_stage.pipeline.execution.journal import read_journal, remove_unbooked
+from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
+from mbe_stage.pipeline.publish.run_files import (
+    EXPIRED,
+    JOURNAL_NAME,
+    KEPT,
+    KEPT_DAYS,
+    LATEST,
+    LOCK,
+    MANIFEST_NAME,
+    RUNS,
+    STAGING,
+    as_publish_errors,
+    is_room,
+    is_unfinished,
+    refuse_other_than_directory,
+    sync,
+    written_at,
+)
+from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id, renamed
+from mbe_stage.pipeline.publish.stored_parts import StoredEntry, forget_stored
+from mbe_stage.pipeline.safe_paths import LINK, is_directory, opened_directory, remove_tree, what_is_at
+
+__all__ = ["Staging", "Store", "remove_leftovers", "synced_beside"]
+
+log = logging.getLogger(__name__)
+
+_SYNCED_AT_ONCE = 8
+# Files that state the run's name.
+_NAMED = ("report.html", MANIFEST_NAME)
+
+
+class Store(Protocol):
+    """An output directory: published runs, the latest of them, and room for the next.
+
+    `RunStore` is one on this machine, `RemoteStore` one at an address. Runs are paths of this machine. Those at an
+    address are copies, in which the files are that somebody asked for.
+    """
+
+    @property
+    def address(self) -> str:
+        """What the user calls it."""
+
+    @property
+    def directory(self) -> Path:
+        """Where rooms for new runs are made."""
+
+    def check_writable(self) -> None:
+        """Refuse early, before any work, what `Staging.publish` would refuse."""
+
+    def check_listed(self) -> None:
+        """Refuse what is no output directory."""
+
+    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+        """Room for a new run, or one of `unfinished` to go on with, made when its context is entered."""
+
+    def unfinished(self) -> list[Path]:
+        """The rooms of runs that can be gone on with, the newest last; none where nothing is kept."""
+
+    def clean(self) -> list[str]:
+        """Remove what runs that were ended early have left, and nobody is writing; gives what was removed."""
+
+    def latest(self) -> Path | None:
+        """The run published last, with its manifest; or None."""
+
+    def runs(self) -> list[Path]:
+        """Every published run in the order of publication: the newest is the last."""
+
+    def directories(self) -> list[Path]:
+        """Every place where a published run is, in the same order, with its manifest unless it has lost that."""
+
+    def close(self) -> None:
+        """Remove copies of runs that are on this machine for the store's sake; nothing is asked of it afterwards."""
+
+    def opened(self, run: Path) -> Path:
+        """A run of `runs`, with its manifest."""
+
+    def whole(self, run: Path) -> Path:
+        """A run of `runs`, with all of its files."""
+
+    def with_files(self, run: Path, names: Sequence[str]) -> Path:
+        """A run of `runs`, with its files of these names, and perhaps no others."""
+
+    def sizes(self, run: Path) -> Callable[[str], int | None]:
+        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+
+
+class Staging:
+    """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
+
+    Entering the context makes the room, and removes what dead writers left. Of a room with a journal there stays what
+    the journal names, to be gone on with: the rest is removed when the context is left, and when a room is entered that
+    was never left.
+
+    Parameters
+    ----------
+    kept_days : float
+        As of `RunStore.begin`.
+    room : Path, optional
+        To go on with: entering takes its lock.
+
+    Attributes
+    ----------
+    run_id : str
+        Provisional until `publish`, then the time of publication (UTC) and a suffix: sorts behind all that were
+        published before.
+    path : Path
+        The run directory as it grows; nothing of it can be seen among the published runs.
+    scratch : Path
+        For temporary files of this run; removed with it.
+    manifest : bytes
+        The manifest as it was published: another writer with `keep_runs` may remove the run at any time.
+    """
+
+    def __init__(self, store: Store, kept_days: float = KEPT_DAYS, room: Path | None = None) -> None:
+        self.store = store
+        self._kept_days = kept_days
+        self._is_given = room is not None
+        self.run_id = provisional_id(datetime.now(UTC)) if room is None else room.name
+        self._room = store.directory / STAGING / self.run_id
+        self.path = self._room / self.run_id
+        self.scratch = self._room / "scratch"
+        self._published: Path | None = None
+        self._named: dict[str, bytes] = {}
+        self.manifest = b""
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> Staging:
+        # Here and not before, or a signal could come up between the making of the room and the context that removes it.
+        try:
+            with as_publish_errors(self.store.directory):
+                self._make()
+            return self
+        except BaseException:
+            self._remove()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    @contextmanager
+    def noted_by_interrupts(self) -> Iterator[None]:
+        """Let Ctrl-C that comes when this run has been published say so: around all that is done for the run."""
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            run = self.store.directory / RUNS / self.run_id
+            if run.is_dir():
+                interrupt.add_note(f"{run} is published")
+            raise
+
+    def publish(self, keep_runs: int | None = None) -> Path:
+        """Make the run durable, move it among the published ones and point `latest` at it.
+
+        Where that was done and only the removal of old runs failed, calling it again tries the removal again.
+
+        Parameters
+        ----------
+        keep_runs : int, optional
+            Afterwards remove the oldest runs beyond this many; never the latest.
+
+        Returns
+        -------
+        Path
+            The published run directory.
+
+        Raises
+        ------
+        PublishError
+            The run has no manifest or cannot be written: nothing is published, unless the message says that the run
+            is.
+        """
+        directory = self.store.directory
+        lock = directory / STAGING / LOCK
+        run = self._published or self._seal_and_move(lock)
+        with as_publish_errors(directory, f"{run} is published, but might not survive a power failure now"):
+            sync(directory)
+        with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
+            if keep_runs is not None:
+                with locked(opened_lock(lock)):
+                    _remove_oldest(self.store, keep_runs)
+            self._remove()
+        return run
+
+    def discard(self) -> None:
+        """Remove what is left here and let go of the lock; does nothing the second time."""
+        with as_publish_errors(self._room):
+            try:
+                self._remove()
+            except KeyboardInterrupt:
+                self._remove()
+                raise
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether there is a journal to go on with."""
+        return (self._room / JOURNAL_NAME).exists()
+
+    def begin_anew(self) -> None:
+        """Remove all of the run that was written here, as if nothing had been begun; temporary files stay.
+
+        Raises
+        ------
+        PublishError
+            It cannot be removed.
+        """
+        with as_publish_errors(self._room):
+            # First: without it the rest is nothing to go on with.
+            (self._room / JOURNAL_NAME).unlink(missing_ok=True)
+            with opened_directory(self._room) as room:
+                for name in set(os.listdir(room)) - {LOCK, self.scratch.name}:
+                    if is_directory(name, room):
+                        remove_tree(self._room / name, room)
+                    else:
+                        # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
+                        os.unlink(name, dir_fd=room)
+            self.path.mkdir()
+
+    def _make(self) -> None:
+        staging = self._room.parent
+        refuse_other_than_directory(staging)
+        staging.mkdir(parents=True, exist_ok=True)
+        with opened_directory(staging) as above, locked(opened_lock(staging / LOCK, above)):
+            remove_leftovers(staging, above, self._kept_days, self._room)
+            _make_directory(self._room)
+            lock = self._room / LOCK
+            if is_locked(lock):
+                raise RunIsBeingWritten(self._room)
+            self._lock = locked(opened_lock(lock))
+            if is_unfinished(self._room):
+                # Before anything is written: it may be what has filled the disk.
+                self._remove_unbooked()
+            _make_directory(self.path)
+            _make_directory(self.scratch)
+
+    def _remove(self) -> None:
+        if is_unfinished(self._room):
+            if self._lock is not None:
+                self._remove_unbooked_if_possible()
+                larger = "" if self._published is None else " and a larger limit"
+                log.warning(
+                    "what was found until then is kept: go on with --resume%s, or remove it with mbe clean", larger
+                )
+        elif self._room.exists() and not (self._is_given and self._lock is None):
+            # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
+            staging = self._room.parent
+            with opened_directory(staging) as above, locked(opened_lock(staging / LOCK, above)):
+                remove_tree(self._room, above)
+        forget_stored(self.path)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _remove_unbooked(self) -> None:
+        self._take_second_names()
+        # Of a journal that cannot be read nobody knows what it names.
+        with suppress(PublishError):
+            remove_unbooked(self._room)
+
+    def _remove_unbooked_if_possible(self) -> None:
+        """The same, of a run that has ended: what has ended it is what there is to say."""
+        try:
+            self._remove_unbooked()
+        except OSError as error:
+            log.warning("%s: what is not kept could not be removed (%s)", self._room, error.strerror)
+
+    def _seal_and_move(self, lock: Path) -> Path:
+        if not (self.path / MANIFEST_NAME).is_file():
+            raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
+        with as_publish_errors(self.store.directory):
+            _sync_tree(self.path)
+            kept = self._linked()
+            with locked(opened_lock(lock)):
+                run = self._move_into_place()
+        self._keep(kept)
+        return run
+
+    def _linked(self) -> Path | None:
+        """Give what can be gone on with a second name, where a limit has ended the run; None where nothing is kept."""
+        kept = self._room / KEPT
+        if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
+            return None
+        _, records = read_journal(self._room)
+        # Of what is in a store nothing is moved away: it stays as it is.
+        entries = (entry for record in records for entry in record.files if not isinstance(entry, StoredEntry))
+        files = [self._room / entry.path for entry in entries]
+        try:
+            if kept.exists():
+                shutil.rmtree(kept)
+            kept.mkdir()
+            for path in files:
+                if self.path in path.parents:
+                    second = kept / path.relative_to(self.path)
+                    second.parent.mkdir(parents=True, exist_ok=True)
+                    os.link(path, second)
+        except OSError as error:
+            log.warning("%s: has no second names for files (%s): the run cannot be gone on with", kept, error.strerror)
+            shutil.rmtree(kept, ignore_errors=True)
+            return None
+        return kept
+
+    def _keep(self, kept: Path | None) -> None:
+        """Have what `_linked` has given take the place of the run, which is published."""
+        if kept is None:
+            return
+        try:
+            self._take_second_names()
+        except OSError as error:
+            log.warning("%s: what can be gone on with is not in its place yet (%s)", self._room, error.strerror)
+
+    def _take_second_names(self) -> None:
+        """Where the run was moved away: also of a process that was killed before it came to that."""
+        kept = self._room / KEPT
+        if is_directory(kept) and not self.path.exists():
+            os.rename(kept, self.path)
+            sync(self._room)
+
+    def _move_into_place(self) -> Path:
+        directory = self.store.directory
+        runs, pointer = directory / RUNS, self._room / LATEST
+        _make_directory(runs)
+        self._take_name(next_run_id(os.listdir(runs), datetime.now(UTC)))
+        run = runs / self.run_id
+        # A publication that failed may be tried again: its pointer may be there already.
+        pointer.unlink(missing_ok=True)
+        pointer.symlink_to(Path(RUNS) / self.run_id)
+        os.rename(self.path, run)
+        try:
+            sync(runs)
+            os.replace(pointer, directory / LATEST)
+        except BaseException:
+            if self.store.latest() != run:
+                os.rename(run, self.path)
+            raise
+        self._published = run
+        return run
+
+    def _take_name(self, run_id: str) -> None:
+        """Have report and manifest state the name under which the run is published."""
+        # Kept as they were: another attempt at publishing takes another name.
+        self._named = self._named or {name: p.read_bytes() for name in _NAMED if (p := self.path / name).is_file()}
+        files = renamed(self._named, MANIFEST_NAME, self.path.name, run_id)
+        for name, content in files.items():
+            (self.path / name).write_bytes(content)
+            sync(self.path / name)
+        self.run_id, self.manifest = run_id, files[MANIFEST_NAME]
+
+
+@contextmanager
+def synced_beside(directory: Path) -> Iterator[None]:
+    """Have everything that a directory holds by now, and itself, synced while the context's work is done.
+
+    Whoever publishes it afterwards syncs it again, and finds little that is not on the disk.
+
+    Raises
+    ------
+    OSError
+        Something could not be written to the disk; raised when the work is done.
+    """
+    # Several at once: a disk takes requests that wait together faster than one after the other.
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+        synced = [pool.submit(sync, path) for path in (directory, *directory.rglob("*"))]
+        try:
+            yield
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        for each in synced:
+            each.result()
+
+
+def remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
+    """Remove the rooms of dead writers, below the descriptor `above` of `staging`.
+
+    The store's lock is held, so none is just being made. What can be gone on with stays for so many days, and what is
+    no room stays.
+    """
+    removed = []
+    for room in sorted(staging / name for name in os.listdir(above) if is_room(name)):
+        what = what_is_at(room.name, above)
+        if what == LINK:
+            refuse_other_than_directory(room)
+        if room == but or what != "":
+            continue
+        with opened_directory(room.name, above) as within:
+            if is_locked(LOCK, within):
+                continue
+        if is_unfinished(room) and time.time() - written_at(room) < kept_days * 86_400:
+            continue
+        log.info("removing what an unfinished run left: %s", room)
+        remove_tree(room, above)
+        removed.append(room)
+    return removed
+
+
+def _remove_oldest(store: Store, keep_runs: int) -> None:
+    latest = store.latest()
+    others = [run for run in store.runs() if run != latest]
+    for run in others[: max(0, len(others) + 1 - keep_runs)]:
+        # Renamed first: a reader sees the whole run or none, and a removal cut short is a leftover like any other.
+        name = run.name if is_run_id(run.name) else provisional_id(datetime.now(UTC))
+        doomed = store.directory / STAGING / f"{name}{EXPIRED}"
+        os.rename(run, doomed)
+        with opened_directory(doomed.parent) as above:
+            remove_tree(doomed, above)
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory if there is none; refuse a symbolic link in its place."""
+    path.mkdir(exist_ok=True)
+    refuse_other_than_directory(path)
+
+
+def _sync_tree(directory: Path) -> None:
+    # In any order, since nobody sees any of it yet.
+    with synced_beside(directory):
+        pass

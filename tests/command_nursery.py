@@ -1,0 +1,118 @@
+"""Commands and snippets of Python in processes that begin at once: forked from one that has imported all of it.
+
+``python -m tests.command_nursery SOCKET`` imports every module of `pipeline` and prints ``ready``. Then each connection
+asks for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, beside
+three descriptors for its streams. It is answered by the exit code. Its other side is `tests.commands`.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import pkgutil
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import mbe_stage.pipeline
+from tests.patience import end_with
+
+__all__ = ["main"]
+
+_STREAMS = 3
+
+
+def main(address: str) -> None:
+    """Serve until killed."""
+    import_everything()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(16)
+        print("ready", flush=True)
+        while True:
+            connection, _ = listener.accept()
+            forget_the_ended()
+            nursery = os.getpid()
+            # It waits for the command, so that the next one can be asked for.
+            if os.fork() == 0:
+                end_with(nursery)
+                listener.close()
+                answer(connection)
+            connection.close()
+
+
+def import_everything() -> None:
+    """What commands import when they come to it; no command is run here, whose threads a fork would lose."""
+    for found in pkgutil.walk_packages(mbe_stage.pipeline.__path__, "mbe_stage.pipeline."):
+        if not found.name.endswith("__main__"):
+            with suppress(ImportError):  # of libraries that are not installed
+                import_module(found.name)
+    for name in ("pandas", "pyarrow.dataset", "scipy.io", "scipy.sparse"):
+        import_module(name)
+
+
+def forget_the_ended() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def answer(connection: socket.socket) -> None:
+    """Have one command run in a process of its own, and say how it ended."""
+    content, ancillary, _, _ = connection.recvmsg(1 << 20, socket.CMSG_SPACE(_STREAMS * array.array("i").itemsize))
+    streams = array.array("i")
+    for _, _, data in ancillary:
+        streams.frombytes(data)
+    child = os.fork()
+    if child == 0:
+        run(json.loads(content), streams)
+    for stream in streams:
+        os.close(stream)
+    _, status = os.waitpid(child, 0)
+    connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def run(asked: dict[str, Any], streams: array.array) -> None:
+    """Run it in this process, and end as an interpreter does."""
+    code = 1
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(asked["cwd"])
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        code = done(asked)
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        if isinstance(left.code, str):
+            print(left.code, file=sys.stderr)
+    except BaseException:  # noqa: BLE001 - the process ends here, and says why
+        traceback.print_exc()
+    finally:
+        with suppress(BrokenPipeError):
+            sys.stdout.flush()
+        os._exit(code)
+
+
+def done(asked: dict[str, Any]) -> int:
+    if "code" in asked:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        sys.argv, sys.path[0] = ["-c", *asked.get("arguments", [])], asked["cwd"]
+        exec(compile(asked["code"], asked.get("file", "<string>"), "exec"), {"__name__": "__main__"})
+        return 0
+    from mbe_stage.pipeline.cli import entry
+
+    sys.argv = ["mbe", *asked["arguments"]]
+    entry.main()
+    return 0
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
