@@ -61,9 +61,7 @@ class ParquetSink(BlockWriter):
         self.summary = Summary.of(hashes.size)
         order = partial(ROWS.canonical_order, most_bytes=plan.sort_bytes, group_bytes=plan.piece_bytes)
         rows, schemas = rows_of(hashes, self.summary, derived), {"cliques": (CLIQUES, 1)}
-        super().__init__(
-            rows, run_path, schemas, plan, write_file, lambda frame: iter((frame,)), order if sort else None, journal
-        )
+        super().__init__(rows, run_path, schemas, plan, write_file, _alone, order if sort else None, journal)
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
