@@ -24,6 +24,7 @@ from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter
 from mbe_stage.pipeline.backends.arrow.parts import PartNames
 from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.strict_yaml import parse_yaml
 from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError
@@ -126,6 +127,13 @@ def test_rows_in_order_have_one_encoder(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 # --- exact borders -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "is_one"), [(-(2**63) - 1, False), (-(2**63), True), (2**63 - 1, True), (2**63, False)]
+)
+def test_integers_are_those_of_64_bits(number: int, is_one: bool) -> None:
+    assert written_integer(str(number)) == (number if is_one else None)
 
 
 def shades(numbers: list[int], most: int) -> list[int]:

@@ -262,6 +262,12 @@ def test_a_run_may_not_excuse_itself(run: Path, edges: EdgeData, truncated: str,
     refused(run, edges, "manifest.json: truncated is")
 
 
+def test_one_more_than_the_limit_is_found(tmp_path: Path, edges: EdgeData) -> None:
+    run = publish(tmp_path / "out", edges, execution={"engine": "reference", "max_bicliques": 20})
+    edit_manifest(run, lambda values: values["config"]["execution"].update(max_bicliques=19))
+    refused(run, edges, "20 bicliques are more than max_bicliques = 19 of its config")
+
+
 def test_a_sample_is_stated(run: Path, edges: EdgeData) -> None:
     report = verify_run(run, edges, sample=7, seed=3)
     assert report.n_against_input == 7
