@@ -40,7 +40,7 @@ def _numba_reason() -> str | None:
     try:
         from numba import cuda
 
-        errors = driver_errors()
+        errors = RuntimeError, *driver_errors()
     except _BROKEN_INSTALL as error:
         return f"numba-cuda cannot be imported ({_detail(error)}): {_REINSTALL}"
     try:
@@ -53,7 +53,7 @@ def _numba_reason() -> str | None:
             return _NO_GPU
         return f"the NVIDIA driver cannot be used ({detail}): install a driver, or one new enough for CUDA 13"
     # RuntimeError: a function that an older driver does not have, or a context that another library has set up.
-    except (RuntimeError, *errors) as error:
+    except errors as error:
         return _cannot_start(error)
     if capability < _OLDEST_CAPABILITY:
         have, need = (".".join(map(str, version)) for version in (capability, _OLDEST_CAPABILITY))

@@ -15,8 +15,7 @@ from numba import cuda, types
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.child_piece import child_subproblem
 from mbe_stage.cliques.cuda.emit import empty_page
-from mbe_stage.cliques.cuda.frame_walk import walk_frame
-from mbe_stage.cliques.cuda.levels import open_entry
+from mbe_stage.cliques.cuda.frame_walk import open_entry, walk_frame
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_subproblem
 from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS

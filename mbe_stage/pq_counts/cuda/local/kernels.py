@@ -17,9 +17,8 @@ from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, 
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, size_bounds_of
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
-from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
+from mbe_stage.pq_counts.cuda.local.frame_walk import open_local_entry, walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
-from mbe_stage.pq_counts.cuda.local.levels import open_local_entry
 from mbe_stage.pq_counts.cuda.local.pieces import (
     MatrixVertices,
     frame_vertices,
