@@ -40,7 +40,7 @@ def _numba_reason() -> str | None:
     try:
         from numba import cuda
 
-        errors = RuntimeError, *driver_errors()
+        errors: tuple[type[Exception], ...] = (RuntimeError, *driver_errors())
     except _BROKEN_INSTALL as error:
         return f"numba-cuda cannot be imported ({_detail(error)}): {_REINSTALL}"
     try:

@@ -8,7 +8,6 @@ root on, and rows that have too few of the part's columns.
 
 Host arrays in, host arrays out. How the roots of a part are chosen: `docs/decisions/parts-of-a-graph.md`.
 
-
 The compiled loops of the partition, and the arrays that they take.
 """
 

@@ -6,7 +6,6 @@ A leaf with h held and o optional left vertices, and g held and r optional right
 bicliques of p left and q right vertices. Engines only count equal leaves, in 64 bits. What the leaves amount to is
 worked out here, in integers of any size: no count overflows, whatever the graph.
 
-
 Leaves of the search tree: merge equal ones, and count their bicliques in integers of any size.
 """
 

@@ -3,8 +3,7 @@
 `device_exchange` shares the work, and handles lost devices. Results come through host memory. For a sink in device
 memory they are copied from device to device, to the device that was current when the search began; until then they are
 held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
-device to the sink while it is at work (`device_turns`).
-
+device to the sink while it is at work.
 
 Turns on the device that collects results: its searches, or the consumer.
 

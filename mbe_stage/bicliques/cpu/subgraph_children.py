@@ -5,7 +5,6 @@ number of two-step paths, whatever the number of rows. The few nodes of this kin
 
 The second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q.
 
-
 Build a subgraph: the part of a graph that a left set sees, with local numbers.
 """
 

@@ -3,13 +3,12 @@
 In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the excluded
 rows, and where bicliques are written, its *superset*: every row that can be in a right side below, with ids in the
 arena of ints. The columns of all frames of a stack are bits of the same 32, the header of ints says what they are. The
-first frame of a stack has one child only, the node that the stack is there for (`first_bitset_frame`).
+first frame of a stack has one child only, the node that the stack is there for (see below).
 
 Iteration in the place of recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its
 slides) and GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which
 they left; here each frame keeps what is left of its parent, behind it in one arena. Rows as bitmaps of at most 32
 columns: GMBE+ IV-B.
-
 
 A subgraph's child with few columns: count its closed sets, or make it the first frame of the warp's stack.
 

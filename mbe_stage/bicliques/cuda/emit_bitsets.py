@@ -1,13 +1,10 @@
 """Write found bicliques over the columns of a word.
 
-Each warp fills a chunk of its own (`emit_list`); where there is none left, nothing has been written. Bicliques over
+Each warp fills a chunk of its own; where there is none left, nothing has been written. Bicliques over
 the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
 from a list of rows in the arenas of words and ids: all that hold the whole left side.
 
-
 Write a biclique whose left side is a list of a subgraph's columns, into the warp's chunk of the output.
-
-See `emit_bitsets` for the others.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes
 each level makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2
 look for the smallest candidate at each step; sorting once makes that needless.
 
-
 Columns of a list child that are kept: the earlier rows that hold them, or the groups they are merged into.
 """
 

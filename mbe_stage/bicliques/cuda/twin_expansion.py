@@ -4,7 +4,6 @@ Two steps, and one look at the sums between them: how long every list becomes, e
 known when the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may
 hold. Where there are long lists, another launch sorts them.
 
-
 Kernels that replace the rows and columns of found bicliques by the user's vertices, 32 bicliques a warp (a *tile*).
 
 Most lists have a few entries, some have thousands. So the lanes of a warp do not take a list each: they share out the

@@ -1,9 +1,8 @@
 """Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
 
 Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses entries. Rows get
-new numbers, so a column's list has to be sorted (`column_lists`). Roots start in order of their two-step paths, to
+new numbers, so a column's list has to be sorted. Roots start in order of their two-step paths, to
 within an eighth: they are sorted by counting into bins.
-
 
 Sort the lists of the columns by the new numbers of rows, in one of three ways by their length.
 

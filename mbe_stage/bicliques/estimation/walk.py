@@ -1,7 +1,7 @@
 """Walk the engine's tree one child at a time: walk a subtree for a while, and keep the rest as subtrees.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
-any order (`cpu.worker_state.split_subproblem` shares work between threads in the same way).
+any order (`cpu.worker.split_subproblem` shares work between threads in the same way).
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ A task is a range of roots, or a node with a range of its branches. A quantum wo
 is done, the quantum's share of work is used up, the output is full or an arena is short; the state stays where it is,
 the host makes room and calls again. A child is visited as a whole or not at all.
 
-
 The node below a root: its later neighbours as candidates, its earlier ones as excluded vertices.
 
 A row is found by going through later neighbours, whose number the degeneracy bounds: an earlier neighbour's candidates

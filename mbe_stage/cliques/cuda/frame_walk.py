@@ -6,7 +6,6 @@ PPoPP 2026). What is adjacent to all other candidates joins at once. Then a pivo
 the one that is adjacent to the most candidates; each candidate that it is not adjacent to joins in turn, without those
 before it. Few candidates are ended at once (`small_ends`).
 
-
 Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum.
 """
 

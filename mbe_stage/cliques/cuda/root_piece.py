@@ -6,7 +6,6 @@ An edge between a candidate and an earlier vertex is one of the earlier vertex's
 the later neighbours of one vertex, four at a time, and looks each up among up to 64 candidates, a hash table in shared
 memory.
 
-
 Nodes of more candidates than a frame has: their blocks in the pool, and their pivots.
 """
 

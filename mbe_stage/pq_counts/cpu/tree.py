@@ -5,7 +5,6 @@ rows come later; their columns are the root's. Nodes of up to 64 rows and column
 are lists, with the same pivots, and the walk over these is recursive: no deeper than the sizes that are asked for, as
 each step down holds one vertex more.
 
-
 Nodes too large for a frame with two more vertices of a side to hold: a leaf for each pair of vertices.
 
 With a pivot such a node is a chain, one node for each vertex that becomes optional, and each is built anew. To list all

@@ -6,7 +6,6 @@ neighbours goes. Then a pivot: the row (or column) that misses the fewest column
 is held in turn, without the ones before it; in what remains the pivot is optional (node pivots: Ye et al., arXiv
 2412.16485, section 3). Nodes with at most two rows or columns, or with one more to choose, are leaves at once.
 
-
 Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum.
 """
 

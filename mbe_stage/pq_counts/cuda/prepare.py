@@ -153,7 +153,7 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> D
 def with_sizes(
     lists: Graph, vertices: cp.ndarray, paths: cp.ndarray, rows_are_left: bool, fewest_columns: int
 ) -> DeviceGraph:
-    """A core with what the plan of its search depends on, as `partition_loops` has it, for all roots.
+    """A core with what the plan of its search depends on, as `partition` has it, for all roots.
 
     Parameters
     ----------

@@ -4,7 +4,6 @@ The two-step paths from the root to later rows are walked twice. First each row'
 number when it has as many as it needs; then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a
 lane each, longer ones by the warp.
 
-
 The matrix of a root where memory is short: rows are counted a window at a time, in the shared memory of the frame.
 
 `root_submatrix` has an array of all rows for each warp, and lists that say where a row stands in those of its columns.

@@ -5,7 +5,6 @@ delivered. The workers finish the roots they are in (split ones together) and gi
 all are idle, a marker with the remaining ranges follows the blocks, and the work continues. Without requests there is
 no cost.
 
-
 Name of the processor, for the CPU engines of all problems.
 """
 

@@ -2,7 +2,6 @@
 
 A node has, behind its matrix, the vertex of the graph that each row is and each column, and its path.
 
-
 The leaves of a submatrix, added to the sums of the graph: a matrix of any width.
 
 Where one more row is to be held, each row is a leaf. What that amounts to for its columns is written down (`weights`),

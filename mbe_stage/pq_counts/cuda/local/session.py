@@ -7,7 +7,6 @@ Numbers of any size from kernels that add 64 bits: modulo as many primes as thei
 Below 2^63 numbers are what they are, in one search. Above, each search of `moduli` gives what a prime leaves of them,
 and the numbers follow (Chinese remainder theorem, in mixed radix: Garner 1959), as digits of 32 bits.
 
-
 Counts and local counts in rounds, where barriers may be asked for: so many roots, counted and then searched again.
 
 What is local of a root is known when all cells have been searched below it. So a barrier can only be behind all cells

@@ -9,7 +9,6 @@ given (`rank_windows`).
 Where the masks of a root do not fit, they are made for some of the columns at a time, and what two partners have in
 common is added up. The area for this is the block's part of shared memory, or where that is too small, of the device's.
 
-
 How many later rows share enough columns with each root, and what that says of the work below it.
 """
 
