@@ -10,8 +10,6 @@ from mbe_stage.device.numba_private import driver_errors
 if TYPE_CHECKING:
     from mbe_stage.options import Execution
 
-__all__ = ["device", "unavailable_reason"]
-
 _OLDEST_CAPABILITY = (7, 5)
 """Below it the compiler of CUDA 13 (NVVM) refuses."""
 

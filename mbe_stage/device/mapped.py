@@ -7,8 +7,6 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-__all__ = ["mapped_copy", "mapped_empty"]
-
 
 def mapped_empty(n: int, dtype: Any) -> cp.ndarray:
     """An array of `n` entries in pinned memory of the host, which the device has the same address for.

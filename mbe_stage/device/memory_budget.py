@@ -10,8 +10,6 @@ import cupy as cp
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 
-__all__ = ["device_budget", "device_work"]
-
 
 def device_budget(execution: Execution) -> int:
     """Bytes of device memory a run may take: as asked, or three quarters of what is free."""

@@ -17,8 +17,6 @@ from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.dask_runner import DaskRunner
 
-__all__ = ["dask_cluster", "quiet_without_scheduler"]
-
 # Where a client logs, and the loops of events that it runs on. A filter is about what is logged there, not below.
 _LOGGERS = (
     "asyncio",

@@ -23,8 +23,6 @@ from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER, grown
 
-__all__ = ["Left", "OpenNode", "Visit", "Walk"]
-
 _MEMBERS, _BICLIQUES = 1 << 18, 1 << 14
 
 

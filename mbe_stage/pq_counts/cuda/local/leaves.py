@@ -5,7 +5,7 @@ a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r,
 and a column depends on their kinds alone.
 
 Each number is at most that of all bicliques, as is each sum that is told in the end: where that is below 2^63, nothing
-overflows. Else all is done modulo a prime below 2^31, and once more for each further prime (`cuda.local.session`).
+overflows. Else all is done modulo a prime below 2^31, and once more for each further prime (`pq_counts.digits`).
 """
 
 from __future__ import annotations
