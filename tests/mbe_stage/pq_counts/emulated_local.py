@@ -136,6 +136,8 @@ def _limited(graph: BipartiteCSR) -> dict[str, Any]:
 
         perf_counter = staticmethod(lambda: time.perf_counter() + 1e6)
 
+    from mbe_stage.pq_counts.cuda.local import session
+
     query, detail = PqQuery.of(3, 3), Detail.VERTICES
     whole = counted(reference, graph, query, detail, Execution())[1][3, 3]
     session.time = Clock  # type: ignore[attr-defined]
