@@ -1,4 +1,4 @@
-"""State shared by the threads of several devices: who is idle, work handed over, results.
+"""State shared by the threads of several devices: idle devices, transferred work, results.
 
 Roots are dealt to all devices, the heaviest first. An idle device interrupts the one with most work left, which then
 hands over a share. A *round* is over when all devices are idle. An *epoch* ends when devices begin no more roots and
@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.005
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05
-# An epoch lasts so many times as long as ending one takes.
+# An epoch lasts this many times as long as its end takes.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
-# Twelfths of a device's budget for blocks in device memory: those held back, as many that wait for the consumer, and
+# Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
 # the one that it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
@@ -43,9 +43,9 @@ _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """Facts of a device's share of a search: those of all ranks, and what it handed over.
+    """Facts of a device's share of a search: those of all ranks, and the work it transferred.
 
-    A lease is work that it was dealt, or took in, at once.
+    A lease is the work that it was dealt, or took in, at once.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class DeviceFacts(RankFacts):
 
 @dataclass(slots=True)
 class _Beginning:
-    """Start of the devices, until all are ready or have said why not."""
+    """Start of the devices, until all are ready or have reported why not."""
 
     ready: dict[int, DeviceSearch] = field(default_factory=dict)
     refused: dict[int, BaseException] = field(default_factory=dict)

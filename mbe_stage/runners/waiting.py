@@ -9,7 +9,7 @@ __all__ = ["EmptyBlock"]
 
 @dataclass(frozen=True, slots=True)
 class EmptyBlock:
-    """No results (`mbe_stage.stream.Block`), of any problem.
+    """A block without results (`mbe_stage.stream.Block`), of any problem.
 
     Attributes
     ----------
@@ -23,5 +23,5 @@ class EmptyBlock:
         return 0
 
     def first(self, n: int) -> EmptyBlock:  # noqa: ARG002 - the seam's signature
-        """Nothing of it."""
+        """Return the block itself: it has no results."""
         return self
