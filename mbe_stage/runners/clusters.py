@@ -118,7 +118,7 @@ def _own_room() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def _settings(room: str) -> Iterator[None]:
-    """Return our settings for present and future processes. Settings that the user changed take precedence."""
+    """Apply our settings to present and future processes. Settings that the user changed take precedence."""
     config = importlib.import_module("dask").config
     defaults = config.merge(*config.defaults)
     ours = {key: value for key, value in _SAMPLED_SELDOM.items() if config.get(key) == config.get(key, config=defaults)}

@@ -1,8 +1,8 @@
 """The walk over the search tree, in time quanta.
 
 A task is a range of roots, or a node with a range of its branches. A quantum works on a worker's stack until the task
-is done, the quantum's share of work is used up, the output is full or an arena is short; the state stays where it is,
-the host makes room and calls again. A child is visited as a whole or not at all.
+is done, the work limit is reached, the output is full or an arena is short. The state stays, the host makes room and
+calls again. A child is visited as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import compiled, steps_of
 from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
-# By whether cliques are written, or only counted.
+# Compiled twice: to write cliques, and only to count them.
 _VARIANTS = {
     "counting": (layout.GRAPH, layout.WORKER_STATE, none, int64),
     "collecting": (layout.GRAPH, layout.WORKER_STATE, layout.OUTPUT, int64),
@@ -32,19 +32,19 @@ def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
 
 @compiled(variants=_VARIANTS, seconds=15.0, nrt=False)
 def run_quantum(graph, worker, output, work_limit):
-    """Go on with a worker's task.
+    """Continue a worker's task.
 
     Parameters
     ----------
     output : Output or None
-        None only counts.
+        None to count only.
     work_limit : int
         Elementary steps after which to stop.
 
     Returns
     -------
     int
-        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
+        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the arena that is short (``control[NEEDED]`` entries would do).
     """
     control = worker.control
     control[layout.WORK] = 0

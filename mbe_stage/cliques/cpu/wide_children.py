@@ -1,4 +1,4 @@
-"""The children of a node of more than 64 candidates, packed to the candidates that they have."""
+"""Children of a node of more than 64 candidates, packed to their own candidates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ONE = _U(1)
 
 @compiled(nrt=False)
 def visit_branch(worker, output, frame, cursor):
-    """Begin with the child of a frame where the candidate of a branch has joined, or finish it.
+    """Begin the child of a frame in which a branch's candidate has joined, or finish it.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def visit_branch(worker, output, frame, cursor):
     Returns
     -------
     int
-        `OK`, or which arena is short: then nothing has happened.
+        `OK`, or the arena that is short: then nothing has changed.
     """
     control, words, ints = worker.control, worker.words, worker.ints
     n_words, n_path = frame[layout.N_WORDS], frame[layout.N_PATH]
@@ -75,7 +75,7 @@ def visit_branch(worker, output, frame, cursor):
 
 @njit(inline="always")
 def _mask(worker, frame, cursor, row):
-    """Write the masks of a child's candidates, and of those that are excluded since they were branched on."""
+    """Write the mask of a child's candidates, and that of the candidates branched on before, which are excluded."""
     words, n_words = worker.words, frame[layout.N_WORDS]
     candidates = frame[layout.WORDS_TOP]
     before = candidates + n_words
@@ -98,7 +98,7 @@ def _is_excluded(worker, frame, column):
 
 @njit(inline="always")
 def _begin_packed_words(worker, output, frame, column, path):
-    """The child as a node of few candidates; their mask and that of new excluded ones stand behind the frame."""
+    """Begin the child as a node of few candidates. Its mask and that of new excluded ones are behind the frame."""
     words, n_words = worker.words, frame[layout.N_WORDS]
     mask = frame[layout.WORDS_TOP]
     before, start = mask + n_words, mask + 2 * n_words
@@ -135,7 +135,7 @@ def _begin_packed_words(worker, output, frame, column, path):
 
 @njit(inline="always")
 def _begin_packed(worker, output, frame, column, path):
-    """The child as a frame of its own."""
+    """Begin the child as a frame of its own."""
     words, ints, n_words = worker.words, worker.ints, frame[layout.N_WORDS]
     mask = frame[layout.WORDS_TOP]
     before, rows = mask + n_words, mask + 2 * n_words

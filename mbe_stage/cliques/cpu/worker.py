@@ -34,11 +34,11 @@ class Plan:
     Attributes
     ----------
     held : tuple of int
-        Vertices that all cliques hold beside those of the graph, ascending.
+        Vertices that all cliques hold besides those of the graph, ascending.
     min_size, max_size : int
-        Of a clique, those included.
+        Of a clique, including `held`.
     first_sizes : FirstSizes
-        Entries that a worker's arenas start with.
+        Initial sizes of a worker's arenas.
     """
 
     graph: OrderedGraph
@@ -51,25 +51,25 @@ class Plan:
 
     @property
     def largest(self) -> int:
-        """No clique has more members: a vertex is in none that is larger than its core number and itself."""
+        """Most members of a clique: no vertex is in one larger than its core number plus one."""
         return len(self.held) + 1 + int(self.graph.cores[-1])
 
     @property
     def first_root(self) -> int:
-        """Those before are in no clique that is large enough; core numbers ascend."""
+        """First root that can be in a clique of the minimum size; core numbers ascend."""
         return int(np.searchsorted(self.graph.cores, self.min_size - 1 - len(self.held)))
 
     def new_output(self) -> Output:
-        """Room for found cliques: for what a block takes, and for whatever one step finds."""
+        """Allocate output for a block, and for whatever one step finds."""
         most = MOST_CLIQUES * self.largest if self.detail == Detail.MEMBERS else 0
         n_bytes = self.block_bytes if self.detail == Detail.MEMBERS else 0
-        # Members are written where a size fits too: the shortest cliques have two.
+        # Members are written if their size fits; the shortest cliques have two.
         n_sizes = self.block_bytes // (12 if self.detail == Detail.MEMBERS else 4) + MOST_CLIQUES
         return Output(np.empty(n_bytes // 4 + most, np.int32), np.empty(n_sizes, np.int32))
 
 
 class Worker(QuantumWorker):
-    """Takes subproblems from its pool until there are none, and delivers what it finds."""
+    """Take subproblems from the pool until there are none, and deliver the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -80,7 +80,7 @@ class Worker(QuantumWorker):
         self.n_visited = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more subproblems."""
+        """Work until the pool has no more subproblems."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
@@ -107,7 +107,7 @@ class Worker(QuantumWorker):
         return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's subproblem, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         plan, control = self._plan, state.control
         control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
         control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root
@@ -123,14 +123,14 @@ class Worker(QuantumWorker):
         self._flush()
 
     def _flush(self) -> None:
-        """Deliver everything found so far; its arrays go with it."""
+        """Deliver all results so far; their arrays go with them."""
         plan, output, work_done = self._plan, self._output, self._pool.work_done
         if output is None:
             self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
         else:
             sizes, members = output.sizes[: self._n_out], output.members[: self._members_used]
             if 2 * (sizes.size + members.size) > output.sizes.size + output.members.size:
-                # Nothing is copied: the arrays go with the blocks.
+                # Without a copy: the arrays belong to the blocks from here on.
                 self._output = plan.new_output()
             else:
                 sizes, members = sizes.copy(), members.copy()
@@ -144,17 +144,17 @@ class Worker(QuantumWorker):
 def blocks_of(
     sizes: np.ndarray, members: np.ndarray | None, block_bytes: int, work_done: float
 ) -> Iterator[CliqueBlock]:
-    """Blocks of at most `block_bytes`, a larger clique alone in its own; one without cliques where there are none.
+    """Cut cliques into blocks of at most `block_bytes`, a larger clique alone; one empty block if there are none.
 
     Parameters
     ----------
     sizes : (n,) int32
     members : int32 or None
-        None where only sizes are wanted.
+        None if only sizes are wanted.
     block_bytes : int
         Bytes of members and sizes.
     work_done : float
-        What the blocks report.
+        Share of the work for the blocks to report.
     """
     n_bytes = 4 * (sizes.astype(np.int64) + 1 if members is not None else np.ones(sizes.size, np.int64))
     ends = np.cumsum(n_bytes)

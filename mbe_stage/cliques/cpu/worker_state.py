@@ -1,4 +1,4 @@
-"""Make, grow and split the state of workers: the host's side of the tree walk."""
+"""Make, grow and split the states of workers: host side of the tree walk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 
 FirstSizes = tuple[int, int, int]
-"""Entries that the arenas of ints and words and the stack of frames start with."""
+"""Initial entries of the arenas of ints and words, and of the stack of frames."""
 
 
 def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16)) -> WorkerState:
-    """State without a task; its arenas are small, the walk says when they must grow."""
+    """Return a state without a task. Its arenas are small; the walk reports when they must grow."""
     first_ints, first_words, first_frames = first_sizes
     worker = WorkerState(
         frames=np.zeros((first_frames, layout.FRAME_FIELDS), np.int64),
@@ -48,12 +48,12 @@ def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int
 
 
 def short_of(worker: WorkerState, status: int) -> Shortage:
-    """The arena that was short, by the status of a quantum."""
+    """The arena that is short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(worker.control[layout.NEEDED]))
 
 
 def share_left(worker: WorkerState) -> float:
-    """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
+    """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
     ahead, weight = ranges_ahead(worker.frames[: int(worker.control[layout.DEPTH]) + 1], _RANGE)
     for node in worker.nodes[: int(worker.control[layout.NODE]) + 1]:
         n_children = max(1, int(node[layout.BRANCH]).bit_count())
@@ -63,13 +63,12 @@ def share_left(worker: WorkerState) -> float:
 
 
 def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
-    """Take the roots that are not begun from a worker's task.
+    """Take the roots that have not begun from a worker's task.
 
     Returns
     -------
     tuple or None
-        First root, end, and their share of what is ahead, 0 to 1; None where the task is within one root, or ends with
-        the one that it is in.
+        First root, end, and their share of the work ahead, 0 to 1. None if the task is within one root, or in its last.
     """
     frame = worker.frames[0]
     if worker.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
@@ -78,27 +77,27 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
 
 
 def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-    """Take half of the children that are still ahead from the shallowest node that has some.
+    """Split off half of the children ahead of the shallowest node that has some.
 
-    The children of a node depend on that node alone, so a copy of it with other children is a task of its own.
+    The children of a node depend on that node alone, so its copy with other children is a task of its own.
 
     Parameters
     ----------
     donor : WorkerState
-        Keeps the earlier half; what it is in the middle of stays with it.
+        Keeps the earlier half, and its current child.
     reserve : callable
-        Takes bytes from the budget, and returns 0 where there were enough.
+        Takes bytes from the budget; returns 0 if there were enough.
 
     Returns
     -------
     WorkerState or None
-        A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
+        State of a new worker with the later half as its task. None if there is nothing to share, or no memory for it.
     """
     n_frames, n_nodes = int(donor.control[layout.DEPTH]) + 1, int(donor.control[layout.NODE]) + 1
     for depth in range(n_frames):
         frame = donor.frames[depth]
         ahead = int(frame[layout.END] - frame[layout.CURSOR])
-        # The deepest node keeps at least one child: its worker must not be left without work.
+        # The deepest node keeps at least one child, so that its worker has work.
         given = ahead // 2 if depth == n_frames - 1 and n_nodes == 0 else ahead - ahead // 2
         if given > 0:
             receiver = _copy(donor, int(frame[layout.WORDS_TOP]), reserve)
@@ -125,7 +124,7 @@ def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> Worke
 
 
 def _lowest(word: int, n: int) -> int:
-    """The lowest `n` bits that are set in a word."""
+    """The `n` lowest set bits of a word."""
     rest = word
     for _ in range(n):
         rest &= rest - 1
@@ -133,7 +132,7 @@ def _lowest(word: int, n: int) -> int:
 
 
 def _copy(donor: WorkerState, words_used: int, reserve: Callable[[int], int]) -> WorkerState | None:
-    """A state with everything that nodes may refer to, and none on its stacks; None where there is no memory for it."""
+    """Copy everything that nodes may refer to into a state with empty stacks. None if there is no memory for it."""
     sizes = donor.ints.size, max(2 * words_used, 1 << 12), donor.frames.shape[0]
     receiver = new_state(donor.columns.size, sizes)
     if reserve(nbytes(receiver)):

@@ -1,4 +1,4 @@
-"""Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum."""
+"""Entries of a frame's stack as nodes that any warp can continue, now or in the next quantum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _frame_words(frame):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(pool_offset, frame, work):
-    """Write the candidates' rows into a block, and the rest, which stands in this warp's own place, to another one."""
+    """Write a frame into a block: the candidates' rows, and the rest unless it is there already."""
     own, words = work.own, work.device.words
     k = _I(cuda.laneid)
     for _ in range(2):
@@ -42,7 +42,7 @@ def _write_frame(pool_offset, frame, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, frame, work):
-    """Write a node of a level of the stack; returns how many children are left, int32."""
+    """Write a node for a stack entry; return its number of children left, int32."""
     own, nodes = work.own, work.device.nodes
     place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     joined, candidates, branches = own.frame[place], own.frame[place + 1], own.frame[place + 2]
@@ -62,7 +62,7 @@ share_entry, keep_entries = stack_entries_with(_frame_words, _write_frame, _writ
 
 @cuda.jit(device=True, forceinline=True)
 def open_entry(node, child, own, device):
-    """Put the rows of a node's frame into shared memory; one of the node's children.
+    """Load the rows of a node's frame into shared memory; return one of the node's children.
 
     Parameters
     ----------

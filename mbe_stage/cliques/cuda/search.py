@@ -1,4 +1,4 @@
-"""One search on the current device, quantum by quantum: what is prepared, planned and searched, and its barriers."""
+"""A search on the current device, quantum by quantum: preparation, plan, search and barriers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from mbe_stage.tasks import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchRequest:
-    """What is searched for, and with what means.
+    """A search's task and means.
 
     Attributes
     ----------
     graph : UndirectedCSR
-        With one vertex at least.
+        With at least one vertex.
     roots : RootOrder
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
-        Fewest and most members that are not held by all.
+        Fewest and most members, besides those that all cliques hold.
     budget : int
         Bytes of device memory.
     wanted : (n,) int64 or None
-        Which of the roots; None for all.
+        The wanted roots; None for all.
     sizes : dict
         Fields of the `MemoryPlan` to override.
     techniques : int
         `Techniques.kernel_mask`.
     n_copies : int
-        As `MemoryPlan.n_copies`.
+        As in `MemoryPlan`.
     """
 
     graph: UndirectedCSR
@@ -81,7 +81,7 @@ class Search(HeldSearch[Session]):
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """Work expected below each root."""
+        """Expected work below each root."""
         return task_costs(self.session.later_neighbours()[self._roots.order])
 
     def _ahead(self) -> np.ndarray | None:
