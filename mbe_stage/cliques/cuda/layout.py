@@ -42,8 +42,7 @@ N_WHOLE_AT = PAGE_AT + 1
 FRAME_WORDS = N_WHOLE_AT + 1
 """Words of 64 bits per warp in shared memory: rows of the candidates; the stack and a tile of the cliques' members,
 or the hash table of a root's candidates; cliques and members on the page, as in `OUTPUT_TOP`; and the number of all
-excluded rows, for a frame that has listed ones.
-"""
+excluded rows, for a frame that has listed ones."""
 
 SMALL = -3
 """Instead of a node, like `ROOT`: some small roots."""

@@ -1,8 +1,8 @@
-"""Nodes too large for a frame with two more vertices of a side to hold: a leaf for each pair of vertices.
+"""Nodes too large for a frame with two more vertices to hold on a side: a leaf for each pair of vertices.
 
-With a pivot such a node is a chain, one node for each vertex that becomes optional, and each is built anew. To list all
-pairs takes what they share and nothing else: counted along the columns between them (wedges), or as the common bits of
-two rows, whichever is less work. Pairs that share equally many are counted at once.
+With a pivot such a node would be a chain of newly built nodes, one for each vertex that becomes optional. Listing all
+pairs only needs their numbers of common neighbours. These are counted along the columns between them (wedges), or as
+common bits of two rows, whichever is less work. Pairs with equal numbers are counted at once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mbe_stage.pq_counts.cpu.leaves import count_leaf_times
 from mbe_stage.pq_counts.cpu.list_nodes import has_room, transposed
 
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
-# A step along a column reads where it writes next; a word of a row is read in a stream.
+# A step along a column reads the next address to write; words of a row are read in sequence.
 _WORDS_PER_STEP = 4
 
 
 @njit(nogil=True)
 def pairs_side(size_bounds, size, lists):
-    """The side of which two more may be held, the one with less work if both; `NO_SIDE` if neither."""
+    """Choose the side with two more vertices to hold, the one with less work if both; `NO_SIDE` if neither."""
     of_rows = size.held_rows + 2 == size_bounds[MAX_ROWS]
     of_columns = size.held_columns + 2 == size_bounds[MAX_COLUMNS]
     if of_rows and of_columns:
@@ -39,11 +39,11 @@ def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
     Parameters
     ----------
     lists : Lists
-        As `reduced` gives it.
+        Result of `reduced`.
     side : int64
         `OF_ROWS` or `OF_COLUMNS`.
     part, n_parts : int64
-        Rows (columns) are dealt out in turn, each with those after it.
+        Rows (columns) are dealt out in turn, each with the later ones.
     """
     by_rows = side == OF_ROWS
     oriented = lists if by_rows else transposed(lists)
@@ -74,12 +74,12 @@ def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
-    """Count leaves with so many more rows held and columns optional, or the other way round.
+    """Count leaves with `n_more` held rows and `n_others` optional columns more, or the other way round.
 
     Parameters
     ----------
     n : int64
-        How many such leaves.
+        Number of such leaves.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if by_rows:
@@ -95,7 +95,7 @@ def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
 
 @njit(nogil=True)
 def bits_pay(oriented):
-    """True if the common bits of two rows are less work than the steps between them."""
+    """True if common bits of two rows are less work than the steps between them."""
     return _bit_words(oriented) < _WORDS_PER_STEP * _wedges(oriented)
 
 
@@ -107,14 +107,14 @@ def _pair_cost(oriented):
 
 @njit(nogil=True)
 def _bit_words(oriented):
-    """Words to be read for all pairs of rows."""
+    """Words to read for all pairs of rows."""
     n_vertices, n_others = oriented.row_offsets.size - 1, oriented.column_offsets.size - 1
     return n_vertices * n_vertices // 2 * ((n_others + 63) // 64)
 
 
 @njit(nogil=True)
 def _wedges(oriented):
-    """Pairs of rows that share a column, each as often as they share one."""
+    """Pairs of rows with a common column, counted once for each column."""
     n = 0
     for other in range(oriented.column_offsets.size - 1):
         degree = oriented.column_offsets[other + 1] - oriented.column_offsets[other]
@@ -124,13 +124,13 @@ def _wedges(oriented):
 
 @njit(nogil=True)
 def share_bits(oriented, times, part, n_parts, control):
-    """Count into `times` the pairs that share so many columns, by the common bits of two rows.
+    """Count pairs into `times`, by their number of common columns: common bits of two rows.
 
     Parameters
     ----------
     times : (n_columns + 1,) int64
     control : (N_CONTROL,) int64
-        Who is told to stop has counted some of the pairs.
+        A stopped worker has counted only some of the pairs.
     """
     n_vertices, n_others = oriented.row_offsets.size - 1, oriented.column_offsets.size - 1
     n_words = (n_others + 63) // 64
@@ -151,7 +151,7 @@ def share_bits(oriented, times, part, n_parts, control):
 
 @njit(nogil=True)
 def share_steps(oriented, times, part, n_parts, control):
-    """As `share_bits`, along the columns of each row."""
+    """Count as `share_bits`, along the columns of each row."""
     n_vertices = oriented.row_offsets.size - 1
     shared = np.zeros(n_vertices, np.int32)
     for vertex in range(part, n_vertices, n_parts):

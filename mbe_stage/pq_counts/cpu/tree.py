@@ -1,9 +1,9 @@
-"""The count below some roots: lists first, then frames.
+"""Count below some roots: lists first, then frames.
 
-A root is a row, and what is below it are the bicliques whose first row it is, in the order of the rows. Their other
-rows come later; their columns are the root's. Nodes of up to 64 rows and columns are frames (`frame_walk`); larger ones
-are lists, with the same pivots, and the walk over these is recursive: no deeper than the sizes that are asked for, as
-each step down holds one vertex more.
+A root is a row, and its subtree has the bicliques with this row as the first, in the order of the rows. Their other
+rows come later, and their columns are the root's. Nodes of up to 64 rows and columns are frames (`frame_walk`). Larger
+ones are lists, with the same pivots. The walk over lists is recursive, but no deeper than the wanted sizes, as each
+step down holds one vertex more.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(count_roots, later_paths)
 
 
 @compiled(LISTS, WORKER, LONGS, int64, int64, int64, int64, seconds=12.0)
 def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
-    """Count what is below some roots, or a part of it.
+    """Count the subtrees of some roots, or a part of them.
 
     Parameters
     ----------
     part, n_parts : int64
-        Of the children of each root, in turn: only those of this part.
+        Only every `n_parts`-th child of each root, from number `part` on.
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
@@ -70,7 +70,7 @@ def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def touch(graph, worker, root):
-    """Count the columns that each later row shares with a root; returns how many rows share some."""
+    """Count the columns that each later row shares with a root; return the number of rows with some."""
     n_touched = 0
     for k in range(graph.row_offsets[root], graph.row_offsets[root + 1]):
         column = graph.columns[k]
@@ -88,7 +88,7 @@ def touch(graph, worker, root):
 
 @njit(nogil=True, inline="always")
 def _count_pairs(worker, size_bounds, n_touched, part, n_parts):
-    """Count pairs of rows by what they share: all there is to do where no biclique has more rows (wedges)."""
+    """Count pairs of rows by their common columns: sufficient if bicliques have at most two rows (wedges)."""
     for k in range(n_touched):
         row = worker.touched[k]
         if k % n_parts == part:
@@ -103,7 +103,7 @@ def _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
     Parameters
     ----------
     graph, worker, size_bounds, part, n_parts
-        As `count_roots` takes them.
+        As in `count_roots`.
     """
     n_rows, n_entries = number_rows(worker, size_bounds, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
@@ -117,7 +117,7 @@ def _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def number_rows(worker, size_bounds, n_touched):
-    """Number the rows that share enough with a root, the others -1; how many they are, and what they share in all."""
+    """Number the rows that share enough with a root, others -1; return their number, and their entries."""
     n_rows = n_entries = 0
     for k in range(n_touched):
         row = worker.touched[k]
@@ -137,14 +137,14 @@ def root_bytes(graph, root, n_rows, n_entries):
 
 @njit(nogil=True, inline="always")
 def forget(worker, n_touched):
-    """Set back what `touch` counted."""
+    """Clear the numbers of `touch`."""
     for k in range(n_touched):
         worker.shared[worker.touched[k]] = 0
 
 
 @njit(nogil=True, inline="always")
 def root_lists(graph, worker, root, n_touched, n_rows):
-    """The node below a root, of what `touch` and `number_rows` found, which is forgotten."""
+    """Build the node below a root from the results of `touch` and `number_rows`, and clear these."""
     offsets = np.zeros(n_rows + 1, np.int64)
     for k in range(n_touched):
         row = worker.touched[k]
@@ -160,7 +160,7 @@ def root_lists(graph, worker, root, n_touched, n_rows):
 
 @njit(nogil=True, inline="always")
 def _fill(graph, worker, root, ends, columns):
-    """The columns of each row below a root, by their number there; `ends` begins as where each row begins."""
+    """Write the columns of each row below a root; `ends` holds the first position of each row at the beginning."""
     first = graph.row_offsets[root]
     for k in range(first, graph.row_offsets[root + 1]):
         column = graph.columns[k]
@@ -180,7 +180,7 @@ def _count(worker, size_bounds, size, lists, part, n_parts):
     Parameters
     ----------
     part, n_parts : int64
-        Children are dealt out in turn; the rest, where the pivots are optional, is one of them.
+        Children are dealt out in turn; the rest, with optional pivots, counts as one of them.
     """
     n_before = 0
     while not worker.control[STOP]:
@@ -223,7 +223,7 @@ def _count(worker, size_bounds, size, lists, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _count_end(worker, size_bounds, size, lists, is_leaf):
-    """Count a node that has no children in the shape of lists."""
+    """Count a node whose children are not lists."""
     if is_leaf:
         count_leaf(worker, size_bounds, size, lists)
     else:
@@ -233,12 +233,12 @@ def _count_end(worker, size_bounds, size, lists, is_leaf):
 
 @njit(nogil=True, inline="always")
 def _child(size_bounds, size, lists, vertex, gone, holds_rows):
-    """The node where one more row, or column, is held.
+    """Return the node with one more held row or column.
 
     Parameters
     ----------
     gone : bool
-        Of each row, or column.
+        For each row or column.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if holds_rows:
@@ -253,13 +253,13 @@ def _child(size_bounds, size, lists, vertex, gone, holds_rows):
 
 @njit(nogil=True, inline="always")
 def bytes_of(lists):
-    """Most bytes that a child of a node takes, and building it."""
+    """Most bytes of a node's child, including its construction."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
 
 
 @compiled(LISTS)
 def later_paths(graph):
-    """Two-step paths from each row to later rows, ``(n_rows,) float64``: what building the nodes below them takes."""
+    """Two-step paths from each row to later rows, ``(n_rows,) float64``: the work of building the nodes below them."""
     counts = np.zeros(graph.row_offsets.size - 1)
     for column in range(graph.column_offsets.size - 1):
         first, end = graph.column_offsets[column], graph.column_offsets[column + 1]
