@@ -1,4 +1,4 @@
-"""Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum."""
+"""Entries of a frame's stack as nodes that any warp can continue, now or in the next quantum."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _frame_words(frame):  # noqa: ARG001 - all frames take as many
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, frame, work):  # noqa: ARG001
-    """Write a node of a level of the stack; returns how many children are left, int32."""
+    """Write a node for a stack entry; return its number of children left, int32."""
     own, nodes = work.own, work.device.nodes
     place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     rows, columns, missing, tag = own.frame[place], own.frame[place + 1], own.frame[place + 2], own.frame[place + 3]
@@ -54,7 +54,7 @@ share_entry, keep_entries = stack_entries_with(_frame_words, write_frame, _write
 
 @cuda.jit(device=True, forceinline=True)
 def open_entry(node, child, own, device, bounds):
-    """Put the frame of a node into shared memory; one of the node's children.
+    """Load the frame of a node into shared memory; return one of the node's children.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def open_entry(node, child, own, device, bounds):
     rows, columns : uint64
     chosen : Chosen
     pool_offset : int64
-        Where the frame stands in the pool.
+        Offset of the frame in the pool.
     """
     fields = device.nodes[node]
     pool_offset = fields[layout.OFFSET]

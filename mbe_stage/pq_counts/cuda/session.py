@@ -1,4 +1,4 @@
-"""One search on the device: its memory, its time quanta, and room made between them."""
+"""One search on the device: its memory, its quanta, and making room between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mbe_stage.search.cuda.session import PoolSession
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """Leaves by kind, on the host; all (n,) int64."""
+    """Leaves by signature, on the host; all (n,) int64."""
 
     held_rows: np.ndarray
     optional_rows: np.ndarray
@@ -36,13 +36,13 @@ class Session(PoolSession):
     Parameters
     ----------
     graph : Graph
-        With the roots that are wanted.
+        With the wanted roots.
     size_bounds : tuple of int
         Fewest and most rows, fewest and most columns.
     keys : KeyLayout
     plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed; nodes wait on the host where it does not suffice.
+        Limit for growing; nodes wait on the host if it is not enough.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -76,12 +76,12 @@ class Session(PoolSession):
             cp.asarray(self._settings()),
         )
         self._waiting = PendingTasks()
-        # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
+        # While much of the pool is in use no root begins; roots that did not fit come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
+        """Statistics of the quanta, for benchmarks and tests."""
         return super().statistics | {
             "kinds": self._n_signatures,
             "drains": self._n_drains,
@@ -98,7 +98,7 @@ class Session(PoolSession):
         return settings
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`."""
+        """Restart as in `SearchSession.restart`."""
         super().restart(roots)
         # The last quantum has left its leaves in the table.
         self._device.keys.fill(0)
@@ -106,7 +106,7 @@ class Session(PoolSession):
         self._n_fruitless, self._is_draining = 0, False
 
     def quantum(self) -> Counted:
-        """Work for a while, and make room for what is left; the leaves found."""
+        """Work for a while, and make room for the rest; return the leaves."""
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
         self._control[layout.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
@@ -119,7 +119,7 @@ class Session(PoolSession):
         return self._take_leaves(goes_on)
 
     def _take_leaves(self, goes_on: bool) -> Counted:
-        """What the table holds; it is empty afterwards, where somebody goes on."""
+        """Return the contents of the table, and empty it if the search continues."""
         places = cp.flatnonzero(self._device.keys)
         self._n_signatures += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
@@ -136,9 +136,9 @@ class Session(PoolSession):
         )
 
     def _move_nodes(self) -> bool:
-        """Move the nodes that have children left together, in a larger pool where there is one, or have some wait.
+        """Move the nodes with children left together, in a larger pool if possible; otherwise let some wait.
 
-        False where nothing is left to do: the time of the quantum was over when the search was.
+        False if nothing is left to do: the search ended with the time of the quantum.
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, layout.PENDING_NODE]
@@ -149,12 +149,12 @@ class Session(PoolSession):
             return False
         self._check_progress(kept, n_pending)
         plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
-        # Tasks that could not be done are counted as often as they were begun.
+        # Unfinished tasks count each time they begin.
         self._n_undone += n_pending
         n_done = int(state[:, [layout.N_WIDE_NODES, layout.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
-        # Whatever a warp begins with needs room for two nodes.
+        # Each first task of a warp needs room for two nodes.
         is_full = kept.n_words + 2 * plan.node_words > plan.pool_words or 2 * kept.n > plan.n_nodes
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
@@ -176,7 +176,7 @@ class Session(PoolSession):
         return True
 
     def _hand_back_roots(self, state: np.ndarray, *, are_wanted: bool) -> None:
-        """Give warps the roots that nobody had room for, or take from them those that they have begun in vain.
+        """Give warps the roots that did not fit, or take back those that could not begin.
 
         Parameters
         ----------
@@ -195,20 +195,20 @@ class Session(PoolSession):
         state[begun, layout.PENDING_NODE] = layout.NOTHING
 
     def _check_progress(self, kept: KeptNodes, n_pending: int) -> None:
-        """Be sure that quanta which end for want of places in the table of kinds lead on.
+        """Guarantee progress when a quantum ends because the leaf table is full.
 
         Parameters
         ----------
         kept : KeptNodes
         n_pending : int
-            Tasks that warps have begun and could not do.
+            Tasks that warps began and could not finish.
 
         Raises
         ------
         RuntimeError
-            Two such quanta in turn have found no leaf and done no task: the plan has too small a table.
+            Two such quanta in succession have found no leaf and done no task: the planned table is too small.
         """
-        # Time may be over as well: who is idle sees to that.
+        # The time may be over, too: then idle warps end the quantum.
         if not int(self._control[layout.STATUS]) & layout.SLOTS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
@@ -224,7 +224,7 @@ class Session(PoolSession):
             )
 
     def _move_together(self, kept: KeptNodes, plan: MemoryPlan) -> None:
-        """Put nodes at the beginning of the table, their words at that of the pool, both as the plan has them."""
+        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes."""
         if plan is self._plan:
             kept.slide(self._device.words, plan.moved_words)
         else:
@@ -235,7 +235,7 @@ class Session(PoolSession):
         kept.write(self._device.nodes, self._control)
 
     def _replace_pool(self, plan: MemoryPlan) -> None:
-        """Have pool and table of another plan in the place of the old ones, which are freed first; nothing is kept."""
+        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
         if plan is self._plan:
             return
         self._device = self._device._replace(words=None, nodes=None)
@@ -244,12 +244,12 @@ class Session(PoolSession):
         self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """The plan, grown where live nodes and what was short would take more than half, as far as the budget has it.
+        """Return the plan, enlarged within the budget if live nodes and shortages would take more than half.
 
         Parameters
         ----------
         n_words, n_nodes : int
-            Of the nodes that have children left.
+            Nodes with children left.
         """
         n_wanted = n_words + int(self._control[layout.NEEDED]) + self._plan.node_words
         plan: MemoryPlan = self._plan.with_room(n_wanted, n_nodes, self._control)

@@ -1,4 +1,4 @@
-"""The local counts of a query, cell by cell, with the searches on the device."""
+"""Local counts of a query, cell by cell, with searches on the device."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
 _SUMS_BYTES = 32
-"""Of each number that comes from the device: as it is, and its digits, twice."""
+"""Bytes of each number from the device: the number, and twice its digits."""
 
 
 class DeviceLocalSearch(LocalSearch):
-    """What each vertex, and each edge, is in.
+    """Local counts of each vertex, and of each edge.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class DeviceLocalSearch(LocalSearch):
         On the host.
     query : PqQuery
     search : PlannedSearch
-        Of the same.
+        The search for the counts.
     execution : Execution
         Its memory budget is for the tables, which are on the host.
     detail : Detail
-        Vertices, or edges too.
+        Vertices, or edges, too.
     device_budget : int
         Bytes of device memory.
     overrides : dict
@@ -43,12 +43,12 @@ class DeviceLocalSearch(LocalSearch):
     Attributes
     ----------
     facts : dict
-        What the warps did, of all cells.
+        Statistics of the warps, over all cells.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The tables do not fit the host's budget, or what a search takes does not fit the device's.
+        The tables do not fit the host's budget, or a search does not fit the device's.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DeviceLocalSearch(LocalSearch):
         super().__init__(graph, query, search, execution, detail)
 
     def let_go(self) -> None:
-        """Give back the device memory that is kept between two calls of `blocks`."""
+        """Free the device memory kept between two calls of `blocks`."""
         self._on_device = None
 
     def _beside(self) -> tuple[str, str]:

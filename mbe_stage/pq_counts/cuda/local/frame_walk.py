@@ -1,4 +1,4 @@
-"""The walk of a frame for local counts: the tree of `cuda.frame_walk`, with the path of its vertices."""
+"""Walk a frame for local counts: the tree of `cuda.frame_walk`, with the path of its vertices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _I = np.int32
 
 @cuda.jit(device=True, forceinline=True)
 def _visit(rows, columns, chosen, work):
-    """Settle a node, and add its leaves where it has no children.
+    """Reduce a node, and add its leaves if it has no children.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _visit(rows, columns, chosen, work):
     rows, columns : uint64
     chosen : Chosen
     pivot : int32
-        A row, or 64 plus a column; -1 where the node is done.
+        A row, or 64 plus a column; -1 if the node is done.
     """
     launch = work.launch
     pivot = _I(-1)
@@ -84,7 +84,7 @@ def _visit(rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _open_rows(rows, work):
-    """Optional rows are on the path from now on."""
+    """Put optional rows on the path."""
     while rows != np.uint64(0):
         open_row(first_of(rows), OPTIONAL, work)
         rows = np.uint64(rows & np.uint64(rows - np.uint64(1)))
@@ -92,7 +92,7 @@ def _open_rows(rows, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _back_to(kept, work):
-    """Close the rows that are not on the path of an earlier level."""
+    """Close the rows that are not on the path of an earlier entry."""
     if work.launch.with_edges:
         path = frame_path(work)
         close_rows(np.uint64(path.held_rows & ~kept.held_rows), HELD, work)
@@ -101,7 +101,7 @@ def _back_to(kept, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(depth, work):
-    """The next child of the newest level, which is taken from the stack with its last one.
+    """Return the next child of the top entry, which is popped with its last child.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _next_child(depth, work):
     gone = bit_of(member)
     if not is_last and cuda.laneid == 0:
         stack[entry + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
-    # Of which side a vertex goes: the pivot's in the last child, else the other one.
+    # Side of the vertex that leaves the node: the pivot's in the last child, else the other one.
     if by_columns == is_last:
         rows = np.uint64(rows & ~gone)
         if is_last:
@@ -160,16 +160,16 @@ def _next_child(depth, work):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
-    """Add all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_local_entries`).
+    """Add all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_local_entries`).
 
     Parameters
     ----------
     rows, columns : uint64
-        Of the frame that stands in shared memory.
+        Those of the frame in shared memory.
     n_path : int32
         Vertices on the path outside the frame.
     pool_offset : int64
-        As `share_local_entry` takes it.
+        As in `share_local_entry`.
     """
     own, device, launch = work.own, work.device, work.launch
     clear_sums(own)

@@ -1,4 +1,4 @@
-"""Levels of a frame's stack, and as nodes: with the path, and with what the frame's vertices are in the graph."""
+"""Entries of a frame's stack, also as nodes: with the path, and the graph's vertices of the frame."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def push(depth, rows, columns, key, pivot, path, work):
-    """Put a node on the stack whose children are to be visited.
+    """Push a node on the stack whose children are to be visited.
 
     Parameters
     ----------
     depth : int32
-        Levels before.
+        Entries before.
     rows, columns : uint64
     key : int64
     pivot : int32
@@ -59,7 +59,7 @@ def push(depth, rows, columns, key, pivot, path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def path_of_entry(fields, first):
-    """The vertices of the frame that were on the path when a level was made; `first` is where they stand."""
+    """Read the frame's path of an entry; `first` is its position."""
     return FramePath(
         np.uint64(fields[first]),
         np.uint64(fields[first + 1]),
@@ -70,13 +70,13 @@ def path_of_entry(fields, first):
 
 @cuda.jit(device=True, forceinline=True)
 def _frame_words(n_path):
-    """Words of a frame in the pool, with the path outside, int64."""
+    """Words of a frame in the pool, including the path outside, int64."""
     return _L(FRAME_WORDS + n_path)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(pool_offset, n_path, work):
-    """Copy the frame into the pool: rows and columns, which vertices these are, and the path outside."""
+    """Copy the frame into the pool: rows and columns, their vertices, and the path outside."""
     mine, words = work.mine, work.device.words
     write_frame(pool_offset, None, work)
     k = _I(cuda.laneid)
@@ -94,7 +94,7 @@ def _write_frame(pool_offset, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, n_path, work):
-    """Write a node of a level of the stack; returns how many children are left, int32."""
+    """Write a node for a stack entry; return its number of children left, int32."""
     mine, nodes = work.mine, work.device.nodes
     first = _I(ENTRY_FIELDS * entry)
     if cuda.laneid == 0:
@@ -106,13 +106,13 @@ def _write_entry(node, entry, n_path, work):
     return _I(size_of(np.uint64(mine[local_layout.STACK_AT + first + local_layout.MISSING])) + 1)
 
 
-# In the place of a frame: how many vertices are on the path outside.
+# Instead of a frame: the number of vertices on the path outside.
 share_local_entry, keep_local_entries = stack_entries_with(_frame_words, _write_frame, _write_entry)
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_local_entry(node, child, work, bounds):
-    """Put the frame of a node into shared memory; one of the node's children.
+    """Load the frame of a node into shared memory; return one of the node's children.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def open_local_entry(node, child, work, bounds):
     n_path : int32
         Vertices on the path outside.
     pool_offset : int64
-        Where the frame stands in the pool.
+        Offset of the frame in the pool.
     """
     own, mine, device = work.own, work.mine, work.device
     rows, columns, chosen, pool_offset = open_entry(node, child, own, device, bounds)
@@ -153,7 +153,7 @@ def open_local_entry(node, child, work, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def with_vertex(path, vertex, is_row_pivot, is_last):
-    """The path of a child: with the pivot as optional in the last one, else with what is held in it, a set of one.
+    """Return the path of a child: plus the optional pivot in the last child, else plus the held vertex.
 
     Parameters
     ----------

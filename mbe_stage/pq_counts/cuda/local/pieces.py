@@ -1,6 +1,6 @@
 """Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.pieces`; its vertices stay known.
 
-A node has, behind its matrix, the vertex of the graph that each row is and each column, and its path.
+After its matrix, a node has the graph's vertex of each row and column, and its path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _U = np.uint32
 
 
 class MatrixVertices(NamedTuple):
-    """Which vertices of the graph the rows and columns of a matrix are: in the pool, rows from `rows_at` on.
+    """The graph's vertices of a matrix's rows and columns: in the pool, rows from `rows_at` on.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class MatrixVertices(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def open_root(root, n_rows, n_columns, work):
-    """Write which vertices the rows and columns of a root's matrix are, and begin the path with the root.
+    """Write the vertices of a root's rows and columns, and begin the path with the root.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def open_root(root, n_rows, n_columns, work):
     Returns
     -------
     int64
-        Where they begin; -1 where the pool is short.
+        First of them; -1 if the pool is short.
     """
     own, mine, graph, device, launch = work.own, work.mine, work.graph, work.device, work.launch
     place = take_words(_L(_L(n_rows) + n_columns), True, device.control, device.settings)
@@ -80,7 +80,7 @@ def open_root(root, n_rows, n_columns, work):
 
 @cuda.jit(device=True, forceinline=True)
 def open_child(node, child, work):
-    """The vertices of a node's matrix; and the path of a child of it into this warp's place for it.
+    """Return the vertices of a node's matrix, and copy the path of its child to this warp's place.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def open_child(node, child, work):
     Returns
     -------
     lines_at : int64
-        Where those of its rows begin.
+        Vertices of the node's first row.
     n_path : int32
     """
     mine, device = work.mine, work.device
@@ -133,14 +133,14 @@ def open_child(node, child, work):
 
 @cuda.jit(device=True, forceinline=True)
 def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work):
-    """As `pieces.process_submatrix`; what is taken out because it is adjacent to everything goes onto the path.
+    """Process a submatrix as `pieces.process_submatrix`. Vertices adjacent to everything are put on the path.
 
     Parameters
     ----------
     vertices : MatrixVertices
     n_rows, n_columns : int32
     n_path, narrow : int32
-        Vertices on the path; rows and columns of a frame at most.
+        Vertices on the path; most rows and columns of a frame.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_pa
 
 @cuda.jit(device=True, forceinline=True)
 def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
-    """Copy which vertices the rows and columns of a submatrix are.
+    """Copy the vertices of a submatrix's rows and columns.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
     n_rows : int32
     to : uint32, global
     rows_to, columns_to : int64
-        Where they go.
+        Target positions.
     """
     lane = _I(cuda.laneid)
     k = lane
@@ -234,7 +234,7 @@ def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
 
 @cuda.jit(device=True, forceinline=True)
 def frame_vertices(submatrix, vertices, n_rows, mine):
-    """Note which vertices of the graph those of the frame are that a submatrix becomes."""
+    """Note the vertices of a submatrix's rows and columns as those of its frame."""
     _write_vertices(
         submatrix,
         vertices,
@@ -247,7 +247,7 @@ def frame_vertices(submatrix, vertices, n_rows, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
-    """Write a submatrix as a node of its own; which, int32, or -1 where there is no room.
+    """Write a submatrix as a node; return the node, int32, or -1 if there is no room.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newe
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
-        As `pieces.write_node` takes them.
+        As in `pieces.write_node`.
     n_path : int32
     """
     own, mine, device = work.own, work.mine, work.device

@@ -1,4 +1,4 @@
-"""The local counts of one cell on the device: its lists and sums, and a search for each modulus."""
+"""Local counts of one cell on the device: its lists and sums, and a search for each modulus."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _SHORTEST_QUANTUM = 0.01
 
 
 class LocalSession(Session):
-    """A search that adds up local counts; no leaf is told.
+    """A search that adds up local counts; it reports no leaves.
 
     Parameters
     ----------
     graph : Graph
     size_bounds, keys, plan, budget_bytes
-        As `Session` takes them.
+        As in `Session`.
     sizes : LocalSizes
     sums : Sums
-        That are added to.
+        The sums to add to.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LocalSession(Session):
 
 
 def device_lists(lists: Any) -> Graph:
-    """The lists of a core, as kernels read them: all rows are roots, those with the most two-step paths first.
+    """Copy the lists of a core for kernels: all rows are roots, those with the most two-step paths first.
 
     Parameters
     ----------
@@ -81,31 +81,31 @@ def device_lists(lists: Any) -> Graph:
 
 
 class DeviceCounting:
-    """Adds up in how many bicliques of one cell each row, column and entry is.
+    """Adds up the bicliques of one cell that contain each row, column and entry.
 
     Parameters
     ----------
     graph : Graph
     sizes : LocalSizes
-        Of the cell.
+        Sizes of the cell.
     count : int
-        How many bicliques are found.
+        Number of bicliques.
     budget : int
         Bytes of device memory.
     overrides : dict
         Fields of the plan. For tests.
     facts : dict
-        Receives what the warps did, added up.
+        Receives statistics of the warps, added up.
 
     Attributes
     ----------
     n_nodes : int
-        Visited so far.
+        Nodes visited so far.
 
     Raises
     ------
     MemoryBudgetExceeded
-        It does not fit the budget.
+        The search does not fit the budget.
     """
 
     def __init__(
@@ -123,14 +123,14 @@ class DeviceCounting:
         self.n_nodes = 0
 
     def run(self, rows: np.ndarray | None, deadline: float = math.inf) -> Generator[tuple[SumsOfCell | None, float]]:
-        """Search for what is below some rows, or all: the share of the work that is done, and the sums with the last.
+        """Search below some rows, or all: yield the share of the work that is done, and the sums at the end.
 
         Parameters
         ----------
         rows : (n,) int64 or None
         deadline : float, optional
-            In the time of `time.perf_counter`. What has been added until then are lower bounds; nothing is known of
-            numbers that take several searches.
+            By `time.perf_counter`. Sums until then are lower bounds; numbers that need several searches are not known
+            then.
         """
         primes = moduli(self._count)
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -180,7 +180,7 @@ class DeviceCounting:
             is_wanted = cp.zeros(search.n_rows, cp.bool_)
             is_wanted[cp.asarray(rows)] = True
             graph = graph._replace(order=cp.ascontiguousarray(graph.order[is_wanted[graph.order]]))
-        # The time of a quantum is over before the deadline is.
+        # A quantum ends before the deadline.
         left = max(_SHORTEST_QUANTUM, (deadline - time.perf_counter()) / 2)
         plan = replace(plan, quantum_seconds=min(plan.quantum_seconds, left))
         size_bounds = (search.most_rows, search.most_rows, search.most_columns, search.most_columns)

@@ -1,8 +1,8 @@
-"""The leaves of a submatrix, added to the sums of the graph: a matrix of any width.
+"""Add the leaves of a submatrix of any width to the sums of the graph.
 
-Where one more row is to be held, each row is a leaf. What that amounts to for its columns is written down (`weights`),
-and each column adds up those of its rows in a register: one addition to the graph for each column, and no two lanes add
-to the same. Where columns are held it is the other way round.
+If one more row is to be held, each row is a leaf. Its bicliques for its columns are noted (`weights`), and each column
+sums those of its rows in a register. So there is one addition to the graph for each column, and no two lanes add to the
+same one. If columns are held it is the other way round.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _alone(n_rows, n_columns, chosen, work):
-    """What a leaf amounts to whose remaining rows and columns are all optional; the same for all lanes."""
+    """Bicliques of a leaf whose remaining rows and columns are all optional; the same for all lanes."""
     launch = work.launch
     bounds = launch.bounds
     optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
-    # No more of a side are wanted than are held: what is left there need not have anything in common.
+    # Enough vertices of one side are held, so its remaining vertices need no common neighbours.
     if chosen.held_rows == bounds.most_rows:
         optional_rows = _I(0)
     if chosen.held_columns == bounds.most_columns:
@@ -74,16 +74,16 @@ def _alone(n_rows, n_columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work):
-    """Add to the edges of this lane's vertex with the vertices of the other side on the path, of both kinds.
+    """Add to the edges of this lane's vertex with vertices on the path of the other side, of both kinds.
 
     Parameters
     ----------
     vertex : int32
-        A row, or a column as a vertex; below 0 where the lane has none.
+        A row, or a column as a vertex; below 0 if the lane has none.
     is_row : bool
     with_held, with_optional : int64
     n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
@@ -101,17 +101,17 @@ def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work)
 
 @cuda.jit(device=True, forceinline=True)
 def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
-    """Add a leaf for each row, held as the last one, to the rows; write down its weight for columns.
+    """Add a leaf for each row, held as the last one, to the rows; note its weight for columns.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, chosen, n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
 
     Returns
     -------
     Values
-        Of all of these leaves.
+        Sum of these leaves.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -142,17 +142,17 @@ def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
-    """Add a leaf for each column, held as the last one, to the columns; write down its weight for rows.
+    """Add a leaf for each column, held as the last one, to the columns; note its weight for rows.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, chosen, n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
 
     Returns
     -------
     Values
-        Of all of these leaves.
+        Sum of these leaves.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -184,15 +184,15 @@ def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
-    """Add to the columns of a submatrix, which are optional: one leaf, and those of its rows where these have weights.
+    """Add to a submatrix's columns, which are optional: one leaf, and those of its rows if these have weights.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
     is_weighted : bool
     without : Values
-        Of the one leaf.
+        Values of the one leaf.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -232,12 +232,12 @@ def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work
 
 @cuda.jit(device=True, forceinline=True)
 def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
-    """Add to the rows of a submatrix, which are optional: one leaf, and those of its columns where these have weights.
+    """Add to a submatrix's rows, which are optional: one leaf, and those of its columns if these have weights.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, is_weighted, without, n_path, work
-        As `_add_columns` takes them.
+        As in `_add_columns`.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])

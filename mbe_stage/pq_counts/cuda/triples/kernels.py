@@ -1,13 +1,13 @@
-"""Where bicliques have three rows: two later rows and their root are counted on masks of the root's columns.
+"""Bicliques of three rows: count two later rows with their root on masks of the root's columns.
 
 A block takes a root. A later row that shares enough columns with it is a *partner*. Rows are in ascending degree, so
-the root has no more columns than its partners, and a mask of the columns that each partner shares with it is short:
-most roots have all of theirs in shared memory. Two partners whose masks have ``n`` columns in common are a leaf, three
-rows with ``n`` optional columns. There are no nodes, no pool and no table of kinds, and lists are read as they are
-given (`rank_windows`).
+the root has no more columns than its partners, and the mask of columns that a partner shares with it is short: most
+roots have all of theirs in shared memory. Two partners whose masks have ``n`` common columns are a leaf, three rows
+with ``n`` optional columns. There are no nodes, no pool and no table of signatures, and lists are read as given
+(`rank_windows`).
 
-Where the masks of a root do not fit, they are made for some of the columns at a time, and what two partners have in
-common is added up. The area for this is the block's part of shared memory, or where that is too small, of the device's.
+If the masks of a root do not fit, they are made for some columns at a time, and common columns of two partners are
+added up. The area for this is the block's part of shared memory, or, if that is too small, of device memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _U = np.uint32
 
 @kernel(GRAPH, triples_layout.TRIPLES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=8.0)
 def count_triples_block_per_root(graph, triples):
-    """Count the triples of a root and two later rows by the columns that they share, for roots that nobody has taken.
+    """Count the triples of a root and two later rows by their common columns, for roots not yet taken.
 
     Parameters
     ----------

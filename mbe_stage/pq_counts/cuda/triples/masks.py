@@ -1,4 +1,4 @@
-"""The masks of a root's partners, which are found in windows of ranks."""
+"""Masks of a root's partners, which are found in windows of ranks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class _Marks(NamedTuple):
     Attributes
     ----------
     numbers : (triples_layout.WINDOW,) int32, shared
-        Of the partners in a window, from 1 on; 0 for other ranks.
+        Numbers of the partners in a window, from 1 on; 0 for other ranks.
     area : (n_words,) uint32
-        Word `w` of all masks stands together, in the order of the numbers, from `start` on.
+        Words `w` of all masks are contiguous, in the order of the numbers, from `start` on.
     start : int32
     n_partners : int32
     first_column : int32
-        The place in the root's list that the first bit is for.
+        Position in the root's list of the first bit.
     """
 
     numbers: Any
@@ -41,7 +41,7 @@ class _Marks(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark(k, column, marks):
-    """Set the bit of a column in the mask of the rank `k` of a window, if that is a partner."""
+    """Set the bit of a column in the mask of rank `k` of a window, if that is a partner."""
     number = marks.numbers[k]
     if number > 0:
         bit = _I(column - marks.first_column)
@@ -54,7 +54,7 @@ _mark_paths = walk_with(_mark)
 
 @cuda.jit(device=True, forceinline=True)
 def _number(size, fewest, counts, slots):
-    """Number the ranks of a window that share enough columns, in the place of their counters; zeros for the others."""
+    """Replace the counters of a window by numbers of ranks with enough common columns; zeros for others."""
     k = _I(cuda.threadIdx.x)
     while k < size:
         n = counts[k]
@@ -71,12 +71,12 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     ----------
     root : int32
     fewest : int32
-        Columns that rows have to share.
+        Fewest common columns of rows.
     short_list : uint32
-        As `rank_windows.walk_with` says.
+        As in `rank_windows.walk_with`.
     area : (n_words,) uint32
-        Has room for all masks or, where all later rows are one window, for a counter of each two partners and a part of
-        the masks.
+        Has room for all masks; or, if all later rows are one window, for a counter of each pair of partners and a part
+        of the masks.
     counts : (triples_layout.WINDOW,) int32, shared
         Zeros, before and afterwards.
     small : (triples_layout.SMALL,) int32, shared

@@ -1,4 +1,4 @@
-"""How many later rows share enough columns with each root, and what that says of the work below it."""
+"""Count the later rows that share enough columns with each root, and estimate the work below it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def _count_enough(n_here, fewest, counts, slots):
-    """Count in `slots[2]` the ranks of a window that share enough columns; their counters are zeros afterwards."""
+    """Count into `slots[2]` the ranks of a window with enough common columns, and clear their counters."""
     k, n = _I(cuda.threadIdx.x), _I(0)
     while k < n_here:
         if counts[k] >= fewest:
@@ -33,7 +33,7 @@ def _count_enough(n_here, fewest, counts, slots):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_root(root, n_partners, n_columns, n_later, roots):
-    """What is below a root. For one thread; the arguments of the block's other threads are the same."""
+    """Write partners and costs of a root. Called by one thread; other threads have the same arguments."""
     roots.partners[root] = n_partners
     if n_partners > 1:
         n, n_words = _L(n_partners), _L((n_columns + 31) >> 5)
@@ -50,7 +50,7 @@ def _write_root(root, n_partners, n_columns, n_later, roots):
 
 @kernel(GRAPH, WEDGES, triples_layout.ROOTS, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=2.0)
 def count_partners_block_per_root(graph, wedges, roots):
-    """Write how many later rows share enough columns with each root, and what will be below it.
+    """Write for each root its number of partners and the expected work.
 
     Parameters
     ----------
