@@ -33,15 +33,14 @@ class Control:
     idle_mask : ((n_warps + 31) // 32,) uint32
     mailbox : (n_warps,) int32
         As in `layout`, on the device.
-    host, host_64
-        The same fields on the host, as the last quantum left them. What is changed here is what the next one begins
+    The same fields on the host, after the last quantum. Changes here apply to the next one.
         with.
     n_found : int
         Bicliques counted so far.
     """
 
     def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
-        # In this order, the 64-bit words first: what was found, 64-bit fields, constraints; fields; idle mask;
+        # In this order, the 64-bit words first: counter of bicliques, 64-bit fields, constraints; fields; idle mask;
         # mailboxes.
         fields_64_at = 8
         constraints_at = fields_64_at + 8 * layout.CONTROL_64_FIELDS
@@ -71,7 +70,7 @@ class Control:
         return int(self._found_host[0])
 
     def begin(self, plan: MemoryPlan) -> None:
-        """Set what a quantum begins with."""
+        """Set the words at the beginning of a quantum."""
         self.host[layout.SIGNAL] = self.host[layout.STATUS] = 0
         self.host[layout.N_BUSY] = plan.n_warps
         self.host_64[layout.MEMBERS_TOP : layout.NEEDED_MEMBERS + 1] = 0
@@ -80,13 +79,13 @@ class Control:
         upload(self._host, self._device)
 
     def finish(self, found_by_warp: cp.ndarray) -> None:
-        """Wait for the quantum, and read what it left."""
+        """Wait for the quantum, and read its words."""
         found_by_warp.sum(out=self._found)
         self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])
 
 
 def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The arrays of `layout.Warps` that hold nothing between two quanta; `bits` and `counts` are yet to be zeroed."""
+    """Allocate the arrays of `layout.Warps` that are empty between quanta; `bits` and `counts` are not zeroed yet."""
     n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
     return {
         "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
@@ -97,7 +96,7 @@ def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
 
 
 def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The same, ready to be worked with."""
+    """Allocate the same arrays, zeroed."""
     scratch = new_scratch(plan)
     scratch["bits"].fill(0)
     scratch["counts"].fill(0)
@@ -105,19 +104,19 @@ def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
 
 
 def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
-    """The same arrays of warps that there are."""
+    """Return these arrays of existing warps."""
     return {"bits": warps.bits, "counts": warps.counts, "nonzero": warps.nonzero, "columns": warps.columns}
 
 
 def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
-    """Warps with nothing in progress, on this scratch."""
+    """Make warps without work, with this scratch."""
     n = plan.n_warps
     state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
     state[:, layout.DEPTH] = -1
     state[:, layout.PENDING_NODE] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
     if plan.descriptors:
-        # A task that is given takes the whole header along, whether columns stand behind its bits or not.
+        # A donated task copies the whole header, even if there are no columns behind its bits.
         ints[:, : layout.HEADER_IDS] = 0
     return layout.Warps(
         words=cp.empty((n, plan.words), cp.uint32),
@@ -132,7 +131,7 @@ def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]
 
 
 def new_output(plan: MemoryPlan) -> layout.Output:
-    """An output buffer of one entry at least, whether something is written or not."""
+    """Allocate an output buffer, of at least one entry even if nothing is written."""
     return layout.Output(
         members=cp.empty(max(1, plan.members), cp.int32),
         starts=cp.empty(max(1, plan.descriptors), cp.int64),

@@ -1,6 +1,6 @@
 """Write a biclique whose left side is a list of a subgraph's columns, into the warp's chunk of the output.
 
-See `emit_bitsets` for the others.
+For other bicliques see `emit_bitsets`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def has_room(n_members, n_bicliques, chunk, output, launch):
-    """True if the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
+    """True if the warp's chunks have room for this many descriptors and members; takes new chunks as needed."""
     control_64 = launch.control_64
     if chunk[layout.DESCRIPTOR_AT] + n_bicliques > chunk[layout.DESCRIPTOR_END]:
         cuda.syncwarp()
@@ -48,18 +48,18 @@ def has_room(n_members, n_bicliques, chunk, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output):
-    """Make what was written behind the chunk's cursor bicliques: one for each lane that has `accepted` one.
+    """Turn the members written behind the chunk's cursor into bicliques, one for each lane that has `accepted` one.
 
     Parameters
     ----------
     accepted : bool
         True if this lane has one.
     begin : int32
-        Where its members begin, behind the chunk's cursor.
+        First of its members, behind the chunk's cursor.
     left_multiplicity : int32
         The user's vertices on the left.
     n_members : int32
-        Of all lanes together.
+        Members of all lanes together.
     """
     lane = cuda.laneid
     mask = ballot(accepted)
@@ -84,16 +84,16 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
 
 @cuda.jit(device=True, forceinline=True)
 def emit_list(node, child, n_nonzero, own, pool, output, launch):
-    """One biclique with a list of a node's columns; its right side is the path and the nonzero rows that hold them all.
+    """Write a biclique with a list of a node's columns; its right side is the path and the rows that hold them all.
 
-    Returns False, with nothing done, where there is no room.
+    Returns False, with nothing done, if there is no room.
 
     Parameters
     ----------
     child : Child
-        Its left set is that of the biclique.
+        Its left set is the biclique's.
     n_nonzero : int32
-        Rows that see the left set, as they stand in the accumulator.
+        Number of rows in the accumulator that see the left set.
     """
     mode = launch.mode
     counts_twins = mode == layout.SIZES or has_constraints(mode, pool)
@@ -116,7 +116,7 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _left_sizes(node, child, counts_twins, pool):
-    """Count the vertices of the reduced graph behind the left set, and this lane's part of the user's."""
+    """Count the vertices of the reduced graph in the left set, and this lane's share of the user's."""
     numbers = pool.ints
     n_members = np.int32(0)
     multiplicity = np.int32(0)
@@ -132,7 +132,7 @@ def _left_sizes(node, child, counts_twins, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_left(place, node, child, numbers, output):
-    """Write the vertices behind the left set from `place` on; returns the place behind them."""
+    """Write the vertices of the left set from `place` on; return the next position."""
     lane = np.int32(cuda.laneid)
     tile = np.int32(0)
     while tile < child.n_left:
@@ -153,19 +153,19 @@ def _write_left(place, node, child, numbers, output):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output):
-    """Write the rows of the right side from `place` on, where members are wanted.
+    """Write the rows of the right side from `place` on, if members are wanted.
 
     Parameters
     ----------
     place : uint64
-        In the output's members.
+        Position in the output's members.
     counts_twins : bool
         True if the user's vertices are counted.
 
     Returns
     -------
     multiplicity : int32
-        This lane's part of the user's vertices.
+        This lane's share of the user's vertices.
     """
     lane = np.int32(cuda.laneid)
     numbers = pool.ints

@@ -39,10 +39,10 @@ from mbe_stage.device.grid import on_grid
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
 _MUCH_OF_THE_WORK = 0.25
-"""Share of the expected work in roots not begun, from which on only roots are handed over."""
+"""Share of the expected work in roots that have not begun, above which only roots are transferred."""
 
 _REHEARSED: set[tuple[str, int]] = set()
-"""Devices and modes whose code for hand-overs this process has loaded."""
+"""Devices and modes for which this process has loaded the code of transfers."""
 
 
 class Session:
@@ -225,7 +225,7 @@ class Session:
         self._suspended = resume([suspended, *self._suspended], self._warps)
 
     def _move_nodes(self, live: LiveNodes, plan: MemoryPlan) -> None:
-        """The live nodes at their places in a pool of the planned size."""
+        """Move the live nodes to their places in a pool of the planned size."""
         pool = self._pool
         if plan.pool == pool.ints.size:
             spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)
@@ -239,7 +239,7 @@ class Session:
         self._pool = pool._replace(ints=ints)
 
     def _renumber(self, numbers: np.ndarray) -> None:
-        """Renumber nodes wherever one is named."""
+        """Renumber nodes wherever a node is referenced."""
         for tasks in self._suspended:
             tasks.pending_nodes[:] = numbers[tasks.pending_nodes]
         d_numbers = cp.asarray(numbers)
@@ -248,7 +248,7 @@ class Session:
         own_renumbered(self._warps, d_numbers)
 
     def roots_ahead(self) -> np.ndarray:
-        """Roots that no warp has begun, in order; (n,) int32, on the host."""
+        """Roots that no warp has taken, in order; (n,) int32, on the host."""
         return cp.asnumpy(self._roots.order[self._n_roots_taken() :])
 
     def paths_of(self, rows: np.ndarray) -> np.ndarray:
@@ -263,8 +263,8 @@ class Session:
         """Begin these rows, in this order, instead of those ahead; between two quanta."""
         n_taken, n_before = self._n_roots_taken(), self._roots.n
         self._roots = self._roots.followed_by(n_taken, rows)
-        # Without roots, the whole graph is a node with one child, already taken: a node without an end would look
-        # like one that is being written.
+        # Without roots, the whole graph is a node with one child, already taken: a node without an end would count as
+        # one that is being written.
         order = self._roots.order if rows.size else cp.zeros(1, cp.int32)
         self._pool.nodes[0, layout.NODE_END] = order.size
         self._pool.cursors[0] = order.size - rows.size
@@ -300,8 +300,8 @@ class Session:
     def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
         """Hand over a share of the work in progress or ahead to each of some others.
 
-        Only roots, if they are much of the work; else nodes of the pool and tasks too. Waiting tasks stay. Between two
-        quanta.
+        Only roots, if they are much of the work; otherwise nodes of the pool and tasks, too. Waiting tasks stay. Called
+        between two quanta.
         """
         n = len(capacities) + 1
         rows = self.roots_ahead()
@@ -312,7 +312,7 @@ class Session:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
-            # Half of it: parcels stay until they are copied, and memory may be replanned by then.
+            # Half of the memory: transfers stay until they are copied, and memory may be replanned by then.
             n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers)
             self._control.host[layout.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
@@ -321,7 +321,7 @@ class Session:
         return transfers
 
     def take_in(self, transfer: WorkTransfer) -> None:
-        """Begin with work from another device; nothing is in progress here."""
+        """Begin with work from another device; this one has none in progress."""
         self.restart(transfer.rows)
         n = put_nodes(transfer, self._pool, 1, self._whole_graph_ints)
         self._control.host[layout.N_NODES] += n
@@ -331,9 +331,10 @@ class Session:
             self._suspended = resume([of_this_device(transfer.tasks)], self._warps)
 
     def rehearse(self) -> None:
-        """Hand made-up work over to itself, to load all code for it; `restart` drops it.
+        """Transfer made-up work to itself, to load all code for it; `restart` drops it.
 
-        The first time takes tenths of a second if CuPy has to compile, and others would wait. The code stays loaded.
+        The first time takes tenths of a second if CuPy has to compile, and other devices would wait. The code stays
+        loaded.
         """
         key = str(self._pool.ints.device), self.mode
         if key in _REHEARSED:
@@ -357,7 +358,7 @@ class Session:
         return DeviceProgress(self.begun(), unfinished, (ahead, n_open, n_stacks))
 
     def begun(self) -> float:
-        """Two-step paths of the roots that it has begun."""
+        """Two-step paths of the begun roots."""
         return self._roots.paths_begun(self._n_roots_taken())
 
     def _n_roots_taken(self) -> int:
@@ -371,12 +372,12 @@ class Session:
 
     @property
     def found(self) -> layout.Output:
-        """Output of a quantum, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+        """Return the output of a quantum, in the reduced graph's ids; columns are left. Unused slots have size 0."""
         return self._output
 
     @property
     def taken(self) -> cp.ndarray:
-        """(1,) int64 on the device: number of slots taken by the quantum. More than there are means all."""
+        """(1,) int64 on the device: number of slots taken by the quantum. A number above the slots means all."""
         return self._control.fields_64[layout.DESCRIPTORS_TOP : layout.DESCRIPTORS_TOP + 1]
 
     @property
@@ -385,7 +386,7 @@ class Session:
         return min(int(self._control.host_64[layout.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right sizes that the last quantum wrote, in `SIZES` mode: the user's vertices, (n,) int32 each.
+        """Return left and right sizes written by the last quantum in `SIZES` mode, (n,) int32 each, by user's vertices.
 
         They are copied to the host with the unused slots, which takes no memory on the device.
         """

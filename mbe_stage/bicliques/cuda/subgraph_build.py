@@ -1,11 +1,11 @@
-"""Build a subgraph in the pool: the part of a node's graph that a left set sees, with local numbers.
+"""Build a subgraph in the pool: a left set's part of a node's graph, with local numbers.
 
-The warp that builds it writes its edges in both directions. Meanwhile `bits` holds the number of each row in the new
-node plus one, or 0. The list of a row continues at ``new.row_offsets[1 + number]``.
+One warp writes its edges in both directions. Meanwhile `bits` has the number of each row in the new node plus one, or
+0. The list of a row continues at ``new.row_offsets[1 + number]``.
 
-Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child of
-each level makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2
-look for the smallest candidate at each step; sorting once makes that needless.
+Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child at
+each depth makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2 look
+for the smallest candidate at each step, which a single sort replaces.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ _NONE = _U(0)
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_paths(new, n_full, node, child, own, numbers, mode):
-    """Write the edges of the node `new` where no columns are merged, and where its columns begin.
+    """Write the edges of the node `new` if no columns are merged, and the offsets of its columns.
 
-    A column that stays loses the `n_full` rows that hold the whole left set, and no others. Which it becomes stands in
-    `columns`.
+    A kept column loses the `n_full` rows that hold the whole left set, and no others. `columns` has its new number.
 
     Parameters
     ----------
@@ -74,13 +73,13 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_record(new, columns, n_edges, own, numbers):
-    """Write the edges of the node `new` as they were recorded; the lengths of its columns' lists into their offsets."""
+    """Write the recorded edges of the node `new`; the lengths of its columns' lists go into their offsets."""
     following, following_of = _recorded(np.int32(0), columns, n_edges, own)
     tile = np.int32(0)
     while tile < n_edges:
         number, of, to = following, following_of, tile
         tile = next_tile(tile)
-        # On its way while this one is written.
+        # The next record is loaded while this one is written.
         following, following_of = _recorded(tile, columns, n_edges, own)
         if number != 0:
             cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
@@ -102,7 +101,7 @@ def _recorded(tile, columns, n_edges, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _put(number, of, to, new, numbers):
-    """Write the edges of the lanes that have one; returns where the next ones of the columns go."""
+    """Write the edges of the lanes that have one; return the next positions of the columns' lists."""
     live = ballot(number != 0)
     if number != 0:
         write_edge(number, of, to + rank(live), new, numbers)
@@ -111,10 +110,10 @@ def _put(number, of, to, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def build_subgraph(node, child, columns, rows, own, pool, launch):
-    """Make a list child a subgraph that any warp may work on.
+    """Make a subgraph of a list child, which any warp may work on.
 
-    `counts` says how many of the left set every nonzero row holds, `own.columns` which columns stay and as which.
-    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    `counts` has each nonzero row's number of columns in the left set, `own.columns` the new numbers of kept columns.
+    Excluded rows come first, candidates in ascending size. Then no candidate is dominated by an earlier one, unless
     they are equal.
     """
     numbers = pool.ints
@@ -164,7 +163,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
 def _totals(child, n_nonzero, own):
     """Number of edges of the new node, the sum of `bits`, and the number of excluded rows with edges.
 
-    Of the candidates all have: the columns that stay are those that they hold.
+    All candidates have edges: the kept columns are those that they hold.
     """
     n_edges = np.int32(0)
     n_excluded = np.int32(0)
@@ -183,14 +182,14 @@ def _totals(child, n_nonzero, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers):
-    """Number the nonzero rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
+    """Number the nonzero rows with columns, excluded ones first, candidates by size; write ids, offsets and path.
 
-    `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
-    list of a row begins.
+    `bits` has their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is the first
+    position of a row's list.
     """
     lane = np.int32(cuda.laneid)
     bits = own.bits
-    # The column offsets serve as a histogram of the candidates' sizes first.
+    # The column offsets first serve as a histogram of the candidates' sizes.
     _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
     are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
@@ -254,7 +253,7 @@ def _clear(numbers, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _publish(number, n_excluded, n_rows, own, pool, control):
-    """Say that a node has children, once everything of it is out.
+    """Open a node, once all its data is written.
 
     Parameters
     ----------
@@ -278,7 +277,7 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
 
 @cuda.jit(device=True, forceinline=True)
 def _allocate(size, pool, launch):
-    """A free node and its place in the pool; node -1 where there is none (the quantum then ends)."""
+    """Return a free node and its place in the pool; node -1 if there is none, which ends the quantum."""
     lane = cuda.laneid
     control, control_64 = launch.control, launch.control_64
     node = np.int32(-1)
@@ -286,7 +285,7 @@ def _allocate(size, pool, launch):
     if lane == 0:
         size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
         offset = cuda.atomic.add(control_64, layout.POOL_TOP, size)
-        # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the quantum ends.
+        # Nothing is given back here: if the top is beyond the end, later allocations fail, too, and the quantum ends.
         if offset + size <= pool.ints.size:
             node = cuda.atomic.add(control, layout.N_NODES, 1)
             if node >= pool.cursors.size:

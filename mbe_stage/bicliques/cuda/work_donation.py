@@ -313,6 +313,6 @@ def find_open_node(pool, control, any_owner, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _anywhere(n_open, n_nodes, n):
-    """A number below `n` that changes with each of the other two."""
+    """Return a number below `n` that changes with each of the other two."""
     mixed = _U(_U(_U(n_nodes) + _U(_U(n_open) * _U(0x85EBCA6B))) * _U(0x9E3779B1))
     return np.int32(np.uint64(np.uint64(mixed) * np.uint64(_U(n))) >> np.uint64(32))
