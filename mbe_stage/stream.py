@@ -242,10 +242,8 @@ def stream(
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
-    limits, reporter = (
-        LimitWatch(problem, run_limits, limit, time_limit),
-        ProgressReporter(on_progress, Forecast(limit), time_limit),
-    )
+    limits = LimitWatch(problem, run_limits, limit, time_limit)
+    reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
     checkpoints, over = Checkpoints(sink, run_limits.checkpoint_seconds), threading.Event()
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
@@ -274,8 +272,7 @@ def stream(
             _take(sink, block)
             n_found += len(block)
             checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
-            now = time.perf_counter()
-            sink_seconds += now - before
+            sink_seconds += (now := time.perf_counter()) - before
             reporter.report(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
