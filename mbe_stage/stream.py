@@ -378,7 +378,7 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 
 
 def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """Further facts of the sink for a runner: where it takes blocks, and who makes parts."""
+    """Further arguments of a runner from the sink: the place of its blocks, and the maker of parts."""
     where = {"on_device": True} if getattr(sink, "on_device", False) else {}
     return where | _parts_for(runner, sink, limit)
 
@@ -448,7 +448,7 @@ def _sampling(
     seconds_before: float,
     is_over: threading.Event,
 ) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """Sample beside the search if there is a listener for it; gives a function that returns the newest outlook.
+    """Sample beside the search if there is a listener for it; yields a function for the newest outlook.
 
     Parameters
     ----------
@@ -527,7 +527,7 @@ def _begun(
     blocks_of : callable
         Begins a run of an engine.
     goes_on : callable
-        Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
+        Takes the name of the running engine, and the share of the work that is done; returns True to continue.
     may_take_over : bool
         True if another engine may take over: not if this one was requested.
     """
@@ -546,7 +546,7 @@ def _begun(
 
 
 def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[Any]:
-    """The first block, if there is one. While a runner waits for it, check if the search is to go on."""
+    """The first block, if there is one. While a runner waits for it, check if the search should continue."""
     for block in blocks:
         if not (isinstance(block, EmptyBlock) and goes_on(block.work_done)):
             return [block]

@@ -59,7 +59,7 @@ class Prepared:
     costs : (n_rows,) float64
         Expected work below each row.
     roots : Roots
-        What the rows are to tasks.
+        The rows as tasks identify them.
     """
 
     reduced: ReducedGraph
@@ -93,13 +93,13 @@ def run(
     Parameters
     ----------
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`).
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`).
     prepared : Prepared, optional
-        What `prepare` gave for the same graph and query.
+        Result of `prepare` for the same graph and query.
     first_sizes : FirstSizes
-        What a worker's arenas start with; they grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
         Told the number of visited nodes at the end. For the ablation benchmark.
 

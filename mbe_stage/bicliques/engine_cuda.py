@@ -59,23 +59,23 @@ def run(
     statistics: dict[str, float] | None = None,
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[BicliqueBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
     execution : Execution
         Its memory budget is the device's.
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`): no other root is
-        begun until those that have been are finished.
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`). No further root
+        begins until the begun ones are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did.
+        Receives statistics of the warps.
     techniques : Techniques
-        What to make use of. For the ablation benchmark; the results are the same.
+        For the ablation benchmark; the results stay the same.
 
     Raises
     ------
@@ -133,8 +133,8 @@ def device_search(
 ) -> SharedSearch:
     """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`; `is_requested` says whether somebody may want to know which tasks are
-    left, `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
+    Parameters and errors are those of `run`. With `is_requested` the caller may ask for the remaining tasks; with
+    `on_device` results stay in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
-"""What keeps the same key on either side apart."""
+"""Makes equal keys on the two sides different."""
 
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -87,7 +87,7 @@ def edge_fingerprint(
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(_hash_text, _hash_integers, _salted, _edge_keys, _sums, _biclique_keys)
 
 

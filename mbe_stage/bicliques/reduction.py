@@ -126,7 +126,7 @@ def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here, and the adjacency arrays that it filters."""
+    """Compile the functions of this module, and those that filter adjacency arrays."""
     twins = steps_of(_fill_groups, _number_groups, _row_hashes, _differs_from_previous)
     return (*subgraphs.compile_steps(), *twins)
 

@@ -28,7 +28,7 @@ class VertexStatistics:
     Attributes
     ----------
     n_bicliques : (n,) int64
-        How many bicliques the vertex is in.
+        Number of bicliques that contain the vertex.
     largest_edges : (n,) int64
         Edges of the largest of them; 0 for a vertex that is in none.
     largest_keys : (n,) int64
@@ -85,7 +85,7 @@ class SizeCounts:
         self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
 
     def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
-        """The same for sizes of which one is `DENSE_SIZES` or more; nothing is compiled for it."""
+        """Count sizes of which one is `DENSE_SIZES` or more; nothing is compiled for it."""
         self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
 
     def add_dense(self, counts: np.ndarray) -> None:

@@ -38,7 +38,7 @@ def closed_sets(candidates, excluded):
     Parameters
     ----------
     candidates, excluded : uint64
-        Bitmaps of rows; the node's own left set counts as a candidate where it is to be among the results.
+        Bitmaps of rows; the node's own left set counts as a candidate if it should be among the results.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def column_groups(words, start, end, masks):
     Returns
     -------
     bool
-        False where there are more than six. Columns in no row belong to no group.
+        False if there are more than six. Columns in no row belong to no group.
     """
     n_groups = 0
     covered = _U(0)

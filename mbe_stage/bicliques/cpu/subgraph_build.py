@@ -36,7 +36,7 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     words, ints, control = worker.words, worker.ints, worker.control
     top = worker.frames[child.depth, layout.WORDS_TOP]
@@ -122,14 +122,14 @@ def _order_rows(row, top, n_nonzero, worker):
 
 @njit(inline="always")
 def _write_edges(child, collected, n_rows, n_edges, top, worker):
-    """Write row ids and both directions of the edges behind the scratch; returns where they end.
+    """Write row ids and both directions of the edges behind the scratch; return their end.
 
     Parameters
     ----------
     n_rows, n_edges : int
-        Of the new subgraph.
+        Those of the new subgraph.
     top : int
-        Where its rows are listed in the arena of words.
+        List of its rows in the arena of words.
     """
     ints, words, bits = worker.ints, worker.words, worker.bits
     n_columns, start, lists_at = collected.n_columns, collected.end, collected.scratch
@@ -138,7 +138,7 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
     row_ids, row_offsets, column_offsets, row_members, column_members, end = _parts(n_rows, n_columns, n_edges)
     row_ids, row_offsets, column_offsets = start + row_ids, start + row_offsets, start + column_offsets
     row_members, column_members = start + row_members, start + column_members
-    # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
     ints[row_offsets] = 0
     filled = np.int64(0)
     for local in range(n_rows):
@@ -187,7 +187,7 @@ def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
     n_excluded, n_rows : int
         Its children are the rows behind the excluded ones.
     end, top : int
-        Where the arenas of ints and of words are free.
+        Tops of the arenas of ints and of words.
     """
     frames = worker.frames
     frames[depth, layout.KIND] = layout.SUBGRAPH

@@ -40,7 +40,7 @@ def visit_subgraph_child(node, offset, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     frames, control = worker.frames, worker.control
     depth = control[layout.DEPTH]
@@ -239,7 +239,7 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
     if top + words_room > words.size:
         control[layout.NEEDED] = top + words_room
         return layout.WORDS_SHORT
-    # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
+    # Rows that hold the whole left set join the path and lose their counts: other counted rows can still be children.
     n_path = worker.frames[child.depth, layout.N_PATH]
     for k in range(n_nonzero):
         other = nonzero[k]

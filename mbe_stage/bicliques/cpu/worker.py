@@ -88,7 +88,7 @@ class Worker(QuantumWorker):
         self._n_out = self._left_used = self._right_used = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more subproblems."""
+        """Work until the pool has no more subproblems."""
         if self._plan.collects:
             self._reserve(self._output_bytes)
             self._output = self._plan.new_output(self._output_bytes)
@@ -113,7 +113,7 @@ class Worker(QuantumWorker):
         return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's subproblem, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         control = state.control
         control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
             self._n_out,
@@ -129,7 +129,7 @@ class Worker(QuantumWorker):
         return status
 
     def _make_room(self) -> None:
-        """Deliver what the output holds; where it holds nothing, a single biclique needs a larger one."""
+        """Deliver the output; if it is empty, a single biclique needs a larger one."""
         if self._n_out:
             self._flush()
             return
@@ -145,7 +145,7 @@ class Worker(QuantumWorker):
         elif output is not None:
             blocks = self._blocks(output)
             if self._pool.consumer_waits:
-                # Who asks for the blocks does the work of expanding them; the arrays they are made from go with them.
+                # The consumer's thread expands the blocks; the arrays they are made from go with them.
                 self._pool.deliver(blocks)
                 self._output = plan.new_output(self._output_bytes)
             else:

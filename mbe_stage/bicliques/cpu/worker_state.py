@@ -67,8 +67,7 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
     Returns
     -------
     tuple or None
-        First row, end, and their share of what is ahead, 0 to 1; None where the task is within one row, or ends with
-        the one that it is in.
+        First row, end, and their share of the work ahead, 0 to 1. None if the task is within one row, or in its last.
     """
     frame = worker.frames[0]
     if worker.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.WHOLE_GRAPH:
@@ -77,7 +76,7 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
 
 
 def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
-    """Take half of the children that are still ahead from the shallowest node that has some.
+    """Split off half of the children ahead of the shallowest node that has some.
 
     The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
     its own.
@@ -85,11 +84,11 @@ def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[i
     Parameters
     ----------
     donor : WorkerState
-        Keeps the earlier half; what it is in the middle of stays with it.
+        Keeps the earlier half, and its current child.
     has_members : bool
         True if the walk collects members; if not, bitset frames own nothing in the arena of ints.
     reserve : callable
-        Takes bytes from the budget, and returns 0 where there were enough.
+        Takes bytes from the budget; returns 0 if there were enough.
 
     Returns
     -------
