@@ -170,7 +170,7 @@ class StreamFacts:
     ranks : tuple of RankFacts
         Facts of each participant that shared the work (`mbe_stage.runners`); empty if this process did it.
     rank_seconds : float
-        How long they shared it.
+        Seconds during which they shared it.
     """
 
     n_found: int

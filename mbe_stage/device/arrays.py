@@ -50,7 +50,7 @@ class WordsBeside:
     ----------
     array : int32, one dimension
     words : mapping of int to int
-        Where each is written: positions and values.
+        Value to write at each position.
     """
 
     def __init__(self, array: cp.ndarray, words: Mapping[int, int]) -> None:

@@ -61,7 +61,7 @@ CSR = bundle(Lists, I64, I32)
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """How a kernel is compiled.
+    """Settings with which a kernel is compiled.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def all_at_once(
 
 
 def step_together(*kernels: Any) -> CompileStep:
-    """Make one step for kernels that call the same functions, most of which then compile once."""
+    """Make one step for kernels that call the same functions, so that most of these compile once."""
     calls = [_calls[kernel] for kernel in kernels]
     each = sorted(call.seconds for call in calls)
     return CompileStep(

@@ -78,7 +78,7 @@ def _settle(values, begin, end, step, worker, n_workers):
 
 @cuda.jit(device=True, forceinline=True)
 def sort_by_warp(values, begin, end):
-    """Sort ``values[begin:end]`` in place by one warp, all lanes of which see the result."""
+    """Sort ``values[begin:end]`` in place by one warp; all its lanes see the result."""
     lane = cuda.laneid
     half = 1
     while half < end - begin:

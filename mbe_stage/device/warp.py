@@ -52,7 +52,7 @@ def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba
 
 @intrinsic
 def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is Numba's
-    """Read an element of a flat array that other multiprocessors change, anew each time.
+    """Read an element of a flat array that other multiprocessors change, past the cache each time.
 
     `cuda.ldcv` does not do: the compiler sees no side effect in its assembly, and moves it out of waiting loops.
     """

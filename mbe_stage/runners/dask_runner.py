@@ -182,7 +182,7 @@ class DaskRunner:
         graph, query, execution, detail
             As for an engine. Budgets apply to each worker.
         tasks : iterable of Task, optional
-            What the engine's `tasks_of` gave for the same graph and query.
+            Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
             A request is answered by an empty block with the remaining tasks, leased ones included.
         parts : PartMaker, optional

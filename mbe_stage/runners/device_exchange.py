@@ -178,7 +178,7 @@ class Exchange:
     # Called by the consumer's thread.
 
     def start(self, searches: dict[int, tuple[DeviceSearch, str, Any]]) -> None:
-        """Deal the roots to devices, all of which are ready; each with its name and facts."""
+        """Deal the roots to devices that are ready; each comes with its name and facts."""
         with self._changed:
             self._members = {k: _Member(*each) for k, each in searches.items()}
             self._lead = next(iter(self._members.values())).search
@@ -260,7 +260,7 @@ class Exchange:
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """Report a device's results of so many seconds, taken out of the list; waits while the consumer has enough."""
+        """Report results of a device and their seconds, taken out of the list; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return

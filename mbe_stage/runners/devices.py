@@ -116,7 +116,7 @@ class _Budgets:
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
-        """The budget that gives a thread's search so many bytes."""
+        """Return the budget with which a thread's search gets `n_bytes`."""
         return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
 
     @property
@@ -195,7 +195,7 @@ class DeviceRunner:
         graph, query, execution, detail
             As for an engine. The budget of device memory applies to each device.
         tasks : iterable of Task, optional
-            What the engine's `tasks_of` gave for the same graph and query.
+            Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
             A request is answered by an empty block with the remaining tasks.
         on_device : bool

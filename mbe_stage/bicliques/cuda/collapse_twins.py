@@ -60,7 +60,7 @@ def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
     Parameters
     ----------
     first_vertex : int
-        Of this side, in the common numbering.
+        First vertex of this side in the common numbering.
     seed : uint64
         Initial value of the side's hashes.
     hashes : (n_slots,) uint64, global
@@ -110,7 +110,7 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
     Parameters
     ----------
     first_vertex : int
-        Of this side, in the common numbering.
+        First vertex of this side in the common numbering.
     firsts : (n_slots,) int32, global
     slots : (n_vertices,) int32, global
     twins : (n_vertices,) int32, global
@@ -170,7 +170,7 @@ def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, f
     Parameters
     ----------
     first_vertex : int
-        Of this side, in the common numbering.
+        First vertex of this side in the common numbering.
     first_other : int
         First of the other side.
     side_bit : uint32

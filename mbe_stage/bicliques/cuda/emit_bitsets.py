@@ -56,7 +56,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
     ----------
     word : uint32
         A left side.
-    counts_twins : bool, known when it is compiled where there are no size constraints
+    counts_twins : bool, known at compile time without size constraints
         True if the user's vertices are counted.
     """
     lane = np.int32(cuda.laneid)

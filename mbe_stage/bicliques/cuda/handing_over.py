@@ -129,7 +129,7 @@ def take_away(warps: layout.Warps, which: np.ndarray) -> None:
 
 
 def resume(suspended: list[SuspendedTasks], warps: layout.Warps) -> list[SuspendedTasks]:
-    """Give tasks to warps, none of which has one; return the tasks that still wait."""
+    """Give tasks to warps, which have none yet; return the tasks that still wait."""
     n_warps = warps.state.shape[0]
     first = 0
     waiting = []

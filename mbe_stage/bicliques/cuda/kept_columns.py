@@ -135,7 +135,7 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
 
     Parameters
     ----------
-    action : int, known when it is compiled
+    action : int, known at compile time
         `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
         far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_build`), and the lengths of
         its columns' lists into ``new.column_offsets``.

@@ -160,7 +160,7 @@ N_OPENED = 9
 N_CLOSED_SETS = 10
 N_LISTS = 11
 N_DONATED = 12
-BLOCK_IDLE_NS = 13  # how long this warp's whole block was idle, as far as this warp was the first of it to go on
+BLOCK_IDLE_NS = 13  # idle time of its whole block, if this warp was the first to resume
 IDLE_SINCE = 14
 N_IDLE = 15  # of a block's first warp: how many of the block are idle
 STATE_FIELDS = 16
@@ -168,7 +168,7 @@ STATE_FIELDS = 16
 # Control block, int32.
 SIGNAL = 0  # number of idle warps, plus STOP_BIT once the quantum is to end
 N_BUSY = 1
-N_OPEN = 2  # subgraphs with children nobody has taken
+N_OPEN = 2  # subgraphs with children that are not taken
 N_NODES = 3
 LOW_NODE = 4  # all nodes before it are exhausted
 STATUS = 5  # why the quantum ended, a mask of the bits below

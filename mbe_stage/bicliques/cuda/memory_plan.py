@@ -70,7 +70,7 @@ class MemoryPlan:
     n_blocks : int
         Blocks of `layout.WALKING_WARPS_PER_BLOCK` warps.
     n_rows, max_row_degree : int
-        Of the reduced graph.
+        Those of the reduced graph.
     words : int
         Arena of one warp; grows when a subtree needs more.
     pool, nodes : int
@@ -212,7 +212,7 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; the message says the smallest budget. Or the graph is too large for any budget.
+        One block does not fit; the message names the smallest budget. Or the graph is too large for any budget.
     """
     if graph.pool_ints > _MOST_ENTRIES or graph.n_edges >= 1 << 31:
         raise MemoryBudgetExceeded(

@@ -50,7 +50,7 @@ def keep_columns(node, child, rows, own, numbers, techniques):
 
     Parameters
     ----------
-    techniques : int, known when it is compiled
+    techniques : int, known at compile time
     """
     if rows.n_candidates == 0:
         return no_columns()

@@ -19,9 +19,9 @@ class Launch(NamedTuple):
         Words that all warps change, and words set by the host.
     deadline : int64
         End of the quantum, by the clock that all multiprocessors share.
-    mode : int, known when it is compiled
+    mode : int, known at compile time
         Output mode of the kernel: `COUNT` and so on.
-    techniques : int, known when it is compiled
+    techniques : int, known at compile time
         Bits of the techniques (`techniques`).
     """
 

@@ -48,7 +48,7 @@ def ask_to_stop(control, reason):
 
 @cuda.jit(device=True, forceinline=True)
 def ask_for_words(needed, words, launch):
-    """True if a warp's arenas have so many entries. If not, the quantum ends and the host enlarges them."""
+    """True if a warp's arenas have this many entries. If not, the quantum ends and the host enlarges them."""
     if needed <= words.size:
         return True
     if cuda.laneid == 0:

@@ -152,7 +152,7 @@ NODE_DEPTH = WORD_BITS + 2
 
 # Fields of the control array.
 DEPTH = 0  # index of the deepest frame, -1 when the task is done
-NODE = 1  # index of the deepest node of few candidates, -1 where there is none
+NODE = 1  # index of the deepest node of few candidates, -1 if there is none
 COUNT = 2  # cliques found since the host last looked
 N_OUT = 3  # cliques in the output
 MEMBERS_USED = 4
@@ -161,7 +161,7 @@ WORK = 6  # elementary steps in this quantum
 VISITED = 7  # children visited
 MIN_SIZE = 8
 MAX_SIZE = 9
-OUTER = 10  # where the path above the nodes of few candidates stands in the arena of ints, where it is in no columns
+OUTER = 10  # path above the nodes of few candidates in the arena of ints, if it is in no columns
 N_OUTER = 11  # how many there are
 FIRST_ROOT = 12  # those before cannot be in a clique that is large enough
 LARGEST = 13  # no clique has more members

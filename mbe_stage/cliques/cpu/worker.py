@@ -36,7 +36,7 @@ class Plan:
     held : tuple of int
         Vertices that all cliques hold besides those of the graph, ascending.
     min_size, max_size : int
-        Of a clique, including `held`.
+        Sizes of a clique, including `held`.
     first_sizes : FirstSizes
         Initial sizes of a worker's arenas.
     """

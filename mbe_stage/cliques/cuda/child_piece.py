@@ -226,7 +226,7 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
     Parameters
     ----------
     n, n_excluded, n_base : int32
-        Of the child.
+        Those of the child.
     mode : int
     """
     words = device.words

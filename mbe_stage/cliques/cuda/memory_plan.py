@@ -45,7 +45,7 @@ class MemoryPlan(PoolPlan):
     Attributes
     ----------
     scratch_columns, scratch_rows, scratch_words : int
-        Of each warp: candidates, rows of excluded vertices, words of a set of candidates.
+        Per warp: candidates, rows of excluded vertices, words of a set of candidates.
     histogram : int
         Number of clique sizes.
     members, cliques : int
@@ -107,7 +107,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits.
+        One block does not fit.
     """
     blocks = n_blocks
     while True:

@@ -106,7 +106,7 @@ def no_cliques(row, element, six):
 
 @cuda.jit(device=True, forceinline=True)
 def is_excluded(row, joined):
-    """True if a candidate's row belongs to an excluded vertex: adjacent to all joined ones, of which there are some."""
+    """True if a candidate's row belongs to an excluded vertex: it holds all joined ones, and there are some."""
     return joined != _W(0) and _W(joined & ~row) == _W(0)
 
 

@@ -63,7 +63,7 @@ class Opening(NamedTuple):
     Attributes
     ----------
     path : int64, global
-        Of this warp: vertices of the graph with their kinds (`optional_vertex`), from `n` on.
+        This warp's vertices of the graph with their kinds (`optional_vertex`), from `n` on.
     n : int32
         Next position.
     vertices : uint32, global
@@ -287,7 +287,7 @@ def count_members(by_rows, submatrix, n_rows, n_bins):
 
 @cuda.jit(device=True, forceinline=True)
 def _leaf_of_bin(by_rows, met, chosen, bounds):
-    """Return the leaf of a row with `met` columns, held as the last one, or of a column with so many rows."""
+    """Return the leaf of a row with `met` columns, held as the last one, or of a column with `met` rows."""
     if by_rows:
         return Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
     return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))

@@ -98,7 +98,7 @@ class MemoryPlan(PoolPlan):
     Attributes
     ----------
     scratch_rows, matrix_rows, scratch_words : int
-        Of each warp: rows that are counted, rows on its list, words of a mask of columns.
+        Per warp: rows that are counted, rows on its list, words of a mask of columns.
     node_words : int
         Words of the largest node, in whole cache lines.
     n_slots : int
@@ -147,7 +147,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; `needed_bytes` is enough.
+        One block does not fit; `needed_bytes` is enough.
     """
     least = _least(sizes)
     left = budget - least.total_bytes

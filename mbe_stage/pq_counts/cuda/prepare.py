@@ -17,7 +17,7 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 _USUAL = Techniques()
 _LOW_HALF = 0xFFFFFFFF
 _SPREAD = 64
-"""Every so many roots, one is among the heaviest."""
+"""One in this many roots is among the heaviest."""
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
 
 

@@ -115,7 +115,7 @@ class AllocatedSearch(NamedTuple):
     ----------
     session : Session
     before, share : float
-        Of the work of all searches: the share done before this one, and its own.
+        Shares of the work of all searches: done before this one, and its own.
     n_rows_later : int
         Rows before this number are roots of later searches, if they are wanted; 0 if there are none.
     """

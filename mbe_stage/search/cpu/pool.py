@@ -52,7 +52,7 @@ def subproblems_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int)
     Parameters
     ----------
     costs : (n_roots,) float64
-        Of each root.
+        Cost of each root.
     ranges : sequence of (int, int)
         Ascending.
     """

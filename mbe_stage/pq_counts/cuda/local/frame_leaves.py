@@ -90,7 +90,7 @@ def _add_to_path(values, work):
     Parameters
     ----------
     values : Values
-        Of all leaves of a node.
+        Those of all leaves of a node.
     """
     own, path = work.own, frame_path(work)
     lane = _I(cuda.laneid)

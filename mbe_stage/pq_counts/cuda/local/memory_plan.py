@@ -104,7 +104,7 @@ class LocalSizes:
         Raises
         ------
         MemoryBudgetExceeded
-            Not even one block fits.
+            One block does not fit.
         """
         self.check(budget)
         return plan_memory(self.search, n_blocks, budget - self.fixed_bytes)
