@@ -2,7 +2,7 @@
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
 into subproblems of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`,
-`cpu.tree`), and turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
+`cpu.tree`), turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
 steps before the walk: `prepare` does them once for a caller with several tasks.
 """
 

@@ -1,9 +1,9 @@
 """Make the graph smaller without losing or adding a counted biclique.
 
-- `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are
-  other left vertices of N(B) and other right ones of N(A), p - |A| and q - |B| of them, on the induced subgraph;
-- bicliques with one vertex to choose on a side, or none, are known from degrees (`without_search`): the search is for
-  at least two on each;
+- `containing`: in bicliques that contain the left vertices A and the right vertices B, the other vertices are chosen:
+  p - |A| left ones of N(B) and q - |B| right ones of N(A), on the induced subgraph;
+- bicliques with at most one vertex to choose on a side are known from degrees (`without_search`): the search needs at
+  least two on each;
 - the (p, q)-core: then a left vertex needs as many neighbours as the smallest q, a right one as the smallest p.
 """
 

@@ -1,11 +1,11 @@
-"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart merged.
+"""The columns of a list child: only rows that still matter, and columns with the same candidates merged.
 
-Columns with the same candidates are in the same left sets further down, so one stands for all: it holds an excluded row
+Columns with the same candidates are in the same left sets further down, so one represents all. It holds an excluded row
 only if all of them do. On dense data thousands of columns become a few dozen.
 
-Scratch at the top of the arena of ints, `n_left` entries each: where each new column's list begins, how many candidates
-it has, how many excluded rows follow them; the parent's columns that were kept, and which new column stands for each.
-Behind that come the lists.
+Scratch at the top of the arena of ints has `n_left` entries each: for each new column the begin of its list, and its
+numbers of candidates and of excluded rows; the kept columns of the parent, and the new column of each. The lists
+follow.
 """
 
 from __future__ import annotations

@@ -90,10 +90,10 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     words : (n_warps, n) int64
-        From `VERTICES_AT` on the graph's vertices of the frame; from `STACK_AT` on the stack; from `PAIRS_AT` on the
-        numbers of each row of the frame with each column, zeros between two frames; from `PATH_AT` on the graph's
-        vertices on the path, with their kinds (`matrices.optional_vertex`); then weights: the bicliques of the leaf of
-        a row, or column, of a wide matrix, with held and with optional vertices of the other side.
+        `VERTICES_AT` is the begin of the graph's vertices of the frame; `STACK_AT` that of the stack. At `PAIRS_AT`
+        are the numbers of each row of the frame with each column, zeros between two frames. At `PATH_AT` are the
+        graph's vertices on the path, with their kinds (`matrices.optional_vertex`). Weights follow: the bicliques of
+        the leaf of a row, or column, of a wide matrix, with held and with optional vertices of the other side.
     """
 
     words: Any
