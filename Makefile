@@ -89,10 +89,10 @@ reference: $(TEST_READY)
 
 # Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
 # Checks take the cores that this leaves idle.
-# Two processes for the tests: what takes longest, the kernels on the emulator, is one thread's work.
+# Three processes for the tests on two cores: some tests wait for what they have started.
 test: $(TEST_READY)
 	$(MAKE) --no-print-directory --jobs=2 compiled checked
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 compiled: $(TEST_READY)
 	$(BIN)/mbe compile

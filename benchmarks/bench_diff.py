@@ -28,7 +28,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline import Config, InputFacts
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import biclique_batch
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS
 from mbe_stage.pipeline.problems.bicliques.publication import Counts
 from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, write_manifest
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, vertices
@@ -135,7 +135,7 @@ def make_run(path: Path, n: int, case: Case) -> None:
         block = groups(number, min(BLOCK, n - first), case)
         block_keys = biclique_keys(block, *hashes)
         fingerprint.add(block_keys)
-        writer.write(biclique_batch(block, block_keys))
+        writer.write(ROWS.batch(block, block_keys))
     writer.close()
     for side, side_keys in zip(("left", "right"), keys, strict=True):
         zeros = pa.array(np.zeros(len(side_keys), np.int64))

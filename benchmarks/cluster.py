@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
+from benchmarks.count_and_write import CountTimes, bench_count
 from benchmarks.graphs import find_graph
 from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
-from mbe_stage.pipeline.bench import CountTimes, bench_count
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.runners.clusters import dask_cluster

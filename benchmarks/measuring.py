@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.count_and_write import CountTimes, WriteTimes, bench_count, bench_write
 from benchmarks.graphs import BenchGraph, find_graph
-from mbe_stage.pipeline.bench import CountTimes, WriteTimes, bench_count, bench_write
 
 __all__ = ["Row", "Settings", "compiled_afresh", "measure_graph"]
 

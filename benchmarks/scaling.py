@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import machine
+from benchmarks.count_and_write import CountTimes, bench_count
 from benchmarks.graphs import GRAPHS, data_directory, find_graph
 from benchmarks.measuring import Settings, compiled_afresh
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table
 from mbe_stage.errors import StageError
-from mbe_stage.pipeline.bench import CountTimes, bench_count
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError, exit_code
 from mbe_stage.pipeline.execution.ingest import ingest

@@ -32,17 +32,17 @@ hypothesis.settings.load_profile("whatever the machine")
 # What takes longest, in this order: begun last, one of them would run alone while the other processes are done.
 LONGEST = (
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_kernels_in_lockstep_lanes",
-    "tests/mbe_stage/test_cuda_without_gpu.py::test_kernels_compile_for_both_architectures_as_recorded",
-    "tests/pipeline/test_ended_by_signal.py::test_signals_at_moments_of_a_run",
-    "tests/test_readme.py::test_blocks_run_and_print_what_is_shown",
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_same_bicliques_without_any_technique",
-    "tests/mbe_stage/test_cuda_without_gpu.py",
-    "tests/mbe_stage/pq_counts/test_engine_cuda.py",
-    "tests/pipeline/test_crash.py::test_killed_at_random_moments",
-    "tests/rapids/test_devices.py",
-    "tests/test_benchmarks.py",
     "tests/flows/test_flow_server.py",
-    "tests/flows/test_flow_show.py",
+    "tests/flows/test_flow_show.py::test_a_run_with_all_it_left",
+    "tests/test_readme.py::test_blocks_run_and_print_what_is_shown",
+    "tests/pipeline/test_cluster_faults.py",
+    "tests/mbe_stage/test_cuda_without_gpu.py",
+    "tests/rapids/test_resume.py",
+    "tests/mbe_stage/pq_counts/test_engine_cuda.py",
+    "tests/pipeline/test_ended_by_signal.py::test_signals_at_moments_of_a_run",
+    "tests/pipeline/test_resume_killed.py",
+    "tests/pipeline/test_crash.py::test_killed_at_random_moments",
 )
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import mbe_stage.pipeline.bench
 from benchmarks import (
     ablation,
     bench,
@@ -27,6 +26,7 @@ from benchmarks import (
     checkpoints,
     cliques_gpu,
     cluster,
+    count_and_write,
     devices_gpu,
     estimates,
     groups_gpu,
@@ -39,6 +39,7 @@ from benchmarks import (
     scaling,
     shown_progress,
 )
+from benchmarks.count_and_write import CountTimes, WriteTimes, bench_write, measure_count, measure_write
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.groups import __main__ as groups
 from benchmarks.measuring import Row, Settings
@@ -51,7 +52,6 @@ from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pipeline.bench import CountTimes, WriteTimes, measure_count
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pq_counts.query import PqQuery
 
@@ -105,15 +105,15 @@ def compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That each measurement has a process of its own, `mbe bench` shows."""
+    """`test_a_measurement_has_a_process_of_its_own` is without this."""
 
     def measured(
         what: str, path: Any, threads: int, repeats: int, engine: str, spend_seconds: float, _: Any
     ) -> dict[str, Any]:
-        measure = {"count": measure_count, "write": mbe_stage.pipeline.bench.measure_write}[what]
+        measure = {"count": measure_count, "write": measure_write}[what]
         return json.loads(json.dumps(asdict(measure(path, threads, repeats, engine, spend_seconds))))
 
-    monkeypatch.setattr(mbe_stage.pipeline.bench, "_in_fresh_process", measured)
+    monkeypatch.setattr(count_and_write, "_in_fresh_process", measured)
 
 
 def row(name: str, one: float, two: float | None = None, write: float | None = None, memory: int = 10**8) -> Row:
@@ -135,6 +135,16 @@ def test_machine_code_is_made_anew_and_gone_afterwards() -> None:
         folder = Path(environment["NUMBA_CACHE_DIR"])
         assert list(folder.rglob("*.code"))
     assert not folder.exists()
+
+
+def test_a_measurement_has_a_process_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("a,x\na,y\nb,x\nb,z\n")
+    written = bench_write(path, repeats=1, engine="reference")
+    assert (written.graph, written.n_bicliques) == ("edges", 3)
+    assert written.peak_memory_bytes > 1 << 20
+    with pytest.raises(InputError, match=r"no\.csv"):
+        bench_write(tmp_path / "no.csv", repeats=1, engine="reference")
 
 
 @pytest.mark.usefixtures("quick_calibration", "compiled_before", "in_this_process")

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BASE = {
     "annotated-types",
     "pydantic-core",
+    "jinja2",
+    "markupsafe",
     "llvmlite",
     "numba",
     "numpy",

@@ -26,11 +26,6 @@ CIRCLES: dict[str, list[list[str]]] = {
     # `BicliqueBlock` is made of blocks of a device, for which it asks `cuda.blocks`.
     "mbe_stage": [["mbe_stage.bicliques.cuda.blocks", "mbe_stage.bicliques.results"]],
     "pipeline": [
-        [
-            "mbe_stage.pipeline.stores.conditional_write",
-            "mbe_stage.pipeline.stores.objects",
-            "mbe_stage.pipeline.stores.objects_below",
-        ],
         ["mbe_stage.pipeline.stores.remote_staging", "mbe_stage.pipeline.stores.remote_store"],
     ],
     # The command of each flow imports it when it is asked for: Prefect takes seconds.

@@ -26,6 +26,7 @@ __all__ = [
     "LOWEST",
     "SPARE_MEMBERS_PER_ROW",
     "TOP",
+    "BestBicliques",
     "CandidateSink",
     "Candidates",
     "better",
@@ -85,7 +86,83 @@ class Candidates:
         )
 
 
-class CandidateSink:
+class BestBicliques:
+    """The common part of the candidates' sinks for the host and for a device.
+
+    Parameters and attributes are those of `CandidateSink`. The records of a side's vertices have the methods `field`
+    and `merge`.
+    """
+
+    _left: Any
+    _right: Any
+
+    def __init__(self, model: NullModel, n_left: int, n_right: int, top: int) -> None:
+        check_top(model, n_left, n_right, top)
+        self._model, self._top = model, top
+        # Rows of the pool: the first part is what the last compaction kept.
+        self._parts: list[Any] = []
+        self._n_rows = self._n_members = 0
+        # The lowest of the `top` best so far: anything worse is not among them.
+        self._threshold = LOWEST, _HIGHEST
+        self._allow_growth()
+
+    @property
+    def left_share(self) -> np.ndarray:  # noqa: D102 - `CandidateSink` says it
+        return self._left.field(at.SHARE)
+
+    @property
+    def right_share(self) -> np.ndarray:  # noqa: D102
+        return self._right.field(at.SHARE)
+
+    @property
+    def n_bicliques_of_left(self) -> np.ndarray:  # noqa: D102
+        return self._left.field(at.N_BICLIQUES)
+
+    @property
+    def n_bicliques_of_right(self) -> np.ndarray:  # noqa: D102
+        return self._right.field(at.N_BICLIQUES)
+
+    def merge(self, other: BestBicliques) -> None:
+        """Merge another sink over other bicliques of the same graph, as if this one had seen them all.
+
+        So several devices or machines can each do a part of the work.
+
+        Parameters
+        ----------
+        other : CandidateSink
+            A sink of the same graph and `top`, not changed. A biclique that both have taken in counts twice.
+
+        Raises
+        ------
+        InvalidArgument
+            It is this sink, or has another graph or `top`.
+        """
+        check_merge(other is self, (self._top, other._top), (self._model, other._model))
+        for mine, theirs in ((self._left, other._left), (self._right, other._right)):
+            mine.merge(theirs, self._n_rows)
+        self._parts += other._parts
+        # Anything worse than either's lowest is in neither's best, nor in the best of both.
+        self._threshold = better(self._threshold, other._threshold)
+        self._compact()
+
+    def _worth_keeping(self, scores: Any, keys: Any, marks: Any, xp: Any = np) -> Any:
+        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
+        high = xp.flatnonzero(marks & at.IS_HIGH)
+        if high.size > self._top:
+            chosen, self._threshold = highest(scores[high], keys[high], self._top, xp)
+            marks &= at.IMPROVES
+            marks[high[chosen]] |= at.IS_HIGH
+        return xp.flatnonzero(marks)
+
+    def _compact(self) -> None:
+        raise NotImplementedError
+
+    def _allow_growth(self) -> None:
+        self._most_rows = 2 * self._n_rows + self._top
+        self._most_members = 2 * self._n_members + SPARE_MEMBERS_PER_ROW * self._top
+
+
+class CandidateSink(BestBicliques):
     """Keeps the best biclique of each vertex and the best of all, with sums for each vertex.
 
     The best has the highest surprise; ties go to the lowest key.
@@ -127,37 +204,24 @@ class CandidateSink:
     >>> sink.accept(BicliqueBlock(2, sizes, sizes, members, members), keys=np.array([7, 3]))
     >>> sink.finish().keys.tolist(), sink.left_best.tolist(), sink.left_share.tolist()
     ([3, 7], [1, 1, 0], [8, 8, 1])
+
+    Merge sinks over other bicliques of the same graph:
+
+    >>> one, other = (CandidateSink(NullModel.of(graph), 3, 3) for _ in range(2))
+    >>> pair, ids = np.array([2], np.int32), np.array([0, 1], np.int32)
+    >>> one.accept(BicliqueBlock(1, pair, pair, ids, ids), keys=np.array([7]))
+    >>> other.accept(BicliqueBlock(1, pair // 2, pair // 2, ids[:1] + 2, ids[:1] + 2), keys=np.array([3]))
+    >>> one.merge(other)
+    >>> one.finish().keys.tolist(), one.left_best.tolist()
+    ([3, 7], [1, 1, 0])
     """
 
     detail = Detail.MEMBERS
 
     def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
-        check_top(model, n_left, n_right, top)
-        self._model, self._top = model, top
+        super().__init__(model, n_left, n_right, top)
         self._left, self._right = _Vertices(model.left_log_degrees), _Vertices(model.right_log_degrees)
-        # Rows of the pool: the first part is what the last compaction kept.
         self._parts = [Candidates.joined([])]
-        self._n_rows = self._n_members = 0
-        self._most_rows = self._most_members = 0
-        # The lowest of the `top` best so far: anything worse is not among them.
-        self._threshold = LOWEST, _HIGHEST
-        self._allow_growth()
-
-    @property
-    def left_share(self) -> np.ndarray:  # noqa: D102 - the class says it
-        return self._left.records[:, at.SHARE].copy()
-
-    @property
-    def right_share(self) -> np.ndarray:  # noqa: D102
-        return self._right.records[:, at.SHARE].copy()
-
-    @property
-    def n_bicliques_of_left(self) -> np.ndarray:  # noqa: D102
-        return self._left.records[:, at.N_BICLIQUES].copy()
-
-    @property
-    def n_bicliques_of_right(self) -> np.ndarray:  # noqa: D102
-        return self._right.records[:, at.N_BICLIQUES].copy()
 
     @property
     def left_best(self) -> np.ndarray:  # noqa: D102
@@ -202,41 +266,6 @@ class CandidateSink:
         if rows.size:
             self._keep(rows, Candidates(keys[rows], scores[rows], _members(left, right).take(rows)))
 
-    def merge(self, other: CandidateSink) -> None:
-        """Merge another sink over other bicliques of the same graph, as if this one had seen them all.
-
-        So several devices or machines can each do a part of the work.
-
-        Parameters
-        ----------
-        other : CandidateSink
-            A sink of the same graph and `top`, not changed. A biclique that both have taken in counts twice.
-
-        Raises
-        ------
-        InvalidArgument
-            It is this sink, or has another graph or `top`.
-
-        Examples
-        --------
-        >>> from mbe_stage import BipartiteCSR
-        >>> graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 2])
-        >>> one, other = (CandidateSink(NullModel.of(graph), 3, 3) for _ in range(2))
-        >>> pair, ids = np.array([2], np.int32), np.array([0, 1], np.int32)
-        >>> one.accept(BicliqueBlock(1, pair, pair, ids, ids), keys=np.array([7]))
-        >>> other.accept(BicliqueBlock(1, pair // 2, pair // 2, ids[:1] + 2, ids[:1] + 2), keys=np.array([3]))
-        >>> one.merge(other)
-        >>> one.finish().keys.tolist(), one.left_best.tolist()
-        ([3, 7], [1, 1, 0])
-        """
-        check_merge(other is self, (self._top, other._top), (self._model, other._model))
-        for mine, theirs in ((self._left, other._left), (self._right, other._right)):
-            mine.merge(theirs, self._n_rows)
-        self._parts += other._parts
-        # Anything worse than either's lowest is in neither's best, nor in the best of both.
-        self._threshold = better(self._threshold, other._threshold)
-        self._compact()
-
     def sums(self) -> dict[str, np.ndarray]:
         """Its whole state as arrays, for `restore`."""
         self._compact()
@@ -279,15 +308,6 @@ class CandidateSink:
         self._right.move(new_rows)
         return self._parts[0]
 
-    def _worth_keeping(self, scores: np.ndarray, keys: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
-        high = np.flatnonzero(marks & at.IS_HIGH)
-        if high.size > self._top:
-            chosen, self._threshold = highest(scores[high], keys[high], self._top)
-            marks &= at.IMPROVES
-            marks[high[chosen]] |= at.IS_HIGH
-        return np.flatnonzero(marks)
-
     def _keep(self, rows: np.ndarray, found: Candidates) -> None:
         """Append bicliques `rows` of the block at hand to the pool."""
         members = found.members
@@ -327,10 +347,6 @@ class CandidateSink:
         kept = self._parts[0].members
         self._n_rows, self._n_members = len(kept), kept.left_members.size + kept.right_members.size
         self._allow_growth()
-
-    def _allow_growth(self) -> None:
-        self._most_rows = 2 * self._n_rows + self._top
-        self._most_members = 2 * self._n_members + SPARE_MEMBERS_PER_ROW * self._top
 
 
 def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
@@ -411,6 +427,10 @@ class _Vertices:
         self.records[:, at.BEST_SCORE] = LOWEST
         self.best_keys = np.full(n, _HIGHEST)
         self.best_rows = np.full(n, -1, np.int64)
+
+    def field(self, which: np.int64) -> np.ndarray:
+        """A column of the records."""
+        return self.records[:, which].copy()
 
     @property
     def nbytes(self) -> int:

@@ -1,43 +1,62 @@
-"""The specification of short list, cover and growth, in plain Python; compiled code must equal it.
+"""The specification of short list, cover and growth, in plain Python numbers and sets.
 
-A group is a pair of ascending tuples of left and right ids. Logarithms are whole numbers of units, as in `null_model`.
+Engines must equal it, and `mbe verify` recomputes published groups with it, so it shares no code with an engine. A
+group is a pair of ascending tuples of left and right ids. Logarithms are whole numbers of units, as in `reference`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.growth import GrowthSchedule
-from mbe_stage.groups.null_model import UNIT, NullModel, log_binomials
-from mbe_stage.groups.quasi_bicliques import LEAST_WEIGHT
+import numpy as np
 
-__all__ = ["NullOfEdges", "cover", "grow", "ranked", "without_bystanders", "without_near_copies"]
+from mbe_stage.groups.reference import UNIT, Null
 
-Group = tuple[tuple[int, ...], tuple[int, ...]]
+if TYPE_CHECKING:
+    from mbe_stage.groups.growth import GrowthSchedule
+
+__all__ = [
+    "NearCopies",
+    "NullOfEdges",
+    "cover",
+    "grow",
+    "overlap_fraction",
+    "ranked",
+    "without_bystanders",
+    "without_near_copies",
+]
+
+Group = tuple[Sequence[int], Sequence[int]]
 Edges = set[tuple[int, int]]
+
+LEAST_WEIGHT = round(0.01 * UNIT)
 
 
 class NullOfEdges:
-    """A graph as a set of edges, what each is worth, and what naming costs."""
+    """Edges of a graph as a set, what each is worth, and what naming costs.
 
-    def __init__(self, graph: BipartiteCSR, model: NullModel) -> None:
-        left, right = (side.tolist() for side in graph.edges())
-        self.edges: Edges = set(zip(left, right, strict=True))
-        self.sizes = graph.n_left, graph.n_right
-        self.weights = {
-            (u, v): max(
-                model.log_edges - int(model.left_log_degrees[u]) - int(model.right_log_degrees[v]), LEAST_WEIGHT
-            )
-            for u, v in self.edges
-        }
+    Parameters
+    ----------
+    left, right : (n,) integers
+        The ends of the edges.
+    null : Null
+        With the costs of groups of any size.
+    """
+
+    def __init__(self, left: np.ndarray, right: np.ndarray, null: Null) -> None:
+        weights = np.maximum(null.log_edges - null.logs[0][left] - null.logs[1][right], LEAST_WEIGHT)
+        self.weights = dict(zip(zip(left.tolist(), right.tolist(), strict=True), weights.tolist(), strict=True))
+        self.edges: Edges = set(self.weights)
+        self.sizes = null.degrees[0].size, null.degrees[1].size
         self.neighbours: tuple[dict[int, set[int]], dict[int, set[int]]] = {}, {}
         for u, v in self.edges:
             self.neighbours[0].setdefault(u, set()).add(v)
             self.neighbours[1].setdefault(v, set()).add(u)
-        self.costs = tuple(log_binomials(n, n).tolist() for n in self.sizes)
+        self.costs = tuple(costs.tolist() for costs in null.costs)
 
     def present(self, group: Group) -> Edges:
         """The edges of a group that there are."""
@@ -83,23 +102,49 @@ def density_term(n_present: int, n_cells: int) -> int:
     return round((present + missing) * UNIT)
 
 
-def ranked(keys: Sequence[int], surprise: Sequence[int], groups: Sequence[Group], per: str | None = None) -> list[int]:
-    """Rows of those of positive surprise, best first, by ``vertex`` or ``edge`` or as they are; ties by key."""
+def ranked(keys: Sequence[int], values: Sequence[int], parts: Sequence[int] | None = None) -> list[int]:
+    """Rows by value, or by value per part, best first; ties by key."""
 
-    def rank(row: int) -> tuple[Fraction, int]:
-        n_left, n_right = map(len, groups[row])
-        parts = {None: 1, "vertex": n_left + n_right, "edge": n_left * n_right}[per]
-        return -Fraction(surprise[row], parts), keys[row]
+    def rank(row: int) -> tuple[Fraction | int, int]:
+        return -(values[row] if parts is None else Fraction(values[row], parts[row])), keys[row]
 
-    return sorted((row for row in range(len(keys)) if surprise[row] > 0), key=rank)
+    return sorted(range(len(keys)), key=rank)
+
+
+def overlap_fraction(max_overlap: float) -> Fraction:
+    """A decimal as the nearest fraction of a small denominator: 0.3 for 3/10, and not what is next to it."""
+    return Fraction(max_overlap).limit_denominator(1_000_000)
+
+
+class NearCopies:
+    """Sets that are kept, and the first of them whose Jaccard similarity with another set is at least a threshold."""
+
+    def __init__(self, max_overlap: Fraction) -> None:
+        self._max_overlap = max_overlap
+        self._sizes: list[int] = []
+        self._of_member: defaultdict[int, list[int]] = defaultdict(list)
+
+    def first(self, members: Sequence[int]) -> int | None:
+        """The first set kept that this one is a near copy of."""
+        common = Counter(row for member in members for row in self._of_member.get(member, ()))
+        least, whole = self._max_overlap.as_integer_ratio()
+        near = (row for row, n in common.items() if n * whole >= least * (len(members) + self._sizes[row] - n))
+        return min(near, default=None)
+
+    def keep(self, members: Iterable[int]) -> None:
+        """Keep a set."""
+        members = set(members)
+        for member in members:
+            self._of_member[member].append(len(self._sizes))
+        self._sizes.append(len(members))
 
 
 def without_near_copies(lefts: Sequence[Sequence[int]], max_overlap: Fraction, limit: int | None = None) -> list[int]:
     """Rows of the sets whose Jaccard similarity with each earlier one that stays is below a threshold."""
-    kept: list[int] = []
-    for row, left in enumerate(map(set, lefts)):
-        others = [set(lefts[other]) for other in kept]
-        if all(Fraction(len(left & other), len(left | other)) < max_overlap for other in others):
+    copies, kept = NearCopies(max_overlap), list[int]()
+    for row, left in enumerate(lefts):
+        if copies.first(left) is None:
+            copies.keep(left)
             kept.append(row)
     return kept if limit is None else kept[:limit]
 
@@ -121,7 +166,7 @@ def cover(null: NullOfEdges, groups: Sequence[Group], limit: int | None = None) 
 def grow(
     null: NullOfEdges, seed: Group, schedule: GrowthSchedule, least: tuple[int, int] = (1, 1)
 ) -> tuple[Group, int]:
-    """Grow a seed; return the group and its score: the best its ascents pass through, the earliest of several."""
+    """What a seed grows to, and its score: the best that its ascents pass through, the earliest of several."""
     best, best_score = seed, null.score(seed)
     for first in schedule.first_densities:
         group, density = seed, first

@@ -485,31 +485,6 @@ def compile_(
     show.compiled(found, as_json)
 
 
-@_command()
-def bench(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; by default a generated one.")
-    ] = None,
-    threads: opt.Means.Threads = None,
-    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Count N times and report the best.")] = 3,
-    engine: opt.Means.Engine = None,
-    as_json: opt.Output.Json = False,
-) -> None:
-    """Time counting and writing, with a separate process per graph."""
-    import tempfile
-
-    from mbe_stage.pipeline.bench import bench_graph, sample_graph
-    from mbe_stage.pipeline.cli import console, show
-
-    stderr = console.set_up_logging(quiet=False)
-    measurements = []
-    with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
-        for path in files or [str(sample_graph(directory))]:
-            with console.ProgressDisplay(stderr, False, f"measuring {path}"):
-                measurements.append(bench_graph(path, threads or 0, repeats, engine or "auto"))
-    show.measurements(measurements, as_json)
-
-
 def _inspected(options: dict[str, Any]) -> Config:
     """Return the configuration of `mbe inspect`: a file and options, or a configuration that options override."""
     first, *others = map(Path, options["source"])

@@ -30,7 +30,6 @@ EXAMPLES = {
     "diff": "mbe diff out/runs/RUN latest --exit-code",
     "verify": "mbe verify out --input edges.csv",
     "compile": "mbe compile --engine cpu",
-    "bench": "mbe bench edges.csv --repeats 5",
 }
 """Examples by command; for another package's problem, with an input and a directory."""
 

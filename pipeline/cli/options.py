@@ -429,11 +429,6 @@ INSPECTING = (
 )
 
 
-def _signed(parameter: Parameter) -> inspect.Parameter:
-    by_name = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(parameter.name, by_name, default=parameter.default, annotation=parameter.annotation)
-
-
 def taking(parameters: Iterable[Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command that takes its options by name (``**options``) with the signature that Typer reads."""
     table = tuple(parameters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import Config
 
 __all__ = ["UNCHANGED", "publish", "set_up_logging"]
-
-log = logging.getLogger(__name__)
 
 UNCHANGED = 5
 
@@ -37,8 +34,6 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
     if resume and count_only:
         raise typer.BadParameter("resumes a run to publish; --count-only publishes none", param_hint="--resume")
     stderr = set_up_logging(quiet, options["verbose"])
-    if not count_only and str(config.output.directory).startswith("memory://"):
-        log.warning("%s disappears when this command ends: choose a directory or an address", config.output.directory)
     with console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem)) as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)

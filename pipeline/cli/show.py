@@ -19,10 +19,9 @@ from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
+    # Each command imports the results that it shows.
     from rich.table import Table
 
-    # Each command imports the results that it shows.
-    from mbe_stage.pipeline.bench import Measurement
     from mbe_stage.pipeline.clean.facts import InputFacts
     from mbe_stage.pipeline.cli.compile import Compiled
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
@@ -39,7 +38,6 @@ __all__ = [
     "count",
     "differences",
     "inspection",
-    "measurements",
     "run",
     "run_facts",
     "runs",
@@ -298,28 +296,6 @@ def verification(report: VerifyReport, as_json: bool) -> None:
     for text in report.not_checked:
         say(f"unchecked  {text}")
     say(f"verified   {address_of(report.run)} in {seconds_text(report.seconds)}")
-
-
-def measurements(found: list[Measurement], as_json: bool) -> None:
-    """Show benchmark figures."""
-    if as_json:
-        print_json({"graphs": [asdict(measurement) for measurement in found]})
-        return
-    columns = ["graph", "edges", "bicliques", "count", "write", "peak memory", "written", "engine"]
-    rows: list[list[object]] = [
-        [
-            m.graph,
-            m.n_edges,
-            m.n_bicliques,
-            seconds_text(m.count_seconds),
-            seconds_text(m.write_seconds),
-            bytes_text(m.write_memory_bytes),
-            bytes_text(m.written_bytes),
-            f"{m.engine}: {m.device}",
-        ]
-        for m in found
-    ]
-    results_console().print(table(columns, rows))
 
 
 def compiled(found: Compiled, as_json: bool) -> None:

@@ -41,7 +41,7 @@ from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.config.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.package_files import default_configuration
-from mbe_stage.pipeline.stores.address import place_of
+from mbe_stage.pipeline.stores.address import check_output, place_of
 from mbe_stage.problem import problem_named
 
 __all__ = [
@@ -428,12 +428,16 @@ class Config(Section):
         Raises
         ------
         ConfigError
-            An unknown key (with the nearest known name) or a value of the wrong kind.
+            An unknown key (with the nearest known name), a value of the wrong kind, or an output where runs are not
+            published.
         """
         try:
-            return cls.model_validate(dict(values))
+            config = cls.model_validate(dict(values))
         except ValidationError as error:
             raise ConfigError(_explain(error, source)) from None
+        # Not in the model: manifests of runs that were published elsewhere are still read.
+        check_output(config.output.directory)
+        return config
 
 
 def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:

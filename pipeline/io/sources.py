@@ -82,7 +82,7 @@ def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
             if meant == STANDARD_INPUT:
                 copy, name = _copy_of(sys.stdin), _CALLED
             elif is_address(meant):
-                from mbe_stage.pipeline.stores.remote_input import fetched_input
+                from mbe_stage.pipeline.stores.inputs import fetched_input
 
                 copy, mirror = stack.enter_context(fetched_input(str(meant)))
                 name = mirror.named(copy)

@@ -1,7 +1,7 @@
 """`report.html`: one self-contained page on a run, built from its published tables.
 
-`page` puts it together around what the problem's publication shows; `page.html` is the template with its style sheet.
-`asked` and `wording` put things into words and `sections` into HTML, for any problem. `bicliques` is what is shown of
+`page` puts it together around what the problem's publication shows, of the templates in `templates` (`rendering`).
+`request` and `wording` put things into words, for any problem. `bicliques` is what is shown of
 bicliques: `tables` reads them, `explain` says what they mean, `charts` and `heat_map` draw; `markdown` is the same for
 pages that show no files. `cliques` is what is shown of cliques, `pq_counts` of counts;
 `heat_grid` draws for bicliques and counts.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from mbe_stage.pipeline.report.tables import SideSummary, Sizes
 from mbe_stage.pipeline.report.wording import count, key, percent
 from mbe_stage.pipeline.wording import plural
@@ -56,7 +58,7 @@ def explanation(sizes: Sizes, n_edges: int, sides: tuple[SideSummary, SideSummar
     if total <= n_edges:
         return [f"{plural(total, 'maximal biclique')} from {plural(n_edges, 'edge')}. {held}"]
     paragraphs = [_why_so_many(total, n_edges, truncated) + " " + held, _drivers(total, sides), _reduction(sizes)]
-    return [text for text in paragraphs if text]
+    return [Markup(text) for text in paragraphs if text]
 
 
 def _why_so_many(total: int, n_edges: int, truncated: str | None) -> str:

@@ -6,43 +6,27 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from markupsafe import Markup
 
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.base import Page, PageSection
+from mbe_stage.pipeline.publish.changes import Comparison
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report.group_cases import marks, muted, preface
 from mbe_stage.pipeline.report.group_charts import MOST_COLUMNS, MOST_ROWS, WIDTHS, pattern, time_line
+from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import right_key, side_name
-from mbe_stage.pipeline.report.sections import members
-from mbe_stage.pipeline.report.wording import count, escape, key
+from mbe_stage.pipeline.report.wording import count, key
 from mbe_stage.pipeline.views.no_groups import nothing_significant
-from mbe_stage.pipeline.wording import plural
 
-__all__ = ["page"]
+__all__ = ["page", "since_last"]
 
-_ABOUT = """<p>Groups with more edges than the degrees of their members make likely, the most surprising first; groups
-    that nearly repeat a better one are left out. Surprise is a log-likelihood ratio less the cost of naming the group,
-    in nats: only what is above 0 is listed.</p>"""
-_GROWN = """<p>Groups that the most surprising bicliques have grown to: with more edges than the degrees of their
-    members make likely, though some may be missing. Each is there for edges that no group before it explains, which
-    is what it adds. Surprise is a log-likelihood ratio less the cost of naming the group, in nats: only what
-    is above 0 is listed.</p>"""
-_NOTHING = """<p><strong>No group is {which}.</strong> {why}.</p><p>The table <code>vertex_scores</code> scores every
-    vertex all the same.</p>"""
-_BARS = Template(
-    """<p class="quiet">In the pictures rows are members on the <span class="left-name">$left</span>, columns on the
-    <span class="right-name">$right</span>; a filled square is an edge. A bar says which share of a member's own edges
-    lies in the group; the line where it would end is all of them.</p>"""
-)
-_LINES = """<p class="quiet">A time line counts the rows behind a group's edges; the window that holds most of them is
-    marked.</p>"""
-_OPEN = 8
+_TEMPLATE = "groups.html"
+_LISTS = {"labels": "Labels", "allow": "Known good"}
 _EPOCH = datetime(1970, 1, 1)
 _AT_ONCE = 100
 _MOST_BYTES = 3_000_000
@@ -57,16 +41,21 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     groups = every_group.filter(pc.invert(every_group["is_muted"]))
     quiet = every_group.filter(every_group["is_muted"])
     is_grown = manifest.config.section("groups").kind == "grown_cover"
-    about = _GROWN if is_grown else _ABOUT
     items = list(_items(run_path, groups, manifest.config))
-    bars = _BARS.substitute({side: side_name(manifest.config, side) for side in ("left", "right")})
-    pictures = bars + (_LINES if any('class="times"' in item for item in items) else "")
-    found = f"{about}{_shown(len(items), groups.num_rows)}{pictures}{_controls(groups)}{_list(items)}"
+    names = [side_name(manifest.config, side) for side in ("left", "right")]
+    has_times = any('class="times"' in item for item in items)
+    found = (
+        fragment(_TEMPLATE, "found", is_grown, len(items), groups.num_rows, *names, has_times),
+        fragment(_TEMPLATE, "controls", _known_orders(groups)),
+        fragment(_TEMPLATE, "listed", items),
+    )
+    inputs = manifest.derived_inputs.get("groups", {})
     parts = (
         _incomplete(manifest),
-        preface(manifest),
-        found if items else _nothing(run_path, manifest),
-        muted(quiet.slice(0, top).to_pylist(), quiet.num_rows),
+        *(fragment(_TEMPLATE, "input_list", _LISTS[name], facts) for name, facts in inputs.items()),
+        since_last(manifest.derived_comparison.get("groups"), right_key(manifest.config)),
+        *(found if items else [_nothing(run_path, manifest)]),
+        fragment(_TEMPLATE, "muted", quiet.slice(0, top).to_pylist(), quiet.num_rows),
     )
     section = PageSection("groups", "Groups", "".join(parts))
     script = files("mbe_stage.pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
@@ -111,7 +100,7 @@ def _by_group(path: Path, groups: pa.Table) -> dict[int, list[dict[str, Any]]]:
 def _nothing(run_path: Path, manifest: Manifest) -> str:
     why = nothing_significant(run_path, manifest)
     which = "left" if manifest.derived["groups"]["groups"] else "significant"
-    return _NOTHING.format(which=which, why=escape(why[0].upper() + why[1:]))
+    return fragment(_TEMPLATE, "nothing", which, why[0].upper() + why[1:])
 
 
 def _incomplete(manifest: Manifest) -> str:
@@ -122,23 +111,9 @@ def _incomplete(manifest: Manifest) -> str:
     return ""
 
 
-def _shown(n_shown: int, n_groups: int) -> str:
-    listed = (
-        "All" if n_shown == n_groups else f"The first {count(n_shown)}, which fill this page and are searched here,"
-    )
-    where = "<code>groups</code>, <code>group_members</code> and <code>vertex_scores</code>"
-    return (
-        f"<p>{listed} of {plural(n_groups, 'group')}. The tables {where} have them, with a score of every vertex.</p>"
-    )
-
-
-def _list(items: list[str]) -> str:
-    """The first groups in the open, the others folded."""
-    shown = f'<ol class="groups">{"".join(items[:_OPEN])}</ol>'
-    if len(items) <= _OPEN:
-        return shown
-    summary = f"<summary>{len(items) - _OPEN} more</summary>"
-    return f'{shown}<details class="more">{summary}<ol class="groups">{"".join(items[_OPEN:])}</ol></details>'
+def since_last(comparison: Comparison | None, right: Callable[[object], str] = key) -> str:
+    """How the groups differ from those of the run before, and those that are gone, folded; `right` writes keys."""
+    return "" if comparison is None else fragment(_TEMPLATE, "since_last", comparison, right)
 
 
 def _group(
@@ -149,7 +124,6 @@ def _group(
     written: Callable[[object], str],
 ) -> str:
     """A group; `edges` are those that it has, where some may be missing, `times` the parts of its time line."""
-    size = f"{count(group['n_left'])} × {count(group['n_right'])}"
     # Where not all can be shown, those with most edges are.
     left, right = (
         sorted((row for row in rows if row["side"] == side), key=lambda row: (-row["n_edges"], row["vertex"]))
@@ -162,29 +136,16 @@ def _group(
         if edges and (one["vertex"], other["vertex"]) not in edges
     ]
     left_shares, right_shares = ([row["edge_share"] for row in side] for side in (left, right))
-    sides = "".join(
-        members([row["key"] for row in side], name, "group_members", of_side)
-        for side, name, of_side in ((left, "left", key), (right, "right", written))
-    )
-    return (
-        f'<li {_sortable(group)}><header><span class="rank">{group["rank"]}</span><b>{size}</b>'
-        f"<span>surprise {group['surprise']:,.1f}</span>{_stands_for(group)}{_weight(group)}{marks(group)}"
-        f"<code>{group['group_key']}</code></header>"
-        f"<p>{escape(group['explanation'])}.</p>"
-        f'<div class="members">{sides}</div>'
-        f'<div class="pictures">{pattern(left_shares, right_shares, absent)}{time_line(group, times)}</div></li>'
-    )
+    orders = [(name, value) for name, value in _orders(group).items() if value is not None]
+    keys = ([row["key"] for row in side] for side in (left, right))
+    pictures = Markup(pattern(left_shares, right_shares, absent) + time_line(group, times))
+    return fragment(_TEMPLATE, "group", group, orders, *keys, written, _chance(group["known_p_value"]), pictures)
 
 
-def _weight(group: dict[str, Any]) -> str:
-    if group["weight_total"] is None:
-        return ""
-    return f"<span>weight {group['weight_total']:,.6g}, median {group['weight_median']:,.6g}</span>"
-
-
-def _sortable(group: dict[str, Any]) -> str:
-    """The figures that the page can be sorted by, as attributes; what is not known has none."""
-    return " ".join(f'data-{name}="{value}"' for name, value in _orders(group).items() if value is not None)
+def _chance(value: float | None) -> str:
+    if value is None:
+        return "not known"
+    return "below 1e-300" if value < 1e-300 else f"{value:.1g}" if value < 0.01 else f"{value:.2f}"
 
 
 def _orders(group: dict[str, Any]) -> dict[str, float | None]:
@@ -223,28 +184,12 @@ _ORDERS = {
 }
 
 
-def _controls(groups: pa.Table) -> str:
-    """What finds and sorts, hidden until the script shows it; orders by what no group has are left out."""
+def _known_orders(groups: pa.Table) -> list[tuple[str, str]]:
+    """What the page can be sorted by, with its words; orders by what no group has are left out."""
     known = {
         name
         for group in groups.slice(0, _AT_ONCE).to_pylist()
         for name, value in _orders(group).items()
         if value is not None
     }
-    options = "".join(
-        f'<option value="{order}">{label}</option>' for order, label in _ORDERS.items() if order.split()[0] in known
-    )
-    return (
-        '<div id="find-groups" class="find" role="search" hidden>'
-        '<label>Find <input id="wanted-groups" type="search" placeholder="a member, a case, a group"></label>'
-        f'<label>Order <select id="order-groups">{options}</select></label>'
-        '<span id="found-groups" aria-live="polite"></span></div>'
-    )
-
-
-def _stands_for(group: dict[str, Any]) -> str:
-    if group["residual_gain"] is not None:
-        grown = plural(group["n_bicliques"], "biclique")
-        return f"<span>adds {group['residual_gain']:,.1f}</span><span>grown from {grown}</span>"
-    copies = group["n_bicliques"] - 1
-    return f"<span>and {plural(copies, 'near copy', 'near copies')}</span>" if copies else ""
+    return [(order, label) for order, label in _ORDERS.items() if order.split()[0] in known]

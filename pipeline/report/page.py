@@ -1,23 +1,23 @@
 """The page as a whole: the run's input, making and warnings around what its problem and derived outputs show.
 
-The template is `page.html` with its style sheet; the file that is written is `report.html`.
+The template is `templates/page.html` with its style sheet; the file that is written is `report.html`.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from importlib.resources import files
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from string import Template
 from typing import Any
 
-from mbe_stage.pipeline.problems.base import Page, PageSection, Publication
+from markupsafe import Markup
+
+from mbe_stage.pipeline.problems.base import Page, Publication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report import sections
 from mbe_stage.pipeline.report.changes import since
+from mbe_stage.pipeline.report.rendering import render
 from mbe_stage.pipeline.report.request import input_facts
 from mbe_stage.pipeline.report.wording import count, escape, key
 from mbe_stage.pipeline.wording import bytes_text, seconds_text
@@ -52,24 +52,29 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
     first = [section for each in (page, *derived) for section in each.first_sections]
     last = [section for each in derived for section in each.sections]
     scripts = [each.script for each in (page, *derived) if each.script]
-    template = Template(files("mbe_stage.pipeline.report").joinpath("page.html").read_text(encoding="utf-8"))
-    fields = {
-        **_head(manifest, publication, page, derived),
-        "sections": "\n\n  ".join(
-            (
-                *_rendered((*first, *page.sections)),
-                since(manifest.comparison),
-                *_rendered((*page.later_sections, *last)),
-            )
-        ),
-        **_making(manifest),
-        "results": escape(publication.counted),
-        "footer": page.footer,
-        "policy": _policy(scripts),
-        "scripts": "".join(f"<script>{script}</script>" for script in scripts),
-    }
+    text = render(
+        "page.html",
+        manifest=manifest,
+        about=page.title,
+        lede=Markup(page.lede),
+        title=_title(manifest.input.source),
+        heading=key(_title(manifest.input.source)),
+        tiles=_tiles(manifest, publication, page, derived),
+        meaning=page.lower_bounds or _more_to_find(publication.counted, page.incomplete),
+        sections=(*first, *page.sections),
+        since=since(manifest.comparison),
+        later_sections=(*page.later_sections, *last),
+        steps=_steps(manifest.seconds),
+        machine=_machine(manifest),
+        input=input_facts(manifest.input),
+        fingerprints=_fingerprints(manifest),
+        results=publication.counted,
+        footer=Markup(page.footer),
+        policy=Markup(_policy(scripts)),
+        scripts=map(Markup, scripts),
+    )
     path = run_path / REPORT_NAME
-    path.write_text(template.substitute(fields), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -80,28 +85,22 @@ def _policy(scripts: Iterable[str]) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; form-action 'none'; base-uri 'none'"
 
 
-def _head(manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page]) -> dict[str, str]:
-    facts = manifest.input
+def _tiles(manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page]) -> list[tuple[str, str]]:
+    """The figures at the top: labels and values."""
     tiles = [
         _first_tile(manifest, publication, page),
         *_vertices(manifest),
         ("edges", count(manifest.graph.n_edges)),
-        *((escape(label), escape(value)) for each in (page, *derived) for label, value in each.figures),
+        *(figure for each in (page, *derived) for figure in each.figures),
     ]
     if "total" in manifest.seconds:
         tiles.append(("wall time", seconds_text(manifest.seconds["total"])))
-    meaning = page.lower_bounds or sections.more_to_find(publication.counted, page.incomplete)
-    notice = sections.notice(manifest.truncated, meaning)
-    return {
-        "about": escape(page.title),
-        "lede": page.lede,
-        "title": escape(_title(facts.source)),
-        "heading": key(_title(facts.source)),
-        "created": escape(manifest.created_at),
-        "run_id": escape(manifest.run_id),
-        "tiles": sections.tiles(tiles),
-        "notice": notice + sections.warnings(manifest.warnings),
-    }
+    return tiles
+
+
+def _more_to_find(results: str, consequence: str) -> str:
+    """What it means that there may be more such `results`."""
+    return f"What is listed is exact, but there may be more {results}: {consequence}."
 
 
 def _vertices(manifest: Manifest) -> list[tuple[str, str]]:
@@ -113,9 +112,8 @@ def _vertices(manifest: Manifest) -> list[tuple[str, str]]:
 
 def _first_tile(manifest: Manifest, publication: Publication, page: Page) -> tuple[str, str]:
     if page.first_figure is not None:
-        label, value = page.first_figure
-        return escape(label), escape(value)
-    return escape(publication.unit[1]), ("≥ " if manifest.truncated else "") + count(manifest.n_found)
+        return page.first_figure
+    return publication.unit[1], ("≥ " if manifest.truncated else "") + count(manifest.n_found)
 
 
 def _title(source: str) -> str:
@@ -123,38 +121,33 @@ def _title(source: str) -> str:
     return ", ".join(each.rstrip("/").rsplit("/", 1)[-1] for each in source.split(", ")) or source
 
 
-def _rendered(shown: Iterable[PageSection]) -> Iterable[str]:
-    for section in shown:
-        yield (
-            f'<section id="{escape(section.anchor)}">\n    <h2>{escape(section.heading)}</h2>\n'
-            f"    {section.body}\n  </section>"
-        )
+def _steps(seconds: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """Every step with its wall time, and that by the longest."""
+    steps = {step: value for step, value in seconds.items() if step != "total"}
+    longest = max(steps.values(), default=0.0) or 1.0
+    return [(step, value, value / longest) for step, value in steps.items()]
 
 
-def _making(manifest: Manifest) -> dict[str, str]:
-    versions = ", ".join(f"{escape(name)} {escape(number)}" for name, number in manifest.versions.items())
+def _machine(manifest: Manifest) -> list[tuple[str, str]]:
     machine = [
-        ("engine", escape(manifest.engine)),
-        ("device", escape(manifest.device)),
+        ("engine", manifest.engine),
+        ("device", manifest.device),
         ("peak memory", bytes_text(manifest.peak_memory_bytes)),
-        ("versions", versions),
+        ("versions", ", ".join(f"{name} {number}" for name, number in manifest.versions.items())),
     ]
     if manifest.made_of is not None:
-        machine.append(("bicliques of run", f"<code>{escape(manifest.made_of)}</code>"))
+        machine.append(("bicliques of run", Markup(f"<code>{escape(manifest.made_of)}</code>")))
     if manifest.peak_device_memory_bytes is not None:
         machine.insert(3, ("peak device memory", bytes_text(manifest.peak_device_memory_bytes)))
     if manifest.ranks is not None:
-        machine += [(escape(name), escape(did)) for name, did in manifest.ranks.lines()]
-    fingerprints = [
-        ("run", f"<code>{escape(manifest.run_id)}</code>"),
-        ("input", f"<code>{escape(manifest.input.fingerprint)}</code>"),
-        ("content", f"<code>{escape(manifest.content_fingerprint)}</code>"),
-        ("configuration", f"<code>{escape(manifest.config_fingerprint)}</code>"),
+        machine += manifest.ranks.lines()
+    return machine
+
+
+def _fingerprints(manifest: Manifest) -> list[tuple[str, str]]:
+    return [
+        ("run", manifest.run_id),
+        ("input", manifest.input.fingerprint),
+        ("content", manifest.content_fingerprint),
+        ("configuration", manifest.config_fingerprint),
     ]
-    return {
-        "timings": sections.timings(manifest.seconds),
-        "machine": sections.facts(machine),
-        "input": sections.facts(input_facts(manifest.input)),
-        "fingerprints": sections.facts(fingerprints),
-        "schema_version": str(manifest.schema_version),
-    }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from mbe_stage.pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
 from mbe_stage.pipeline.problems.base import Page, PageSection
@@ -15,10 +16,10 @@ from mbe_stage.pipeline.problems.pq_counts.cells import read_cells, top_rows
 from mbe_stage.pipeline.problems.pq_counts.result_text import unit, zero_reasons
 from mbe_stage.pipeline.problems.pq_counts.shown import shown_cell
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report import sections
 from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
+from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import conditions, right_key
-from mbe_stage.pipeline.report.wording import escape, key, percent
+from mbe_stage.pipeline.report.wording import key, percent
 
 __all__ = ["page"]
 
@@ -61,24 +62,19 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 def _counts(manifest: Manifest, counts: Mapping[tuple[int, int], int]) -> str:
     asked, at_least = manifest.config.asked, "at least " if manifest.truncated is not None else ""
-    texts = []
-    if wanted := _conditions(manifest):
-        texts.append(f'Asked for: <ul class="asked">{"".join(f"<li>{text}</li>" for text in wanted)}</ul>')
+    exact = grouped = named = None
     if not asked.table:
         ((cell, count),) = counts.items()
-        texts.append(
-            f'There are {at_least}<b title="{escape(_exact(count))}">{escape(grouped_text(count))}</b> '
-            f"{unit(cell, count)}."
-        )
+        exact, grouped, named = _exact(count), grouped_text(count), unit(cell, count)
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
-    texts += [f"{escape(reason[:1].upper() + reason[1:])}." for reason in zero_reasons(asked, most)]
-    return sections.paragraphs(texts) + (_heat_map(counts, at_least) if asked.table else "")
+    told = _conditions(manifest), at_least, exact, grouped, named, zero_reasons(asked, most)
+    return fragment("pq_counts.html", "counts", *told) + Markup(_heat_map(counts, at_least) if asked.table else "")
 
 
 def _conditions(manifest: Manifest) -> list[str]:
     asked = manifest.config.asked
     containing = [
-        f"containing on the {side}: {', '.join(key(vertex) for vertex in wanted)}"
+        Markup(f"containing on the {side}: {', '.join(key(vertex) for vertex in wanted)}")
         for side, wanted in (("left", asked.containing_left), ("right", asked.containing_right))
         if wanted
     ]
@@ -131,31 +127,28 @@ def _local(run_path: Path, manifest: Manifest, counts: Mapping[tuple[int, int], 
         return []
     mark, written = "≥ " if manifest.truncated is not None else "", right_key(manifest.config)
     total, what = counts[cell], unit(cell)
-    of_sides = []
-    for side, write in (("left", key), ("right", written)):
-        rows = top_rows(run_path / "pq_vertices.parquet", cell, top, side)
-        shown = [([write(row["key"])], row) for row in rows]
-        of_sides.append(f'<div class="scroll">{_listed([f"{side} vertex"], shown, total, mark)}</div>')
-    found = [PageSection("vertices", f"The vertices in most {what}", f'<div class="pair">{"".join(of_sides)}</div>')]
+    of_sides = [
+        ([f"{side} vertex"], _shown(top_rows(run_path / "pq_vertices.parquet", cell, top, side), {"key": write}, total))
+        for side, write in (("left", key), ("right", written))
+    ]
+    tables = fragment("pq_counts.html", "tables", of_sides, mark)
+    found = [PageSection("vertices", f"The vertices in most {what}", f'<div class="pair">{tables}</div>')]
     if local == "edges":
         rows = top_rows(run_path / "pq_edges.parquet", cell, top)
-        shown = [([key(row["left_key"]), written(row["right_key"])], row) for row in rows]
-        body = f'<div class="scroll">{_listed(["left vertex", "right vertex"], shown, total, mark)}</div>'
+        shown = ["left vertex", "right vertex"], _shown(rows, {"left_key": key, "right_key": written}, total)
+        body = fragment("pq_counts.html", "tables", [shown], mark)
         found.append(PageSection("edges", f"The edges in most {what}", body))
     return found
 
 
-def _listed(names: list[str], shown: list[tuple[list[str], dict[str, Any]]], total: int, mark: str) -> str:
-    """A table of what is in most bicliques: keys (HTML) and the row that has the count."""
-    if not shown:
-        return '<p class="quiet">None is in any.</p>'
-    head = "".join(f'<th scope="col">{name}</th>' for name in [*names, "in bicliques", "share"])
-    lines = []
-    for keys, row in shown:
+def _shown(
+    rows: Sequence[dict[str, Any]], written: Mapping[str, Callable[[object], str]], total: int
+) -> list[dict[str, Any]]:
+    """What a table says of rows: their keys, the count, and its share."""
+    shown = []
+    for row in rows:
         count = number_of(row["count_text"]) or 0
-        named = "".join(f'<th scope="row">{text}</th>' for text in keys)
+        keys = [write(row[name]) for name, write in written.items()]
         share = percent(count, total) if total else ""
-        lines.append(
-            f'<tr>{named}<td title="{escape(_exact(count))}">{mark}{short_text(count)}</td><td>{share}</td></tr>'
-        )
-    return f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+        shown.append({"names": keys, "exact": _exact(count), "short": short_text(count), "share": share})
+    return shown

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from markupsafe import Markup
+
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.key_parts import has_parts
@@ -14,9 +16,9 @@ from mbe_stage.pipeline.wording import bytes_text, plural, seconds_text
 __all__ = ["conditions", "input_facts", "right_key", "side_name"]
 
 
-def conditions(config: Config) -> list[str]:
+def conditions(config: Config) -> list[Markup]:
     """One HTML sentence a condition; empty when everything was asked for."""
-    return [*_query(config), *_filters(config), *_limits(config)]
+    return [Markup(text) for text in (*_query(config), *_filters(config), *_limits(config))]
 
 
 def _query(config: Config) -> Iterator[str]:
@@ -64,7 +66,7 @@ def side_name(config: Config, side: str) -> str:
     """The side, with the name of its column where it has one: ``left (user)``."""
     columns = (config.input.left,) if side == "left" else config.input.right_columns
     named = all(isinstance(column, str) for column in columns) and columns != (side,)
-    return f"{side} ({', '.join(map(key, columns))})" if named else side
+    return Markup(f"{side} ({', '.join(map(key, columns))})") if named else side
 
 
 def right_key(config: Config) -> Callable[[object], str]:

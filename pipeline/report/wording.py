@@ -6,10 +6,12 @@ import html
 import math
 import re
 
+from markupsafe import Markup
+
 from mbe_stage.pipeline.key_parts import day_of, key_parts
 from mbe_stage.pipeline.wording import percent_text
 
-__all__ = ["compact", "count", "escape", "key", "percent", "tuple_key"]
+__all__ = ["compact", "count", "escape", "key", "percent", "tuple_key", "visible"]
 
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
@@ -24,45 +26,50 @@ _VISIBLE: dict[int, int | str] = {
 }
 
 
-def escape(value: object) -> str:
+def visible(value: object) -> str:
+    """Text without characters that would not be seen; HTML as it is."""
+    return value if isinstance(value, Markup) else str(value).translate(_VISIBLE)
+
+
+def escape(value: object) -> Markup:
     """Text that is safe inside an HTML element and inside a quoted attribute."""
-    return html.escape(str(value).translate(_VISIBLE), quote=True)
+    return Markup(html.escape(str(value).translate(_VISIBLE), quote=True))
 
 
-def key(value: object) -> str:
+def key(value: object) -> Markup:
     """A user's own key as HTML: escaped, isolated from the direction of the text around it, cut when very long.
 
     Examples
     --------
-    >>> key("<b>")
+    >>> str(key("<b>"))
     '<bdi>&lt;b&gt;</bdi>'
     """
     whole = str(value)
     if not whole.strip(" "):
-        return f'<bdi class="empty">({"blank" if whole else "empty"})</bdi>'
+        return Markup(f'<bdi class="empty">({"blank" if whole else "empty"})</bdi>')
     if len(whole) <= _LONGEST_KEY:
-        return f"<bdi>{_breakable(whole)}</bdi>"
+        return Markup(f"<bdi>{_breakable(whole)}</bdi>")
     tooltip = whole if len(whole) <= _LONGEST_TOOLTIP else whole[:_LONGEST_TOOLTIP] + "…"
     shown = f"{whole[: _LONGEST_KEY - 20]}…{whole[-16:]}"
-    return f'<bdi title="{escape(tooltip)}">{_breakable(shown)}</bdi>'
+    return Markup(f'<bdi title="{escape(tooltip)}">{_breakable(shown)}</bdi>')
 
 
-def tuple_key(value: object) -> str:
+def tuple_key(value: object) -> Markup:
     """A key of several columns, which is the JSON array of its parts, part by part; any other as `key`.
 
     A bucket of time that begins at midnight is shown as its day.
 
     Examples
     --------
-    >>> tuple_key('["B00A7",5]')
+    >>> str(tuple_key('["B00A7",5]'))
     '<span class="parts"><bdi>B00A7</bdi> · <bdi>5</bdi></span>'
-    >>> tuple_key('["B00A7","2024-01-08T00:00:00Z"]')
+    >>> str(tuple_key('["B00A7","2024-01-08T00:00:00Z"]'))
     '<span class="parts"><bdi>B00A7</bdi> · <bdi title="2024-01-08T00:00:00Z">2024-01-08</bdi></span>'
     """
     parts = key_parts(value)
     if parts is None:
         return key(value)
-    return f'<span class="parts">{" · ".join(_part(part) for part in parts)}</span>'
+    return Markup(f'<span class="parts">{" · ".join(_part(part) for part in parts)}</span>')
 
 
 def _part(value: object) -> str:

@@ -11,10 +11,19 @@ from urllib.parse import unquote
 
 from mbe_stage.pipeline.errors import ConfigError
 
-__all__ = ["SCHEMES", "STANDARD_INPUT", "Address", "absolute_place", "is_address", "parse_address", "place_of"]
+__all__ = [
+    "SCHEMES",
+    "STANDARD_INPUT",
+    "Address",
+    "absolute_place",
+    "check_output",
+    "is_address",
+    "parse_address",
+    "place_of",
+]
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-"""Of object stores, which write on a condition; all others are asked of fsspec."""
+"""Of object stores, where runs are published; fsspec reads the others."""
 STANDARD_INPUT = "-"
 """The place that means it, where something is read."""
 Place = TypeVar("Place")
@@ -61,7 +70,7 @@ class Address:
 
     @property
     def is_http(self) -> bool:
-        """Whether it is on a server of HTTP, whose directories are pages, and to which nothing is written."""
+        """Whether it is on a server of HTTP, whose directories are pages."""
         return self.scheme in ("http", "https")
 
     def __str__(self) -> str:
@@ -117,6 +126,26 @@ def parse_address(text: str) -> Address:
     if scheme in _WITHOUT_HOST:
         return Address(f"{scheme}:/", "/".join((bucket, *parts)).strip("/"))
     return Address(f"{scheme}://{bucket}", "/".join(parts))
+
+
+def check_output(place: str) -> None:
+    """Refuse an address at which runs are not published: those of object stores are the only ones.
+
+    Raises
+    ------
+    ConfigError
+
+    Examples
+    --------
+    >>> check_output("out"), check_output("s3://bucket/out")
+    (None, None)
+    """
+    if is_address(place) and not (address := parse_address(place)).is_in_store:
+        raise ConfigError(
+            f"{address}: runs are not published at addresses of {address.scheme}://; expected a directory of this "
+            "machine, or an address of an object store (s3://, gs://, az://, abfs://); choose one, and copy the runs "
+            "from there"
+        )
 
 
 def _refuse_secrets(text: str, scheme: str, authority: str) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import file_entry
@@ -21,11 +20,8 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
-from mbe_stage.pipeline.stores.opening import objects_at
+from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.part_objects import OPEN, fetch
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
 
 __all__ = ["StoredParts"]
 
@@ -52,7 +48,7 @@ class StoredParts:
     below: str
 
     @property
-    def objects(self) -> ObjectsBelow:
+    def objects(self) -> Objects:
         """Reached with what the environment of this process says.
 
         Raises
@@ -60,7 +56,7 @@ class StoredParts:
         ConfigError
             What reaches them is not installed here.
         """
-        return objects_at(parse_address(self.address))
+        return Objects(parse_address(self.address))
 
     @contextmanager
     def opened(self, run_path: Path) -> Iterator[None]:
@@ -142,7 +138,7 @@ class StoredParts:
             # Nobody has booked them: they go with all that is left, at the end.
             log.info("%s: parts that were fetched could not be removed yet (%s)", failure.place, failure.reason)
 
-    def _while_open(self, objects: ObjectsBelow, names: list[str], write: Callable[[], object]) -> None:
+    def _while_open(self, objects: Objects, names: list[str], write: Callable[[], object]) -> None:
         """Write some objects of these names, which stay only where somebody takes parts over all the while."""
         self._check_open(objects)
         try:
@@ -156,11 +152,11 @@ class StoredParts:
                 log.info("%s: what was written could not be removed (%s)", failure.place, failure.reason)
             raise
 
-    def _check_open(self, objects: ObjectsBelow) -> None:
+    def _check_open(self, objects: Objects) -> None:
         if objects.size(f"{self.below}/{OPEN}") is None:
             raise PublishError(f"{self.address}/{self.below}: nobody takes parts over any more; the run is over")
 
-    def _close(self, objects: ObjectsBelow, run_path: Path) -> None:
+    def _close(self, objects: Objects, run_path: Path) -> None:
         """Let nobody write any more, and remove what the run has not booked."""
         try:
             objects.delete([f"{self.below}/{OPEN}"])

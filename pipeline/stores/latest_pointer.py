@@ -1,4 +1,4 @@
-"""The pointer of a store to the run published last, and to some before it: JSON, replaced on a condition (`cells`)."""
+"""The pointer of a store to the run published last, and to some before it: JSON (see `conditional_write`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pointer:
     previous : tuple of str
         The names of some runs that were published before it, the newest first.
     version
-        Of the cell that holds it, for its replacement.
+        Of the object that holds it, for its replacement.
     """
 
     run_id: str
@@ -38,7 +38,7 @@ class Pointer:
 
     @classmethod
     def read(cls, content: bytes, version: Any, place: str) -> Pointer:
-        """The pointer that a cell holds.
+        """The pointer that an object holds.
 
         Raises
         ------

@@ -15,11 +15,10 @@ from typing import Any
 
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.stores import transfers
-from mbe_stage.pipeline.stores.address import Address
-from mbe_stage.pipeline.stores.conditional_write import ConditionalCell
+from mbe_stage.pipeline.stores.address import Address, check_output
 from mbe_stage.pipeline.stores.failures import NoSuchObject, translated
-from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
-from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
+from mbe_stage.pipeline.stores.remote_files import RemoteFiles
+from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject, side_by_side
 
 __all__ = ["Objects"]
 
@@ -39,21 +38,23 @@ _TIMEOUTS = {
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
-class Objects(ObjectsBelow):
+class Objects(RemoteFiles):
     """Objects of a store below an address.
 
     Raises
     ------
     ConfigError
-        The extra `object-stores` is not installed, or the library knows no such store.
+        The address is in no object store, the extra `object-stores` is not installed, or the library knows no such
+        store.
     """
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
+        check_output(str(address))
         self._store = _open(address)
 
     def listed(self, below: str = "") -> list[StoredObject]:
-        """See `ObjectsBelow`."""
+        """See `RemoteFiles`."""
         place = self._place(below)
         with translated(place):
             import obstore
@@ -64,7 +65,7 @@ class Objects(ObjectsBelow):
         return sorted(objects, key=lambda each: each.name)
 
     def size(self, name: str = "") -> int | None:
-        """See `ObjectsBelow`."""
+        """See `RemoteFiles`."""
         try:
             with translated(self._place(name)):
                 import obstore
@@ -74,7 +75,7 @@ class Objects(ObjectsBelow):
             return None
 
     def read(self, name: str) -> bytes | None:
-        """See `ObjectsBelow`."""
+        """See `RemoteFiles`."""
         found = self.read_version(name)
         return None if found is None else found[0]
 
@@ -91,7 +92,13 @@ class Objects(ObjectsBelow):
             return None
 
     def create(self, name: str, content: bytes) -> Mapping[str, Any]:
-        """See `ObjectsBelow`; gives the version."""
+        """Write a small object that is not there yet, and give its version.
+
+        Raises
+        ------
+        StoreConflict
+            It is there.
+        """
         return self._put(name, content, "create")
 
     def replace(self, name: str, content: bytes, version: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -105,7 +112,7 @@ class Objects(ObjectsBelow):
         return self._put(name, content, {key: value for key, value in version.items() if value is not None})
 
     def delete(self, names: list[str]) -> None:
-        """See `ObjectsBelow`."""
+        """Remove objects; those that are not there are no error."""
         if names:
             with translated(self.address):
                 import obstore
@@ -113,15 +120,25 @@ class Objects(ObjectsBelow):
                 obstore.delete(self._store, [self._key(name) for name in names])
 
     def copy(self, name: str, to: str) -> None:
-        """See `ObjectsBelow`."""
+        """Have the store copy an object to another name; nothing of it passes here.
+
+        Raises
+        ------
+        StoreFailure
+            Also if the store cannot do that, with the errno `EOPNOTSUPP`.
+        """
         with translated(self.address / name):
             import obstore
 
             obstore.copy(self._store, self._key(name), self._key(to))
 
-    def cell(self, name: str) -> ConditionalCell:
-        """See `ObjectsBelow`."""
-        return ConditionalCell(self, name)
+    def upload(self, directory: Path, names: list[str], below: str, on_bytes: OnBytes = lambda _: None) -> None:
+        """Write the files of these names to objects of the same names below another name."""
+
+        def move(name: str, stop: threading.Event) -> None:
+            self._upload(directory / name, f"{below}/{name}", stop, on_bytes)
+
+        side_by_side(names, move)
 
     def _put(self, name: str, content: bytes, mode: Any) -> Mapping[str, Any]:
         with translated(self.address / name):

@@ -122,7 +122,7 @@ def holds_runs(place: str) -> bool:
     if is_address(place):
         from mbe_stage.pipeline.stores.remote_store import RemoteStore, without_latest
 
-        # Each look would be a request to a server that may have never heard of runs.
+        # Each look would be a request to a server that knows nothing of runs.
         if parse_address(place).is_http:
             return False
         is_pointer = without_latest(place) != place.rstrip("/")

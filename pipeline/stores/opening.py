@@ -1,29 +1,25 @@
-"""The objects below an address: by obstore in object stores, everywhere else by fsspec."""
+"""The files below an address: by obstore in object stores, everywhere else by fsspec."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
-
-__all__ = ["objects_at"]
+__all__ = ["files_at"]
 
 
-def objects_at(address: Address) -> ObjectsBelow:
-    """What lies below an address; the library that reaches it is imported here.
+def files_at(address: Address) -> RemoteFiles:
+    """Return the files below an address; the library that reads them is imported here.
 
     Raises
     ------
     ConfigError
-        What reads it is not installed, or no such scheme or store is known.
+        The library is not installed, or the scheme or the store is unknown.
     """
     if address.is_in_store:
         from mbe_stage.pipeline.stores.objects import Objects
 
         return Objects(address)
-    from mbe_stage.pipeline.stores.file_systems import FileSystemObjects
+    from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles
 
-    return FileSystemObjects(address)
+    return FsspecFiles(address)

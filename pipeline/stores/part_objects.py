@@ -23,7 +23,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import sha256_of
@@ -31,13 +30,9 @@ from mbe_stage.pipeline.publish.run_files import STAGING, as_publish_errors, syn
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
-from mbe_stage.pipeline.stores.opening import objects_at
-from mbe_stage.pipeline.stores.remote_input import MovedBytes
-from mbe_stage.pipeline.stores.transfers import Stopped, StoredObject, check_names, side_by_side
+from mbe_stage.pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.transfers import MovedBytes, Stopped, StoredObject, check_names, side_by_side
 from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
-
-if TYPE_CHECKING:
-    from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
 
 __all__ = [
     "OPEN",
@@ -68,7 +63,7 @@ def group_of(name: str) -> str:
     return f"{STAGING}/{below}" if rest and below.endswith(PARTS) else name
 
 
-def remove_parts(objects: ObjectsBelow, room: str) -> list[str]:
+def remove_parts(objects: Objects, room: str) -> list[str]:
     """Remove all parts of a run, booked or not, what lets workers bring more of them first; gives their names.
 
     Raises
@@ -82,7 +77,7 @@ def remove_parts(objects: ObjectsBelow, room: str) -> list[str]:
     return names
 
 
-def fetch(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: Path) -> None:
+def fetch(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> None:
     """Copy parts to their paths below a directory: each is there whole and with its checksum, or is not there.
 
     Raises
@@ -110,7 +105,7 @@ def fetch_missing(run_path: Path) -> None:
     """
     room = run_path.parent
     if missing := _missing(stored_entries(run_path).values(), room):
-        fetch(objects_at(parse_address(missing[0].store)), missing, room)
+        fetch(Objects(parse_address(missing[0].store)), missing, room)
 
 
 def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
@@ -125,7 +120,7 @@ def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
     """
     if not (missing := _missing(entries, room)):
         return
-    objects = objects_at(parse_address(missing[0].store))
+    objects = Objects(parse_address(missing[0].store))
     with as_publish_errors(room), as_store_publish_errors():
         there = {each.name: each.size for each in objects.listed(parts_below(room.name))}
     left = [entry for entry in missing if there.get(entry.name) == entry.bytes]
@@ -138,12 +133,12 @@ def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
 def remove_fetched(entries: Sequence[StoredEntry], room: Path) -> None:
     """Remove all parts of a run that is gone on with, which are here by now or lost, with what was never booked."""
     try:
-        remove_parts(objects_at(parse_address(entries[0].store)), room.name)
+        remove_parts(Objects(parse_address(entries[0].store)), room.name)
     except StoreFailure as failure:
         log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
 
 
-def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str]:
+def copy_into_run(objects: Objects, run_path: Path, below: str) -> list[str]:
     """Have the store copy the parts of a run to where it is published; gives those, by path, that are to be uploaded.
 
     Parameters
@@ -204,7 +199,7 @@ def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
 
 
 @contextmanager
-def _arriving(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: Path) -> Iterator[Path]:
+def _arriving(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> Iterator[Path]:
     """Objects as files at their paths below a directory of their own, which goes with the context.
 
     It is on the disk of the directory where they belong: nobody takes what is torn or has changed for a part.

@@ -26,7 +26,7 @@ def is_there(place: str | Sequence[str]) -> bool:
         place = place_of(place)
         if not is_address(place):
             return place != STANDARD_INPUT and (Path(place).exists() or bool(glob.glob(place, recursive=True)))
-        from mbe_stage.pipeline.stores.remote_input import something_is_at
+        from mbe_stage.pipeline.stores.inputs import something_is_at
 
         return something_is_at(place)
     except StageError as error:

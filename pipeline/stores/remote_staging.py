@@ -28,7 +28,7 @@ from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure, as_s
 from mbe_stage.pipeline.stores.latest_pointer import pointer_behind
 from mbe_stage.pipeline.stores.local_copies import adopt
 from mbe_stage.pipeline.stores.part_objects import copy_into_run, remove_parts
-from mbe_stage.pipeline.stores.remote_input import MovedBytes
+from mbe_stage.pipeline.stores.transfers import MovedBytes
 from mbe_stage.pipeline.wording import bytes_text
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class RemoteStaging(Staging):
         content = pointer_behind(before, self.run_id, self.manifest)
         self._pointing = True
         try:
-            self._remote.cell.write(content, None if before is None else before.version)
+            self._remote.latest_pointer.write(content, None if before is None else before.version)
         except StoreConflict as conflict:
             conflict.reason = "another run was published while this one was uploaded, and wins"
             raise

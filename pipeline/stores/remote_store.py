@@ -1,9 +1,8 @@
-"""Published runs at an address: in an object store, or in a file system that fsspec reaches.
+"""Published runs at an address: in an object store; copies of them are also read where fsspec reaches them.
 
 ::
 
     ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
-    ADDRESS/latest/00000001           the same in a file system, where the greatest number counts
     ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
     ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
     ADDRESS/.staging/<room>.parts/    what workers of a cluster have found of a run that is being made (`part_objects`)
@@ -12,11 +11,12 @@
 (`pipeline.stores.conditional_write`): of two
 writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
 published, and each was numbered once. A store that does not keep the condition is refused before any work.
+
+Where fsspec reads, the run whose name sorts last is the latest: a directory that was copied has no pointer.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import logging
@@ -40,14 +40,15 @@ from mbe_stage.pipeline.publish.run_files import (
 from mbe_stage.pipeline.publish.run_ids import RUN_ID, is_run_id, provisional_id
 from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.safe_paths import is_path_within
-from mbe_stage.pipeline.stores.address import Address, parse_address
-from mbe_stage.pipeline.stores.failures import StoreFailure, as_store_publish_errors
+from mbe_stage.pipeline.stores.address import Address, check_output, parse_address
+from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
+from mbe_stage.pipeline.stores.failures import as_store_publish_errors
 from mbe_stage.pipeline.stores.latest_pointer import Pointer
 from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
-from mbe_stage.pipeline.stores.opening import objects_at
+from mbe_stage.pipeline.stores.objects import Objects
+from mbe_stage.pipeline.stores.opening import files_at
 from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
-from mbe_stage.pipeline.stores.remote_input import MovedBytes
-from mbe_stage.pipeline.stores.transfers import StoredObject
+from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
 
 __all__ = ["RemoteStore", "found_run", "without_latest"]
@@ -55,9 +56,8 @@ __all__ = ["RemoteStore", "found_run", "without_latest"]
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
-# Claims, probes, clocks and parts of runs, and files that have not taken their name yet.
-_OF_RUNS = rf"{RUN_ID}(-probe|-[0-9a-f]{{8}}-clock|{re.escape(PARTS)}/.+)?"
-_OURS = re.compile(rf"{re.escape(STAGING)}/({_OF_RUNS}|[0-9a-f]{{16}}\.part)")
+# Claims, probes, clocks and parts of runs.
+_OURS = re.compile(rf"{re.escape(STAGING)}/{RUN_ID}(-probe|-[0-9a-f]{{8}}-clock|{re.escape(PARTS)}/.+)?")
 
 
 class RemoteStore:
@@ -70,17 +70,15 @@ class RemoteStore:
 
     Attributes
     ----------
-    objects : ObjectsBelow
-    cell : Cell
-        Holds the pointer to the latest run.
+    files : RemoteFiles
+        To read.
     mirror : Mirror
         Copies of runs that were looked at, and rooms for new ones; removed with the store.
     """
 
     def __init__(self, address: str) -> None:
         self._address = parse_address(address)
-        self.objects = objects_at(self._address)
-        self.cell = self.objects.cell(LATEST)
+        self.files = files_at(self._address)
         self.mirror = Mirror(self._address)
         self._listed: list[StoredObject] | None = None
         self._is_checked = False
@@ -89,6 +87,22 @@ class RemoteStore:
     def address(self) -> str:
         """What the user calls it."""
         return str(self._address)
+
+    @property
+    def objects(self) -> Objects:
+        """The same as `files`, to write.
+
+        Raises
+        ------
+        ConfigError
+            Runs are not published there.
+        """
+        return self.files if isinstance(self.files, Objects) else Objects(self._address)
+
+    @property
+    def latest_pointer(self) -> ConditionalObject:
+        """Holds the pointer to the latest run."""
+        return ConditionalObject(self.objects, LATEST)
 
     @property
     def directory(self) -> Path:
@@ -101,18 +115,16 @@ class RemoteStore:
         Raises
         ------
         PublishError
+        ConfigError
+            Runs are not published there.
         """
         if self._is_checked:
             return
-        if self._address.is_http:
-            raise PublishError(
-                f"{self.address}: a server of HTTP can only be read; expected a directory, an object store, or another "
-                "address of docs/how-to/object-stores.md; choose one"
-            )
+        check_output(self.address)
         self._refuse_among_published()
         with as_store_publish_errors():
             self.pointer()
-            self.cell.check(f"{STAGING}/{provisional_id(datetime.now(UTC))}-probe")
+            self.latest_pointer.check(f"{STAGING}/{provisional_id(datetime.now(UTC))}-probe")
         self._is_checked = True
 
     def check_listed(self) -> None:
@@ -186,11 +198,13 @@ class RemoteStore:
 
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""
+        if not self._address.is_in_store:
+            return self.opened(self.run_called(names[-1])) if (names := self.names()) else None
         with as_store_publish_errors("nothing was changed"):
             pointer = self.pointer()
             if pointer is None:
                 return None
-            found = self.objects.read(f"{RUNS}/{pointer.run_id}/{MANIFEST_NAME}")
+            found = self.files.read(f"{RUNS}/{pointer.run_id}/{MANIFEST_NAME}")
         if found is None or hashlib.sha256(found).hexdigest() != pointer.manifest_sha256:
             return None
         return self._keep_manifest(pointer.run_id, found)
@@ -213,7 +227,7 @@ class RemoteStore:
         """A run with its manifest; without, where another writer has removed it by now."""
         if not (run / MANIFEST_NAME).exists():
             with as_store_publish_errors("nothing was changed"):
-                found = self.objects.read(f"{RUNS}/{run.name}/{MANIFEST_NAME}")
+                found = self.files.read(f"{RUNS}/{run.name}/{MANIFEST_NAME}")
             if found is not None:
                 self._keep_manifest(run.name, found)
         return run
@@ -227,7 +241,7 @@ class RemoteStore:
             It cannot be read, or this disk is full.
         """
         with as_store_publish_errors("nothing was changed"):
-            of_run = self.objects.listed(f"{RUNS}/{run.name}")
+            of_run = self.files.listed(f"{RUNS}/{run.name}")
         return self._fetched(run, of_run)
 
     def with_files(self, run: Path, names: Sequence[str]) -> Path:
@@ -251,7 +265,7 @@ class RemoteStore:
         below = f"{RUNS}/{run.name}"
         log.info("fetching %s/%s: %s", self.address, below, bytes_text(n_bytes))
         with as_publish_errors(self.mirror.root, "nothing was changed"), as_store_publish_errors("nothing was changed"):
-            self.objects.download(missing, MovedBytes(f"fetching {below}", n_bytes))
+            self.files.download(missing, MovedBytes(f"fetching {below}", n_bytes))
         return run
 
     def with_source(self, run: Path) -> Path:
@@ -270,7 +284,7 @@ class RemoteStore:
     def is_run(self) -> bool:
         """Whether the address is a run itself."""
         with as_store_publish_errors("nothing was changed"):
-            return self.objects.size(MANIFEST_NAME) is not None
+            return self.files.size(MANIFEST_NAME) is not None
 
     def pointer(self) -> Pointer | None:
         """What `latest` says; None before the first run.
@@ -281,7 +295,7 @@ class RemoteStore:
             It says something else.
         StoreFailure
         """
-        found = self.cell.read()
+        found = self.latest_pointer.read()
         return None if found is None else Pointer.read(*found, f"{self.address}/{LATEST}")
 
     def names(self) -> list[str]:
@@ -299,7 +313,7 @@ class RemoteStore:
         """Every object of every run, as it was first listed, or is now."""
         if self._listed is None or again:
             with as_store_publish_errors("nothing was changed"):
-                found = [each for each in self.objects.listed(RUNS) if each.name.count("/") > 1]
+                found = [each for each in self.files.listed(RUNS) if each.name.count("/") > 1]
             self._listed = [each for each in found if is_path_within(each.name)]
             if odd := next((each.name for each in found if not is_path_within(each.name)), None):
                 log.warning("%s: %r is no name of a file of a run, and is left out", self.address, odd)
@@ -417,14 +431,8 @@ def found_run(place: str) -> tuple[str, str]:
 
 
 def _has_pointer(address: Address) -> bool:
-    """Whether runs are published at an address; what is called `latest` there may be something else."""
     with as_store_publish_errors():
-        try:
-            return objects_at(address).cell(LATEST).read() is not None
-        except StoreFailure as failure:
-            if failure.errno != errno.EEXIST:
-                raise
-            return False
+        return Objects(address).read(LATEST) is not None
 
 
 def without_latest(place: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -12,8 +14,11 @@ from datetime import datetime
 from mbe_stage.pipeline.safe_paths import is_path_within
 from mbe_stage.pipeline.stores.address import Address
 from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.wording import bytes_text
 
-__all__ = ["AT_ONCE", "CHUNK", "OnBytes", "Stopped", "StoredObject", "check_names", "side_by_side"]
+__all__ = ["AT_ONCE", "CHUNK", "MovedBytes", "OnBytes", "Stopped", "StoredObject", "check_names", "side_by_side"]
+
+log = logging.getLogger(__name__)
 
 OnBytes = Callable[[int], object]
 """Told of bytes as they have been moved, from any thread."""
@@ -22,6 +27,7 @@ AT_ONCE = 4
 CHUNK = 8 << 20
 """Bytes: between two of them a transfer can be stopped."""
 _WAIT = 0.2
+_LOG_EVERY = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class StoredObject:
     size : int
         Bytes; 0 also where a server does not say it.
     modified : datetime, optional
-        None of an object that was not listed, and where nothing is written.
+        None of an object that was not listed, and of files that fsspec reads.
     """
 
     name: str
@@ -45,6 +51,33 @@ class StoredObject:
 
 class Stopped(Exception):
     """Another transfer failed, or a signal came: what is under way ends."""
+
+
+class MovedBytes:
+    """Logs now and then how much of a transfer is done.
+
+    Parameters
+    ----------
+    what : str
+        What is done with what.
+    n_bytes : int
+        In all; 0 where that is not known.
+    """
+
+    def __init__(self, what: str, n_bytes: int) -> None:
+        self._what, self._n_bytes, self._n_moved = what, n_bytes, 0
+        self._lock, self._last = threading.Lock(), time.monotonic()
+
+    def __call__(self, n_bytes: int) -> None:
+        """Count bytes that were moved; from any thread."""
+        with self._lock:
+            self._n_moved += n_bytes
+            now = time.monotonic()
+            if now - self._last < _LOG_EVERY:
+                return
+            self._last = now
+            done, of_all = self._n_moved, self._n_bytes
+        log.info("%s: %s%s", self._what, bytes_text(done), f" of {bytes_text(of_all)}" if of_all else "")
 
 
 def check_names(address: Address, names: Iterable[str]) -> None:

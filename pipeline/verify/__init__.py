@@ -8,10 +8,10 @@ What a run of any problem has to hold, `job` checks: `files` is about what is on
 what the manifest says, `vertices` about ids and keys; `recipe` computes keys and fingerprints from their written
 definition. The problem's own tables are checked by its publication. Ours is `bicliques`: `rows` and `tables` look at
 what is written, `closure` asks the input graph whether a pair of sides is complete and maximal, `missing` what else
-must be there, `two_hop` recounts. `groups` checks the derived output of that name: `surprise` scores bicliques,
-`edge_scores` vertices, `group_tables` looks at members and vertices, `grown_groups` at groups with missing edges. Of a
-run that was published without its bicliques `elsewhere` finds them anew or in the run that it was made of; without them
-`groups_alone` checks what the groups say themselves. With buckets of time `half_later` finds those of the second graph.
+must be there, `two_hop` recounts. `groups` checks the derived output of that name by the specification: `scored` scores
+bicliques and vertices, `group_tables` checks members and vertices, `grown_groups` groups with missing edges, and
+`group_graphs` reads the groups of one graph, or of two if the input has buckets of time. If a run was published without
+its bicliques, `elsewhere` finds them in the run that it was made of, or enumerates them again.
 `pq_counts` checks the problem of that name: `pq_tables` reads its tables, `pq_recount` counts anew; and `cliques` that
 of cliques, by the graph that `clique_graph` makes again.
 """

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -58,11 +58,11 @@ class Known:
     sizes: tuple[int, int]
     allowed: tuple[set[int], set[int]] | None
 
-    def is_muted(self, sides: Sequence[np.ndarray]) -> bool:
+    def is_muted(self, sides: Sequence[Iterable[int]]) -> bool:
         """Whether a group of these members is."""
         if self.allowed is None:
             return False
-        return any(set(members.tolist()) <= known for members, known in zip(sides, self.allowed, strict=True))
+        return any(known.issuperset(members) for members, known in zip(sides, self.allowed, strict=True))
 
     def n_listed(self, groups: Groups) -> int:
         """How many groups may be there: up to the last that is not muted and within the limit."""
@@ -115,8 +115,8 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
     job.passed("cases", f"{len(set(groups.column('case'))):,} of {len(groups):,} groups")
 
 
-def check_association(job: Job, groups: Groups, known: Known, n_right: int | None = None) -> None:
-    """Of `vertex_scores`, which has a row for each vertex in its place; for the first `n_right` right ones, if given.
+def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> None:
+    """Of `vertex_scores`, which has a row for each vertex in its place, with the first `n_right` right ones.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int | Non
     has_label = [np.zeros(size, np.bool_) for size in known.sizes]
     for side in (0, 1):
         has_label[side][list(known.classes[side])] = True
-    n_stated = None if n_right is None else known.sizes[0] + n_right
+    n_stated = known.sizes[0] + n_right
     expected, unsaid = np.concatenate(best)[:n_stated], np.concatenate(has_label)[:n_stated]
     expected = np.where(expected < 0, base, expected)
     refuse_first(path, is_null != unsaid, "association is null just where the vertex has a label")

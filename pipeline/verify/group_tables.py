@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from mbe_stage.groups.reference import EdgeScores, degree_percentiles
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.edge_scores import EdgeScores
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import biclique_keys
-from mbe_stage.pipeline.verify.surprise import Found
 
 __all__ = [
     "Groups",
@@ -83,6 +82,11 @@ class Groups:
         of_side = self.is_right == bool(side)
         counts = np.bincount(self.of_row[of_side], minlength=len(self))
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), self.vertices[of_side]
+
+    def members_of(self, side: int) -> list[list[int]]:
+        """The members of each group on a side."""
+        offsets, members = self.side(side)
+        return [part.tolist() for part in np.split(members, offsets[1:-1])] if len(self) else []
 
     def refuse(self, row: int, what: str) -> VerificationError:
         """What is wrong with a row of `groups`."""
@@ -211,8 +215,9 @@ def check_members(
 def check_scores(
     job: Job,
     groups: Groups,
-    found: Found,
+    share_numerators: tuple[np.ndarray, np.ndarray],
     by_edge: EdgeScores,
+    is_whole: bool,
     explained: tuple[np.ndarray, np.ndarray],
     degrees: tuple[np.ndarray, ...],
 ) -> str:
@@ -220,10 +225,9 @@ def check_scores(
 
     Parameters
     ----------
-    found : Found
-        What all bicliques come down to.
-    by_edge : EdgeScores
-        What the candidates among them say.
+    share_numerators : pair of (n,) int64
+    is_whole : bool
+        Whether these are of all bicliques, and not of the groups alone.
     explained : pair of (n,) int64
         Of each vertex's edges, those that lie in some group.
     degrees : pair of (n,) int64
@@ -245,8 +249,6 @@ def check_scores(
         offsets, members = groups.side(side)
         first = np.full(of_side.size, len(groups), np.int64)
         np.minimum.at(first, members, np.repeat(np.arange(len(groups)), np.diff(offsets)))
-        smaller, ascending = np.searchsorted(np.sort(of_side), of_side), np.sort(of_side)
-        not_larger = np.searchsorted(ascending, of_side, side="right")
         is_null = pc.is_null(part["group_key"]).to_numpy(zero_copy_only=False)
         refuse_first(path, is_null != (first == len(groups)), "group_key is null just where no group is", start)
         for name, values, recomputed in (
@@ -254,19 +256,19 @@ def check_scores(
             ("n_groups", part["n_groups"], np.bincount(members, minlength=of_side.size)),
             ("group_edge_share", part["group_edge_share"], explained[side] / of_side),
             ("degree", part["degree"], of_side),
-            ("degree_percentile", part["degree_percentile"], (smaller + not_larger) / (2 * of_side.size)),
+            ("degree_percentile", part["degree_percentile"], degree_percentiles(of_side)),
         ):
             compare(path, name, values.to_numpy(), recomputed, start)
         is_scored = job.manifest.derived["groups"].get("candidates_not_scored") == 0
         for name, recomputed, unsure in (
-            ("share_size", np.sqrt(found.share_numerators[side] / of_side), 1e-12),
+            ("share_size", np.sqrt(share_numerators[side] / of_side), 1e-12),
             ("edge_share", by_edge.share[side], _UNSURE),
             ("edge_sqrt", by_edge.sqrt[side], _UNSURE),
             # The score to begin with.
             ("score", by_edge.share[side], _UNSURE),
         ):
             values = part[name].to_numpy()
-            if found.is_whole:
+            if is_whole:
                 compare(path, name, values, recomputed, start, unsure=unsure)
             elif is_scored:
                 # A vertex is at least in the bicliques that are groups.

@@ -1,30 +1,24 @@
-"""Groups that have grown from bicliques, of which edges may be missing: what can be said of them without growing anew.
+"""Groups that have grown from bicliques, of which edges may be missing: checked without growing them again.
 
-Of the ``a b`` edges that a group could have `e` are present, ``q = e / (a b)``. It scores
-
-    sum over present edges of w + e ln q + (a b - e) ln(1 - q) - ln C(n_L, a) - ln C(n_R, b) - ln n_L - ln n_R
-
-with ``w = ln E - ln d_u - ln d_v``, at least 0.01; that is its surprise. It adds to the groups before it, its gain, the
-same less ``w + ln q`` of each edge that one of them has; where no edge is missing the last two terms are left out of
-that. Every logarithm and the density's two terms together are rounded, half to even, to a multiple of 2^-24 nat.
+`mbe_stage.groups.reference_selection` defines their score, which is their surprise, and their gain.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy import sparse
 
+from mbe_stage.groups.reference import UNIT, Null
+from mbe_stage.groups.reference_selection import NullOfEdges
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.group_graphs import OneGraph
 from mbe_stage.pipeline.verify.group_tables import Groups, Within, compare, refuse_first, within, without_nulls
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.surprise import UNIT, Found, Null
+from mbe_stage.pipeline.verify.scored import Scored
 
 __all__ = ["check_grown", "read_edges"]
 
-_LEAST_WORTH = round(0.01 * UNIT)
 # Units by which a sum of rounded logarithms may differ where another machine rounds one of them otherwise.
 _UNSURE = 8
 
@@ -77,36 +71,25 @@ def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None
             raise groups.refuse(row, f"has {found.n_edges[row]} edges in {path}; the input has {n_edges}")
 
 
-def check_grown(
-    job: Job,
-    groups: Groups,
-    bicliques: Found,
-    found: Within,
-    degrees: tuple[np.ndarray, np.ndarray],
-    n_listed: int,
-    *,
-    n_edges: int | None = None,
-) -> None:
+def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int, *, has_gains: bool) -> None:
     """Ranks, sizes, seeds, surprise and gain of each group.
 
     Parameters
     ----------
-    bicliques : Found
-        What all bicliques come down to.
     found : Within
-        As `read_edges` gives it.
-    degrees : pair of (n,) int64
+        The edges of its groups, as `read_edges` gives them.
     n_listed : int
-        How many groups may be there at most.
-    n_edges : int, optional
-        Of the graph, where it is one of two: then no group has a gain.
+        The most groups that may be there.
+    has_gains : bool
+        Whether the graph is the only one. Groups of two graphs have no gain.
 
     Raises
     ------
     VerificationError
         The first thing that is not as it should be.
     """
-    config, n = job.manifest.config, len(groups)
+    groups = part.groups
+    config, n = part.job.manifest.config, len(groups)
     limit = config.section("groups").limit
     if n > n_listed:
         raise groups.refuse(n_listed, f"one group too many; groups.limit is {limit}")
@@ -117,29 +100,28 @@ def check_grown(
         refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
     if bicliques.is_whole:
         _check_seeds(groups, bicliques)
-    of_graph = job.manifest.input.n_edges if n_edges is None else n_edges
-    surprise, evidence, gains = _scores(of_graph, groups, found, degrees)
+    surprise, evidence, gains = _scores(part, found)
     _check_units(groups, "surprise", surprise, found)
     _check_units(groups, "evidence", evidence, found)
-    if n_edges is None:
+    if has_gains:
         _check_units(groups, "residual_gain", gains, found)
     elif groups.table["residual_gain"].null_count < n:
         raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
 
 
-def _check_units(groups: Groups, name: str, units: np.ndarray, found: Within) -> None:
+def _check_units(groups: Groups, name: str, units: list[int], found: Within) -> None:
     column = groups.table[name]
     if column.null_count:
         raise VerificationError(f"{groups.path}, column {name!r}: holds {column.null_count} nulls; expected none")
     stated = column.to_numpy()
     # What is no number is not near either. The share of an edge that is known is rounded once, and counted often.
-    is_near = np.abs(stated - units / UNIT) * UNIT <= _UNSURE + found.n_edges
+    is_near = np.abs(stated - np.array(units) / UNIT) * UNIT <= _UNSURE + found.n_edges
     refuse_first(groups.path, ~is_near, lambda row: f"{name} is {stated[row]}; recomputed {units[row] / UNIT}")
     refuse_first(groups.path, ~(stated > 0), f"{name} is not positive")
 
 
-def _check_seeds(groups: Groups, bicliques: Found) -> None:
+def _check_seeds(groups: Groups, bicliques: Scored) -> None:
     seeds = np.array(groups.column("seed_biclique_key"), np.int64)
     is_there = np.isin(seeds, bicliques.seed_keys)
     refuse_first(
@@ -149,38 +131,15 @@ def _check_seeds(groups: Groups, bicliques: Found) -> None:
     )
 
 
-def _scores(
-    n_edges: int, groups: Groups, found: Within, degrees: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scores(part: OneGraph, found: Within) -> tuple[list[int], list[int], list[int]]:
     """Surprise, evidence and gain of each group, in units."""
-    null = Null(degrees, n_edges, (degrees[0].size, degrees[1].size))
-    worth = np.maximum(null.log_edges - null.logs[0][found.left] - null.logs[1][found.right], _LEAST_WORTH)
-    sizes = np.diff(groups.side(0)[0]), np.diff(groups.side(1)[0])
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(found.n_edges)])
-    pairs = found.left << 32 | found.right
-    explained = np.empty(0, np.int64)
-    surprise, evidence, gains = (np.zeros(len(groups), np.int64) for _ in range(3))
-    for row in range(len(groups)):
-        own = slice(int(offsets[row]), int(offsets[row + 1]))
-        n_left, n_right = int(sizes[0][row]), int(sizes[1][row])
-        n_cells, n_present = n_left * n_right, own.stop - own.start
-        density = _density(n_present, n_cells)
-        base = density - int(null.costs[0][n_left]) - int(null.costs[1][n_right])
-        of_sizes = int(null.costs[0][1]) + int(null.costs[1][1])
-        surprise[row] = int(worth[own].sum()) + base - of_sizes
-        evidence[row] = int(worth[own].sum()) + density
-        is_known = np.isin(pairs[own], explained)
-        is_complete = n_present == n_cells
-        log_share = 0 if is_complete else round(math.log(n_present / n_cells) * UNIT)
-        gains[row] = int(worth[own][~is_known].sum()) + base - int(is_known.sum()) * log_share
-        gains[row] -= 0 if is_complete else of_sizes
-        explained = np.union1d(explained, pairs[own])
+    most = part.degrees[0].size, part.degrees[1].size
+    null = NullOfEdges(found.left, found.right, Null(part.degrees, part.n_edges, most))
+    explained: set[tuple[int, int]] = set()
+    surprise, evidence, gains = list[int](), list[int](), list[int]()
+    for group in zip(part.groups.members_of(0), part.groups.members_of(1), strict=True):
+        surprise.append(null.score(group))
+        evidence.append(surprise[-1] + null.cost_of_members(group) + null.cost_of_sizes())
+        gains.append(null.gain(group, explained))
+        explained |= null.present(group)
     return surprise, evidence, gains
-
-
-def _density(n_present: int, n_cells: int) -> int:
-    n_missing = n_cells - n_present
-    if n_missing == 0:
-        return 0
-    terms = n_present * math.log(n_present / n_cells) + n_missing * math.log(n_missing / n_cells)
-    return round(terms * UNIT)

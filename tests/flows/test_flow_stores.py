@@ -15,8 +15,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from mbe_stage.flows import enumerate as flow_module
 from mbe_stage.flows.enumerate import enumerate_bicliques_flow
 from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
-from tests.pipeline.stores.conftest import bucket, server, sftp, sftp_servers, temporary  # noqa: F401 - fixtures
-from tests.pipeline.stores.file_servers import PASSWORD, OnServer
+from tests.pipeline.stores.conftest import bucket, server, temporary  # noqa: F401 - fixtures
 from tests.pipeline.stores.server import SECRET, Bucket
 from tests.pipeline.stores.writers import published
 
@@ -49,18 +48,6 @@ def test_a_flow_reads_and_publishes_by_addresses(bucket: Bucket, edges_file: Pat
     again = run(edges, out)
     assert (again.name, again.result()["run"]) == ("Unchanged", f"{out}/runs/{run_id}")
     assert published(bucket) == [run_id]
-
-
-def test_a_flow_on_a_server_of_files(sftp: OnServer, edges_file: Path) -> None:  # noqa: F811
-    edges, out = sftp.put("edges.csv", edges_file.read_bytes()), f"{sftp.url}/out"
-    state = run(edges, out)
-    (run_id,) = published(sftp)
-    assert state.result()["run"] == f"{out}/runs/{run_id}"
-    shown = artifacts(state)
-    assert f"{out}/runs/{run_id}" in shown
-    assert PASSWORD not in shown
-    again = run(edges, out)
-    assert (again.name, again.result()["run"]) == ("Unchanged", f"{out}/runs/{run_id}")
 
 
 def test_who_loses_tries_again_behind_the_winner(

@@ -1,7 +1,10 @@
 """Compiles every kernel to PTX and through ptxas, without a GPU. Run as a script: prints a JSON object.
 
-The PTX of one capability is that of another under its name: of small kernels this is looked at, with `each` as argument
-of all. Without it large kernels are compiled for the newest capability alone, without variants whose code others have.
+With ``each`` as argument it compiles each kernel for each capability. With ``changed`` it leaves out large kernels if
+their code, and what compiles it, is that of the record `cuda_resources.json`: the outcome is the same. Where it is not,
+it compiles large kernels for the newest capability alone, without variants whose code others have.
+
+The PTX of one capability is that of another under its name: of small kernels this is looked at, with ``each`` of all.
 
 numba-cuda asks the current device for its capability while it compiles device functions; there is none here, so this
 process gives it one. Kernels that stand beside what calls them come with CuPy, which is not needed to compile them.
@@ -9,8 +12,11 @@ process gives it one. Kernels that stand beside what calls them come with CuPy, 
 
 from __future__ import annotations
 
+import ast
 import functools
 import gc
+import hashlib
+import importlib.metadata
 import json
 import os
 import re
@@ -38,6 +44,7 @@ CAPABILITIES = ((8, 0), (9, 0))
 _SMALL = 130_000
 # Kernels that take most of the time.
 _LARGE_SECONDS = 8.0
+_COMPILERS = ("numba", "llvmlite", "numba-cuda", "nvidia-cuda-nvcc", "nvidia-cuda-nvrtc", "nvidia-nvvm")
 # Each has all of its code in another kernel, which is compiled.
 _BETWEEN = (
     "add_vertices_warp_per_task",
@@ -132,10 +139,31 @@ def _name(capability: tuple[int, int]) -> str:
     return f"sm_{capability[0]}{capability[1]}"
 
 
-def is_due(kernel: Any, capability: tuple[int, int]) -> bool:
+def is_due(kernel: Any, capability: tuple[int, int], *, is_changed: bool) -> bool:
     """Whether a kernel is compiled for a capability where not each is."""
     is_large = jit.known_kernels()[kernel].seconds >= _LARGE_SECONDS
-    return not is_large or (capability == CAPABILITIES[-1] and kernel.py_func.__name__ not in _BETWEEN)
+    is_due = is_changed and capability == CAPABILITIES[-1] and kernel.py_func.__name__ not in _BETWEEN
+    return is_due or not is_large
+
+
+def sources() -> str:
+    """A digest of the code that kernels are made of, without docstrings and comments, and of what compiles it."""
+    digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
+    for name in sorted(name for name in sys.modules if name.partition(".")[0] == "mbe_stage"):
+        tree = ast.parse(Path(sys.modules[name].__file__ or "").read_bytes())
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                # Strings that stand alone are docstrings.
+                node.body = [each for each in body if not _is_text(each)]  # type: ignore[attr-defined]
+        digest.update(f"{name}\n{ast.dump(tree)}\n".encode())
+    for package in _COMPILERS:
+        digest.update(f"{package} {importlib.metadata.version(package)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def resources(kernel: Any, ptx: str, target: str, ptxas: str) -> dict[str, int]:
@@ -156,24 +184,39 @@ def resources(kernel: Any, ptx: str, target: str, ptxas: str) -> dict[str, int]:
     return {name: sum(map(int, re.findall(pattern, done.stderr))) for name, pattern in found.items()}
 
 
-def main(*, each: bool) -> None:
+def main(*, each: bool, recorded: str | None) -> None:
+    """Compile.
+
+    Parameters
+    ----------
+    each : bool
+        For each capability.
+    recorded : str or None
+        Sources of which the resources of large kernels are known.
+    """
     # Compiling makes millions of objects, of which few are garbage: looking for it takes an eighth of the time.
     gc.disable()
     ptxas = find_ptxas()
     if ptxas is None:
         sys.exit("no ptxas")
     numba.cuda.dispatcher.get_current_device = lambda: Device
-    report = {
+    every = {capability: calls(capability) for capability in CAPABILITIES}
+    report: dict[str, Any] = {"sources": sources()}
+    is_changed = report["sources"] != recorded
+    report |= {
         f"{kernel.py_func.__name__} {_name(capability)}": resources(
             kernel, ptx_for(kernel, call, capability, each=each), _name(capability), ptxas
         )
         for capability in CAPABILITIES
-        for kernel, call in calls(capability).items()
-        if each or is_due(kernel, capability)
+        for kernel, call in every[capability].items()
+        if each or is_due(kernel, capability, is_changed=is_changed)
     }
     json.dump(report, sys.stdout, indent=2)
     print()
 
 
 if __name__ == "__main__":
-    main(each=sys.argv[1:] == ["each"])
+    if sys.argv[1:] == ["changed"]:
+        main(each=False, recorded=json.loads(Path(__file__).with_name("cuda_resources.json").read_text())["sources"])
+    else:
+        main(each=sys.argv[1:] == ["each"], recorded=None)

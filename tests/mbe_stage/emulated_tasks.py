@@ -1,9 +1,13 @@
-"""The CUDA engine on the emulator, a part of the roots at a time. Run as a script: prints a JSON line per case."""
+"""The CUDA engine on the emulator, a part of the roots at a time.
+
+Run as a script, with the part ``some`` or ``others`` of the cases: prints a JSON line per case.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
+import sys
 import warnings
 
 import numpy as np
@@ -19,7 +23,7 @@ PLENTY = {"n_blocks": 1, "quantum_seconds": 1000.0}
 SCARCE = [PLENTY, PLENTY | {"quantum_seconds": 0.05}, PLENTY | {"nodes": 2}, PLENTY | {"words": 64, "pool_extra": 64}]
 
 
-def main() -> None:
+def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     put_in_place()
@@ -35,14 +39,14 @@ def main() -> None:
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         cases.append((f"random {seed}", graph, BicliqueQuery()))
     cases.append(("list children", graphs.from_matrix(graphs.random_matrix(7, 110, 8, 0.55)), BicliqueQuery()))
-    for (name, graph, query), sizes in zip(cases, itertools.cycle(SCARCE)):
+    for (name, graph, query), sizes in zip(cases[part != "some" :: 2], itertools.cycle(SCARCE)):
         tasks = engine_cpu.tasks_of(graph, query, 6)
         sink, counted = TableSink(), 0
-        parts = [part for part in (tasks[::3], tasks[1::3], tasks[2::3]) if part]
-        for part in parts or [[]]:
-            for block in engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, part, sizes=sizes):
+        parts = [each for each in (tasks[::3], tasks[1::3], tasks[2::3]) if each]
+        for each in parts or [[]]:
+            for block in engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, each, sizes=sizes):
                 sink.accept(block)
-            blocks = engine_cuda.run(graph, query, Execution(), Detail.COUNT, part, sizes=sizes)
+            blocks = engine_cuda.run(graph, query, Execution(), Detail.COUNT, each, sizes=sizes)
             counted += sum(block.n_bicliques for block in blocks)
         found = sink.table().as_set()
         wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
@@ -51,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sys
+import warnings
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ SPILLED = {"add_vertices_warp_per_task": 48, "add_edges_warp_per_task": 96, "cou
 on_the_emulator = pytest.mark.skipif(
     importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing"
 )
+
+
+_RECORDS = "python -m tests.mbe_stage.compiled_cuda each prints the new cuda_resources.json"
 
 
 def emulated(part: str) -> list[dict[str, Any]]:
@@ -160,13 +164,14 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
 
 
 @on_the_emulator
-def test_bicliques_are_expanded_as_they_should_be() -> None:
-    lines = [json.loads(line) for line in run_module("emulated_expansion").splitlines()]
+@pytest.mark.parametrize(("part", "n"), [("some", 38), pytest.param("all", 47, marks=pytest.mark.slow)])
+def test_bicliques_are_expanded_as_they_should_be(part: str, n: int) -> None:
+    lines = [json.loads(line) for line in run_module("emulated_expansion", part).splitlines()]
     cases = [line for line in lines if "case" in line]
-    assert len(cases) > 40
+    assert len(cases) == n
     assert {case["staged"] for case in cases} == {1, 40, 512}
     assert max(case["pieces"] for case in cases) > 30
-    assert sum(case["bicliques"] == 0 for case in cases) == 6
+    assert sum(case["bicliques"] == 0 for case in cases) == (6 if part == "all" else 4)
     metered = [line for line in lines if "planned" in line]
     assert len(metered) == 5
     for line in metered:
@@ -195,16 +200,16 @@ def test_a_technique_that_does_not_exist_is_named() -> None:
     any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
     reason="numba-cuda is missing: the dependency group cuda-compile has it",
 )
-@pytest.mark.parametrize(("kernels", "n"), [("most", 64), pytest.param("each", 80, marks=pytest.mark.slow)])
-def test_kernels_compile_for_both_architectures_as_recorded(kernels: str, n: int) -> None:
+@pytest.mark.parametrize("kernels", ["changed", pytest.param("each", marks=pytest.mark.slow)])
+def test_kernels_compile_for_both_architectures_as_recorded(kernels: str) -> None:
     found = json.loads(run_module("compiled_cuda", kernels))
     recorded = json.loads((Path(__file__).parent / "cuda_resources.json").read_text())
+    if found.pop("sources") != recorded.pop("sources"):
+        warnings.warn(f"kernels are not those of cuda_resources.json, and are compiled anew: {_RECORDS}", stacklevel=1)
     assert found.keys() <= recorded.keys()
-    assert (len(found), len(recorded)) == (n, 80)
+    assert kernels != "each" or found.keys() == recorded.keys()
     for kernel, resources in found.items():
-        assert resources == recorded[kernel], (
-            f"{kernel}: if this is meant, python -m tests.mbe_stage.compiled_cuda prints the new cuda_resources.json"
-        )
+        assert resources == recorded[kernel], f"{kernel}: if this is meant, {_RECORDS}"
         # The grid relies on that many blocks being resident: 65,536 registers and 228 KiB of shared memory.
         assert resources["registers"] <= 128
         assert resources["shared_bytes"] <= 48 << 10

@@ -13,8 +13,8 @@ from mbe_stage.pipeline.backends.arrow.backend import ArrowBackend
 
 PIPELINE = Path(protocol.__file__).parents[1]
 SHARED = {
-    *("backend", "block_rows", "block_writer", "edges", "graph_facts", "hashes"),
-    *("keys", "measures", "order", "parts", "rows"),
+    *("backend", "block_writer", "edges", "graph_facts", "hashes"),
+    *("keys", "measures", "member_rows", "order", "parts", "rows"),
 }
 """What both have; what only one needs, such as the plan of a device's memory, stands beside it."""
 
@@ -44,8 +44,7 @@ def test_the_same_things_have_the_same_file_names() -> None:
     assert modules("backends/arrow") & modules("backends/cudf") == SHARED
     for problem in ("bicliques", "cliques"):
         assert modules(f"problems/{problem}/arrow") <= modules(f"problems/{problem}/cudf")
-    # The library of programs whose tables are on the device already, what it gives of derived outputs, and its kernels;
-    # what is brought to the host of the largest.
+    # The library of programs whose tables are on the device already, and its kernels.
     on_device_alone = {"compiling", "library"}
     assert modules("problems/bicliques/cudf") - modules("problems/bicliques/arrow") == on_device_alone
 

@@ -24,6 +24,7 @@ from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter
 from mbe_stage.pipeline.backends.arrow.parts import PartNames
 from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 from mbe_stage.pipeline.clean.events import Events
+from mbe_stage.pipeline.clean.facts import written_integer
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.strict_yaml import parse_yaml
 from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError
@@ -34,8 +35,6 @@ from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
 from mbe_stage.pipeline.publish.reading import check_members
 from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
 from mbe_stage.pipeline.report.markdown import _cell
-from mbe_stage.pipeline.stores.conditional_write import NumberedCell
-from mbe_stage.pipeline.stores.failures import StoreConflict
 from mbe_stage.pipeline.views import comparison
 from tests.patience import PATIENCE
 from tests.pipeline.groups_support import EDGES as GROUPS
@@ -128,6 +127,13 @@ def test_rows_in_order_have_one_encoder(tmp_path: Path, monkeypatch: pytest.Monk
 # --- exact borders -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("number", "is_one"), [(-(2**63) - 1, False), (-(2**63), True), (2**63 - 1, True), (2**63, False)]
+)
+def test_integers_are_those_of_64_bits(number: int, is_one: bool) -> None:
+    assert written_integer(str(number)) == (number if is_one else None)
+
+
 def shades(numbers: list[int], most: int) -> list[int]:
     axis = Axis(np.arange(len(numbers)), np.arange(len(numbers)), 40)
     cells = [Cell(0, column, number, "") for column, number in enumerate(numbers)]
@@ -175,56 +181,6 @@ def test_as_many_as_may_differ_are_looked_at(tmp_path: Path, spare: int) -> None
     found = publish(tmp_path, pairs(("abc", "xyz"), ("def", "vw")), compare=2 + spare)
     assert (found.counts == {"grown": 1}) == (spare == 0)
     assert bool(found.remarks) == (spare < 0)
-
-
-class Names:
-    """A place in memory that keeps two writers apart."""
-
-    address = Path("place")
-
-    def __init__(self) -> None:
-        self.content: dict[str, bytes] = {}
-
-    def create(self, name: str, content: bytes) -> None:
-        if name in self.content:
-            raise StoreConflict(name)
-        self.content[name] = content
-
-    def read(self, name: str) -> bytes | None:
-        return self.content.get(name)
-
-    def delete(self, names: list[str]) -> None:
-        for name in names:
-            self.content.pop(name, None)
-
-    def listed(self, below: str) -> list[Any]:
-        return [SimpleNamespace(name=name) for name in sorted(self.content) if name.startswith(below)]
-
-    def size(self, name: str) -> int | None:
-        return None if name not in self.content else len(self.content[name])
-
-
-def test_a_number_goes_when_there_are_eight_greater_ones() -> None:
-    names = Names()
-    cell = NumberedCell(names, "latest", keeps_apart=True)  # type: ignore[arg-type]
-    for number in range(1, 30):
-        cell.write(b"%d" % number, number - 1 or None)
-        kept = [int(name.rpartition("/")[2]) for name in names.content]
-        assert kept == list(range(max(1, number - 7), number + 1))
-
-
-@pytest.mark.parametrize(("greater", "has_won"), [(7, True), (8, False)])
-def test_who_sees_eight_greater_numbers_has_lost(greater: int, has_won: bool) -> None:
-    """The number may have been taken and removed before; with seven it was not."""
-    names = Names()
-    cell = NumberedCell(names, "latest", keeps_apart=True)  # type: ignore[arg-type]
-    names.content = {f"latest/{3 + each:08}": b"" for each in range(1, greater + 1)}
-    if has_won:
-        cell.write(b"mine", 2)
-    else:
-        with pytest.raises(StoreConflict):
-            cell.write(b"mine", 2)
-    assert ("latest/00000003" in names.content) == has_won
 
 
 @pytest.mark.parametrize(("seconds", "window"), [(3599, "1h"), (3600, "1d"), (86_399, "1d"), (86_400, "3d")])

@@ -22,6 +22,15 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from mbe_stage import pipeline
+from mbe_stage.errors import (
+    ClusterLost,
+    DeviceLost,
+    EngineUnavailable,
+    InvalidArgument,
+    MemoryBudgetExceeded,
+    StageError,
+)
+from mbe_stage.pipeline import errors
 from mbe_stage.pipeline.cli import app
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
@@ -413,14 +422,6 @@ def test_verify_with_another_input(out: Path, edges: Path) -> None:
     refused(mbe("verify", out), 1, "not the input of this run")
 
 
-def test_bench(edges: Path, tmp_path: Path) -> None:
-    facts = answer(mbe("bench", edges, "--repeats", 1, "--engine", "reference", "--json"))["graphs"]
-    assert [(graph["graph"], graph["n_bicliques"]) for graph in facts] == [("edges", 4)]
-    assert facts[0]["count_seconds"] > 0
-    assert facts[0]["write_memory_bytes"] >= facts[0]["count_memory_bytes"] > 1 << 20
-    refused(mbe("bench", tmp_path / "no.csv"), 2, "no.csv")
-
-
 # --- the real command ---------------------------------------------------------------------------------------------
 
 
@@ -460,7 +461,7 @@ def test_every_help_has_an_example_that_works(tmp_path: Path, monkeypatch: pytes
     for name, (called, *arguments) in examples.items():
         assert called == "mbe"
         assert name is None or arguments[0] == name
-        if name not in ("compile", "bench"):
+        if name != "compile":
             if name == "diff":
                 arguments = [each.replace("RUN", "latest") for each in arguments]
                 arguments[1] = str(RunStore(tmp_path / "out").latest())
@@ -507,6 +508,19 @@ def test_results_on_stdout_and_the_rest_on_stderr(tmp_path: Path, edges: Path, c
 def test_real_exit_codes(tmp_path: Path, commands: Commands) -> None:
     assert command("enumerate", tmp_path / "no.csv").returncode == 2
     assert commands.mbe("verify", tmp_path).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (1, (StageError, errors.VerificationError)),
+        (2, (errors.InputError, errors.ConfigError, InvalidArgument)),
+        (3, (errors.PublishError, errors.RunIsBeingWritten)),
+        (4, (EngineUnavailable, ClusterLost, DeviceLost, MemoryBudgetExceeded)),
+    ],
+)
+def test_every_error_has_its_code(code: int, kinds: tuple[type[StageError], ...]) -> None:
+    assert {kind.__name__: errors.exit_code(kind("said")) for kind in kinds} == {kind.__name__: code for kind in kinds}
 
 
 def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from mbe_stage.groups import reference
 from mbe_stage.pipeline import Config, load_config, run
 from mbe_stage.pipeline.cli import app, options
 from mbe_stage.pipeline.cli.section_options import output_parameters
@@ -32,6 +31,7 @@ from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.problem import OUTPUTS, derived_outputs, problem_named
 from tests.mbe_stage import small_gpu
+from tests.mbe_stage.groups.random_graphs import plain_edge_scores
 from tests.mbe_stage.processes import run_module
 from tests.pipeline import small_rapids
 from tests.pipeline.groups_support import EDGES, TABLES, planted, rows, settings, swapped, tables, wanted
@@ -146,7 +146,7 @@ def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) ->
     bicliques = [(set(row["left"]), set(row["right"])) for row in pq.read_table(run_dir / "bicliques").to_pylist()]
     graph, pairs = ingest(Config().input, EDGES).graph(), [tuple(map(tuple, sides)) for sides in bicliques]
     by_edge = {
-        name: reference.edge_sqrt(graph, pairs, by_share=name == "edge_share") for name in ("edge_share", "edge_sqrt")
+        name: plain_edge_scores(graph, pairs, by_share=name == "edge_share") for name in ("edge_share", "edge_sqrt")
     }
     by_edge["score"] = by_edge["edge_share"]
     for row in rows(run_dir, "vertex_scores"):

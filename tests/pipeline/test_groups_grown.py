@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.reference_selection import NullOfEdges
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import ConfigError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.verify import verify_run
+from tests.mbe_stage.groups.random_graphs import edges_of
 from tests.pipeline.groups_support import rows, settings, swapped
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import edit, forge, refusal, said
@@ -82,7 +81,7 @@ def test_blocks_with_missing_edges_are_found(run_dir: Path) -> None:
 def test_scores_gains_and_edges_are_those_of_the_specification(run_dir: Path) -> None:
     edges = ingest(Config().input, EDGES)
     graph = edges.graph()
-    null, explained = NullOfEdges(graph, NullModel.of(graph)), set()
+    null, explained = edges_of(graph), set()
     bicliques = {row["biclique_key"] for row in pq.read_table(run_dir / "bicliques").to_pylist()}
     members, pairs = rows(run_dir, "group_members"), rows(run_dir, "group_edges")
     for group in rows(run_dir, "groups"):

@@ -15,7 +15,7 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.problems.groups import completing, publication
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, read_group_rows, since_last
-from mbe_stage.pipeline.report.group_cases import since_last as since_section
+from mbe_stage.pipeline.report.groups import since_last as since_section
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline import diff_reference
 from tests.pipeline.diff_support import Group, keyed

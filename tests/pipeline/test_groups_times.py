@@ -135,6 +135,19 @@ def test_groups_say_when_and_how_much(run_dir: Path) -> None:
     assert any(row["explanation"].endswith(("% within 1 day", "% within 3 days")) for row in groups)
 
 
+def test_a_window_does_not_hold_its_end(tmp_path: Path) -> None:
+    """Events of two moments, a day from each other, are within three days and not within one."""
+    moments = [NEW_YEAR + DAY * (number % 2) for number in range(len(EDGES))]
+    source = EDGES.append_column("t", pa.array(moments)).append_column("w", pa.array([1.0] * len(EDGES)))
+    made = run(asked(tmp_path), source).run_dir
+    groups = rows(made, "groups")
+    assert groups
+    for row, events in zip(groups, events_of(made, source), strict=True):
+        assert stated(row) == counted(events)
+    assert {row["busiest_window"] for row in groups} == {"3d"}
+    verify_run(made, ingest(reading_of(asked(made)), source))
+
+
 def test_the_time_line_counts_every_event(run_dir: Path) -> None:
     lines = rows(run_dir, "group_times")
     for row, events in zip(rows(run_dir, "groups"), events_of(run_dir, SOURCE), strict=True):

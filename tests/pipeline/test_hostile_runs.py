@@ -64,7 +64,7 @@ ODDITIES: dict[str, tuple[Callable[[Path, Path], object], str, str]] = {
     "parts": (lambda run, aside: linked(run / "bicliques", aside), "bicliques", "link"),
     "manifest": (lambda run, aside: linked(run / "manifest.json", aside), "manifest.json", "link"),
     "more": (lambda run, aside: (run / NEW).symlink_to(aside), NEW, "link"),
-    "pipe": (lambda run, _: os.mkfifo(run / NEW), NEW, "no regular"),
+    "pipe": (lambda run, _: os.mkfifo(run / NEW), NEW, "not a regular file"),
 }
 
 

@@ -14,7 +14,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.backends.arrow.parts import batches_of
 from mbe_stage.pipeline.problems.bicliques import largest
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import block_of
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS
 from mbe_stage.pipeline.problems.bicliques.largest import FEWEST, Largest
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import bicliques_parts
@@ -102,7 +102,7 @@ def test_the_report_shows_what_the_table_says(published: tuple[Path, Any]) -> No
     sizes, seen = read_sizes(run_dir / "size_histogram.parquet"), Largest()
     for part in bicliques_parts(run_dir):
         for batch in batches_of(part):
-            block, keys = block_of(batch)
+            block, keys = ROWS.block_of(batch)
             seen.add(block, block.left_sizes.astype(np.int64) * block.right_sizes, keys)
     for fewest in FEWEST:
         of_table, kept = (report._Largest(run_dir, sizes, 20, given).distinct(fewest) for given in (None, seen))

@@ -17,7 +17,7 @@ from mbe_stage.pipeline import read_manifest
 from mbe_stage.pipeline.backends.arrow import order as order_module
 from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter
 from mbe_stage.pipeline.execution.steps import load_edges, save_edges
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import biclique_batch, canonical_order
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from tests.pipeline.output_support import (
     crown_pairs,
@@ -140,7 +140,7 @@ def test_canonical_order_spills_and_gives_the_same_rows(tmp_path, monkeypatch, s
     batches = [_synthetic_batch(seed, 500) for seed in range(20)]
     results = []
     for memory_bytes in (1 << 30, 20_000):
-        order = canonical_order(tmp_path / "scratch", memory_bytes=memory_bytes, group_bytes=40_000)
+        order = ROWS.canonical_order(tmp_path / "scratch", memory_bytes=memory_bytes, group_bytes=40_000)
         for batch in batches if memory_bytes > 20_000 else reversed(batches):
             order.add(batch)
         assert (tmp_path / "scratch").exists() == (memory_bytes == 20_000), "only the small memory has to spill"
@@ -154,7 +154,7 @@ def test_canonical_order_spills_and_gives_the_same_rows(tmp_path, monkeypatch, s
 
 
 def test_canonical_order_of_nothing(tmp_path):
-    assert list(canonical_order(tmp_path / "scratch").batches()) == []
+    assert list(ROWS.canonical_order(tmp_path / "scratch").batches()) == []
 
 
 def test_parts_rotate_and_read_as_one_table(tmp_path):
@@ -191,7 +191,7 @@ def test_no_biclique_at_all_still_reads(tmp_path):
 
 def test_members_are_not_copied_into_the_batch():
     block = _block(np.random.default_rng(0), 100)
-    batch = biclique_batch(block, np.arange(100))
+    batch = ROWS.batch(block, np.arange(100))
     assert block.left_members is not None
     assert batch["left"].values.buffers()[1].address == block.left_members.ctypes.data
 
@@ -202,8 +202,8 @@ def test_more_members_than_a_list_column_holds_are_refused(side):
     many = np.full(2, 2**30, np.int32), np.broadcast_to(np.int32(0), 2**31)
     (left_sizes, left), (right_sizes, right) = (many, few) if side == "left" else (few, many)
     block = BicliqueBlock(2, left_sizes, right_sizes, left, right)
-    with pytest.raises(InvalidArgument, match=f"a block has 2,147,483,648 {side} members: expected fewer than"):
-        biclique_batch(block, np.arange(2))
+    with pytest.raises(InvalidArgument, match=f"a block has 2,147,483,648 members \\({side}\\): expected fewer than"):
+        ROWS.batch(block, np.arange(2))
 
 
 def test_sizes_beyond_the_dense_counts():
@@ -263,4 +263,4 @@ def _block(rng: np.random.Generator, n: int) -> BicliqueBlock:
 
 def _synthetic_batch(seed: int, n: int) -> pa.RecordBatch:
     rng = np.random.default_rng(seed)
-    return biclique_batch(_block(rng, n), rng.integers(-(2**63), 2**63 - 1, n))
+    return ROWS.batch(_block(rng, n), rng.integers(-(2**63), 2**63 - 1, n))

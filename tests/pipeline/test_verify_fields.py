@@ -107,6 +107,9 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
                 report = verify_run(_forged(copy, text, path, forged, recomputed), edges)
             except VerificationError:
                 seen.add(name)
+                if path[0] == "config" and not recomputed:
+                    # By the fingerprint, which finds the others too.
+                    break
                 continue
             except PublishError:
                 # No valid value of this field: the next.

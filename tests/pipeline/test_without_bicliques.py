@@ -15,6 +15,7 @@ import pytest
 
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline import Config, count, load_config, run
+from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows
 from mbe_stage.pipeline.errors import ConfigError, PublishError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
@@ -80,9 +81,9 @@ def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("nobody asked for the table")
 
-    module = "mbe_stage.pipeline.problems.bicliques.arrow.sink"
-    for name in ("biclique_batch", "members_batch", "canonical_order"):
-        monkeypatch.setattr(f"{module}.{name}", fail)
+    for name in ("batch", "canonical_order"):
+        monkeypatch.setattr(MemberRows, name, fail)
+    monkeypatch.setattr("mbe_stage.pipeline.problems.bicliques.arrow.sink.members_batch", fail)
     monkeypatch.setattr("mbe_stage.pipeline.backends.arrow.block_writer.PartWriter", fail)
     hashes = np.arange(1, 11, dtype=np.uint64), np.arange(1, 11, dtype=np.uint64)
     ones, members = np.ones(2, np.int32), np.array([0, 1], np.int32)

@@ -59,7 +59,7 @@ def test_a_limit_that_is_reached_is_to_be_raised(kind):
     ],
 )
 def test_what_would_have_been_enough(said, needs):
-    with pytest.raises(DeviceMemoryExhausted, match=f"which needs {needs} at least" if needs else "which needs more;"):
+    with pytest.raises(DeviceMemoryExhausted, match=f"which needs at least {needs}" if needs else "which needs more;"):
         fail_in(MemoryError(f"std::bad_alloc: out_of_memory: {said}"))
 
 

@@ -176,14 +176,14 @@ def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
     from mbe_stage.pipeline.backends.cudf.memory import device_pool
     from mbe_stage.pipeline.backends.cudf.parquet import encoder_bytes, write_frame
     from mbe_stage.pipeline.backends.cudf.parts import frame_bytes
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import biclique_frame, members_frame
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS, members_frame
 
     n = (24 << 20) // (32 + 8 * per_list)
     with device_pool(8 << 30) as pool:
         chance = cp.random.default_rng(1)
         offsets = cp.arange(n + 1) * per_list
         left, right = (chance.integers(0, 1 << 20, n * per_list, dtype=cp.int32) for _ in range(2))
-        frame = biclique_frame(DeviceBlock(offsets, left, offsets, right), chance.integers(0, 1 << 60, n))
+        frame = ROWS.frame(DeviceBlock(offsets, left, offsets, right), chance.integers(0, 1 << 60, n))
         whatever = encoder_bytes(pool, compression)
         for name, rows, schema in (("bicliques", frame, BICLIQUES), ("members", members_frame(frame), MEMBERS)):
             cp.cuda.get_current_stream().synchronize()
@@ -231,13 +231,13 @@ def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf import frames as columns
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import pieces
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS
 
     monkeypatch.setattr(columns, "MOST_CHILDREN", 100)
     block = on_device(blocks[0])
     with pytest.raises(OverflowError, match=r"a list column holds at most 100; cut it with pieces\(\)"):
         columns.list_column(block.left_offsets, block.left_members)
-    parts = list(pieces(block, 4 * 100))
+    parts = list(ROWS.pieces(block, 4 * 100))
     assert len(parts) > 1
     for part in parts:
         columns.list_column(part.left_offsets, part.left_members)
@@ -249,9 +249,9 @@ def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
 
 
 def test_a_biclique_above_the_limit_is_alone(blocks):
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import pieces
+    from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS
 
-    parts = list(pieces(on_device(blocks[0]), 1))
+    parts = list(ROWS.pieces(on_device(blocks[0]), 1))
     assert [part.n_bicliques for part in parts] == [1] * blocks[0].n_bicliques
 
 

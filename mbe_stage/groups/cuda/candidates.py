@@ -24,11 +24,9 @@ from mbe_stage.groups.candidates import (
     LOWEST,
     SPARE_MEMBERS_PER_ROW,
     TOP,
+    BestBicliques,
     Candidates,
-    better,
-    check_merge,
     check_size,
-    check_top,
     highest,
 )
 from mbe_stage.groups.cuda import block_scores
@@ -38,7 +36,7 @@ from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 
-class DeviceCandidateSink:
+class DeviceCandidateSink(BestBicliques):
     """Keeps the best biclique of each vertex and the best of all, and sums up what each vertex is in.
 
     Parameters, attributes and errors are those of `mbe_stage.groups.CandidateSink`; arrays of the attributes are on the
@@ -54,33 +52,11 @@ class DeviceCandidateSink:
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 
     def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
-        check_top(model, n_left, n_right, top)
-        self._model, self._top = model, top
+        super().__init__(model, n_left, n_right, top)
         self._left = _Vertices.of(model.left_log_degrees, model.left_costs)
         self._right = _Vertices.of(model.right_log_degrees, model.right_costs)
         self._best = np.full(n_left, -1), np.full(n_right, -1)
-        # Rows of the pool: the first part is what the last compaction kept.
         self._parts = [_Pool.of_none()]
-        self._most_rows = self._most_members = 0
-        # Of the lowest of those that are known to be the `top` best so far; whatever is worse is in none.
-        self._threshold = LOWEST, int(HIGHEST)
-        self._allow_growth()
-
-    @property
-    def left_share(self) -> np.ndarray:  # noqa: D102 - `CandidateSink` says it
-        return self._left.field(at.SHARE)
-
-    @property
-    def right_share(self) -> np.ndarray:  # noqa: D102
-        return self._right.field(at.SHARE)
-
-    @property
-    def n_bicliques_of_left(self) -> np.ndarray:  # noqa: D102
-        return self._left.field(at.N_BICLIQUES)
-
-    @property
-    def n_bicliques_of_right(self) -> np.ndarray:  # noqa: D102
-        return self._right.field(at.N_BICLIQUES)
 
     @property
     def left_best(self) -> np.ndarray:  # noqa: D102
@@ -117,30 +93,9 @@ class DeviceCandidateSink:
         found = _Pool(keys, cp.empty(keys.size, cp.int64), block)
         marks = cp.empty(keys.size, cp.uint8)
         self._score(found, marks)
-        rows = self._worth_keeping(found, marks)
+        rows = self._worth_keeping(found.scores, found.keys, marks, cp)
         if rows.size:
             self._keep(found.take(rows))
-
-    def merge(self, other: DeviceCandidateSink) -> None:
-        """Take in what another sink has kept of other bicliques of the same graph, as if this one had seen them all.
-
-        Parameters
-        ----------
-        other : DeviceCandidateSink
-            Of the same graph, `top` and device; it is left as it is. A biclique that both have taken in counts twice.
-
-        Raises
-        ------
-        InvalidArgument
-            It is this sink, or of another graph or `top`.
-        """
-        check_merge(other is self, (self._top, other._top), (self._model, other._model))
-        for mine, theirs in ((self._left, other._left), (self._right, other._right)):
-            mine.merge(theirs)
-        self._parts += other._parts
-        # Whatever is worse than either's lowest is in neither's best, and in none of both.
-        self._threshold = better(self._threshold, other._threshold)
-        self._compact()
 
     def sums(self) -> dict[str, np.ndarray]:
         """All that it keeps, as `CandidateSink.sums`: either sink may take it back."""
@@ -204,20 +159,12 @@ class DeviceCandidateSink:
             self._right.with_lists(block.right_offsets, block.right_members),
         )
 
-    def _worth_keeping(self, found: _Pool, marks: cp.ndarray) -> cp.ndarray:
-        """Bicliques of a block that are some vertex's best, or among the `top` best of all so far; ascending."""
-        high = cp.flatnonzero(marks & at.IS_HIGH)
-        if high.size > self._top:
-            chosen, self._threshold = highest(found.scores[high], found.keys[high], self._top, cp)
-            marks &= at.IMPROVES
-            marks[high[chosen]] |= at.IS_HIGH
-        return cp.flatnonzero(marks)
-
     def _keep(self, found: _Pool) -> None:
         """Append bicliques to the pool."""
         self._parts.append(found)
-        n_rows, n_members = (sum(of) for of in zip(*((len(part), part.n_members) for part in self._parts), strict=True))
-        if n_rows > self._most_rows or n_members > self._most_members:
+        self._n_rows += len(found)
+        self._n_members += found.n_members
+        if self._n_rows > self._most_rows or self._n_members > self._most_members:
             self._compact()
 
     def _compact(self) -> None:
@@ -231,12 +178,8 @@ class DeviceCandidateSink:
             marks[chosen] |= at.IS_HIGH
             pool = pool.take(cp.flatnonzero(marks))
         self._parts = [pool]
+        self._n_rows, self._n_members = len(pool), pool.n_members
         self._allow_growth()
-
-    def _allow_growth(self) -> None:
-        (kept,) = self._parts
-        self._most_rows = 2 * len(kept) + self._top
-        self._most_members = 2 * kept.n_members + SPARE_MEMBERS_PER_ROW * self._top
 
 
 def pool_bytes(n_vertices: int, top: int = TOP) -> int:
@@ -338,7 +281,7 @@ class _Vertices:
         """This side of a block, as kernels take it."""
         return Side(offsets, members, self.costs, self.records, self.best_keys)
 
-    def merge(self, other: _Vertices) -> None:
+    def merge(self, other: _Vertices, first_row: int) -> None:  # noqa: ARG002 - rows are found by their keys
         """Take in what another sink has kept of the same vertices."""
         share, count, best = int(at.SHARE), int(at.N_BICLIQUES), int(at.BEST_SCORE)
         mine, theirs = self.records, other.records

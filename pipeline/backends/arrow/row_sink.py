@@ -12,10 +12,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
 from mbe_stage.pipeline.backends.arrow.block_writer import BlockWriter, most_encoders
 from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
-from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.order import Spill, SpillOrder, spilled
 from mbe_stage.pipeline.backends.arrow.parts import batches_of, write_table
 from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
@@ -45,13 +45,14 @@ class RowSink(Generic[_S]):
     Parameters
     ----------
     schemas : mapping of str to pa.Schema
-        Schemas by the names of the data sets' directories, that of `BlockRows.batch` first. Without one nothing is
-        written, there is no order, and memory stays constant.
+        Schemas by the names of the data sets' directories, that of `rows` first. Without one nothing is written, there
+        is no order, and memory stays constant.
     spread : callable, optional
         Takes rows, and returns those of each data set in the order of `schemas`; not needed for one.
-    order : callable, optional
-        Takes a directory for scratch files, and returns an order of rows. With a `SpillOrder` the rows stay in spill
-        files, to be merged with those of other workers.
+    sort : bool
+        Rows in canonical order, ascending by key.
+    spills : bool
+        With `sort`: the rows stay in spill files, to be merged with those of other workers.
     block_bytes : int
         Size of the blocks that will come.
     memory_budget : int
@@ -89,7 +90,8 @@ class RowSink(Generic[_S]):
         schemas: Mapping[str, pa.Schema],
         *,
         spread: Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]] | None = None,
-        order: Callable[[Path], KeyOrder] | None = None,
+        sort: bool = False,
+        spills: bool = False,
         compression: str = "zstd",
         block_bytes: int = 16 << 20,
         memory_budget: int = 1 << 30,
@@ -102,7 +104,8 @@ class RowSink(Generic[_S]):
         self._context = ExitStack()
         self._data_set = next(iter(schemas), "")
         self._kept = KeptRows(journal, run_path, self._data_set, rows.members)
-        self._order = None if order is None else order(self._kept.scratch)
+        order = rows.table.left_in_spills if spills else rows.table.canonical_order
+        self._order = order(self._kept.scratch) if sort else None
         if self._is_written:
             for _ in self._kept.taken_back(self._order, most_encoders(memory_budget), rows.take_back):
                 pass
@@ -146,7 +149,7 @@ class RowSink(Generic[_S]):
         """
         self._writer.check()
         if len(block):
-            self._writer.accept(block, self._rows.n_bytes(block))
+            self._writer.accept(block, self._rows.table.member_bytes(block))
 
     def take_part(self, part: Part) -> None:
         """Take over a worker's results for a lease: its files are moved here.

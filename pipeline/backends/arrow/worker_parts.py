@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mbe_stage.errors import StageError
 from mbe_stage.options import Execution
@@ -45,7 +45,18 @@ from mbe_stage.runners.parts import PartFailed
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import Collecting
 
-__all__ = ["MOST_HELD_BYTES", "Proof", "WorkerParts", "left_by_worker", "parts_of", "proven", "why_unproven"]
+__all__ = [
+    "MOST_HELD_BYTES",
+    "Proof",
+    "WorkerParts",
+    "left_by_worker",
+    "parts_of",
+    "proven",
+    "sink_within",
+    "why_unproven",
+]
+
+_Sink = TypeVar("_Sink", bound=WorkerSink)
 
 # A worker without credentials may try to find those of its machine for minutes.
 _PROVE_SECONDS = 10.0
@@ -284,6 +295,27 @@ class _LeaseSink:
         return self.made, self.made.n_bytes
 
 
+def sink_within(collecting: Collecting, sink: Callable[..., _Sink], *, has_rows: bool = True) -> _Sink:
+    """Make the sink of a run with the sizes of its configuration.
+
+    Parameters
+    ----------
+    sink : callable
+        Makes the sink, here and in workers.
+    has_rows : bool
+        As for `parts_of`.
+    """
+    execution = collecting.config.execution
+    return sink(
+        collecting.run_path,
+        block_bytes=execution.block_bytes,
+        memory_budget=execution.memory_budget,
+        derived=collecting.derived,
+        journal=collecting.journal,
+        parts=parts_of(collecting, sink, has_rows=has_rows),
+    )
+
+
 def parts_of(
     collecting: Collecting, sink: Callable[..., WorkerSink], *, has_rows: bool = True
 ) -> WorkerParts | WorkerSums | None:
@@ -313,14 +345,11 @@ def parts_of(
 
 
 def _stored_parts(collecting: Collecting, run_path: Path, attempt: str) -> StoredParts | None:
-    """Return the place for workers in the output's store; None unless the store can copy objects itself.
-
-    On a remote file system every part would be fetched and written once more, which takes longer than sending results.
-    """
+    """Return the place for workers in the output's store; None if the output is a directory."""
     place = place_of(collecting.config.output.directory)
-    if not is_address(place) or not (address := parse_address(str(place))).is_in_store:
+    if not is_address(place):
         return None
-    return StoredParts(str(address), f"{part_objects.parts_below(run_path.parent.name)}/{attempt}")
+    return StoredParts(str(parse_address(str(place))), f"{part_objects.parts_below(run_path.parent.name)}/{attempt}")
 
 
 @contextmanager

@@ -14,8 +14,8 @@ import pyarrow as pa
 from mbe_stage.pipeline.backends.arrow.kept_rows import KeptRows
 from mbe_stage.pipeline.backends.arrow.parts import PartNames
 from mbe_stage.pipeline.backends.backend import FrameWriter
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.frames import Frame
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.order import KeyOrder
 from mbe_stage.pipeline.backends.cudf.parts import DataSet, WriterPool
 from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
@@ -33,8 +33,8 @@ class BlockWriter:
     Parameters
     ----------
     schemas : mapping of str to (pa.Schema, int)
-        Schemas by the names of the data sets' directories, and their size as a multiple of `BlockRows.frame`; without
-        one nothing is written.
+        Schemas by the names of the data sets' directories, and their size as a multiple of a frame of rows; without one
+        nothing is written.
     spread : callable
         Takes such a frame, and returns the rows of each data set in the order of `schemas`.
     order : callable, optional
@@ -107,7 +107,7 @@ class BlockWriter:
         PublishError
             An earlier part could not be written.
         """
-        for piece in self._rows.pieces(block, self._piece_bytes):
+        for piece in self._rows.table.pieces(block, self._piece_bytes):
             start = time.perf_counter()
             keys = self._rows.named(piece)
             cp.cuda.get_current_stream().synchronize()
@@ -115,7 +115,7 @@ class BlockWriter:
             self.seconds["name"] += named - start
             if not self._data_sets:
                 continue
-            frame = self._rows.frame(piece, keys)
+            frame = self._rows.table.frame(piece, keys)
             if self._order is None:
                 self._emit(frame)
             else:

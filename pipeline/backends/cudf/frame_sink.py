@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.pipeline.backends.cudf.block_rows import BlockRows
 from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, MOST_CHILDREN, Frame, concatenated
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 
 __all__ = ["FrameSink"]
 
@@ -41,13 +41,13 @@ class FrameSink:
         InvalidArgument
             There are more members than a column can hold, and no `on_frame`.
         """
-        for piece in self._rows.pieces(block, MOST_BYTES):
+        for piece in self._rows.table.pieces(block, MOST_BYTES):
             keys = self._rows.named(piece)
             if self._on_frame is not None:
-                self._on_frame(self._rows.frame(piece, keys))
+                self._on_frame(self._rows.table.frame(piece, keys))
                 continue
             self._check_room()
-            self._frames.append(self._rows.frame(piece, keys))
+            self._frames.append(self._rows.table.frame(piece, keys))
 
     def rows(self) -> Frame:
         """Return all kept rows in one frame."""

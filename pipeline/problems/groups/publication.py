@@ -145,12 +145,6 @@ def _device_bytes(collecting: Collecting) -> int:
     return pool_bytes(collecting)
 
 
-def _check_steps() -> Sequence[CompileStep]:
-    from mbe_stage.pipeline.verify import edge_scores, surprise
-
-    return (*surprise.compile_steps(), *edge_scores.compile_steps())
-
-
 PUBLICATION = DerivedPublication(
     name="groups",
     problem="bicliques",
@@ -160,7 +154,6 @@ PUBLICATION = DerivedPublication(
     collector=_collector,
     page=_page,
     check=_check,
-    check_steps=_check_steps,
     compile_steps=_compile_steps,
     device_compile_steps=_device_compile_steps,
     frames=("arrow", "cudf"),

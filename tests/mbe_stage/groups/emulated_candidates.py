@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 
 from mbe_stage import InvalidArgument
-from mbe_stage.groups import NullModel, reference
+from mbe_stage.groups import NullModel
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_device import use_the_emulator
-from tests.mbe_stage.groups.random_graphs import block_of, blocks_of, keyed, small_graphs
+from tests.mbe_stage.groups.random_graphs import (
+    best_first,
+    block_of,
+    blocks_of,
+    candidates_of_sets,
+    keyed,
+    small_graphs,
+)
 
 N_GRAPHS = 150
 """Fewer where the script is given another number."""
@@ -25,7 +32,7 @@ def random_cases(device_checks) -> Iterator[int]:
     for seed, graph in enumerate(small_graphs(N_GRAPHS, most=8)):
         rng = np.random.default_rng(seed)
         bicliques, top = keyed(graph), int(rng.integers(1, 12))
-        wanted = reference.candidates(graph, bicliques, top)
+        wanted = candidates_of_sets(graph, bicliques, top)
         for _ in range(2):
             assert device_checks.check(graph, list(blocks_of(bicliques, rng)), top) == wanted
             yield seed
@@ -37,7 +44,7 @@ def merged(device_checks) -> Iterator[int]:
         rng = np.random.default_rng(seed)
         bicliques, top = keyed(graph), int(rng.integers(1, 12))
         found = device_checks.check_merge(graph, list(blocks_of(bicliques, rng)), top, rng)
-        assert found == reference.candidates(graph, bicliques, top)
+        assert found == candidates_of_sets(graph, bicliques, top)
         yield seed
 
 
@@ -49,7 +56,7 @@ def ties(device_checks) -> Iterator[int]:
     for top in (5, 9, 14, 30):
         keys = rng.permutation(np.array(list(bicliques), np.int64))
         blocks = [(block_of([bicliques[key] for key in part.tolist()]), part) for part in np.split(keys, [40, 50])]
-        assert device_checks.check(graph, blocks, top) == reference.candidates(graph, bicliques, top)
+        assert device_checks.check(graph, blocks, top) == candidates_of_sets(graph, bicliques, top)
         yield top
 
 
@@ -59,10 +66,10 @@ def lists_longer_than_a_warp(device_checks) -> Iterator[int]:
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.6))
         bicliques = keyed(graph)
         assert max(len(side) for pair in bicliques.values() for side in pair) > 32
-        best_first = reference.candidates(graph, bicliques, len(bicliques))
-        for order in (best_first, best_first[::-1]):
+        ranked = best_first(graph, bicliques)
+        for order in (ranked, ranked[::-1]):
             blocks = [(block_of([bicliques[key]]), np.array([key])) for key in order]
-            assert device_checks.check(graph, blocks, 3) == reference.candidates(graph, bicliques, 3)
+            assert device_checks.check(graph, blocks, 3) == candidates_of_sets(graph, bicliques, 3)
             yield len(order)
 
 
@@ -70,14 +77,14 @@ def pool_stays_small(device_checks) -> Iterator[int]:
     """Bytes held between blocks, where each biclique is the best so far."""
     graph, top = graphs.crown(8), 3
     bicliques = keyed(graph)
-    best_first = reference.candidates(graph, bicliques, len(bicliques))
+    ranked = best_first(graph, bicliques)
     sink = device_checks.DeviceCandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
     empty = sink.nbytes
-    for key in best_first[::-1]:
+    for key in ranked[::-1]:
         sink.accept(device_checks.DeviceBlock.from_host(block_of([bicliques[key]])), np.array([key]))
         n_kept = top + graph.n_left + graph.n_right
         assert sink.nbytes - empty <= (2 * n_kept + top + 1) * (32 + 4 * 8)
-    yield len(best_first)
+    yield len(ranked)
 
 
 def refusals(device_checks) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from mbe_stage import BicliqueBlock, BipartiteCSR
 from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
-from mbe_stage.groups.reference import Biclique
+from mbe_stage.groups.reference import UNIT, Biclique, Bicliques, Null
+from mbe_stage.groups.reference_selection import NullOfEdges
 from tests.mbe_stage import graphs
 
 Keyed = dict[int, Biclique]
@@ -48,6 +50,59 @@ def with_blocks(seed: int) -> BipartiteCSR:
         # Not quite complete: several bicliques of each, which share edges.
         matrix[left[:3], right[:3]] = False
     return graphs.from_matrix(matrix)
+
+
+def null_of(graph: BipartiteCSR, most: tuple[int, int] | None = None) -> Null:
+    """As the specification has it."""
+    return Null((graph.left_degrees, graph.right_degrees), graph.n_edges, most)
+
+
+def best_first(graph: BipartiteCSR, bicliques: Keyed) -> list[int]:
+    """Keys in order: most surprise, then the lowest key."""
+    surprise = null_of(graph).surprise(Bicliques.of(bicliques)).tolist()
+    return [key for _, key in sorted(zip((-s for s in surprise), bicliques, strict=True))]
+
+
+def swapped(bicliques: Keyed) -> Keyed:
+    return {key: (right, left) for key, (left, right) in bicliques.items()}
+
+
+def best_of_left(graph: BipartiteCSR, bicliques: Keyed) -> dict[int, int]:
+    """Key of the best biclique of each left vertex that is in one."""
+    best: dict[int, int] = {}
+    for key in best_first(graph, bicliques):
+        for u in bicliques[key][0]:
+            best.setdefault(u, key)
+    return best
+
+
+def candidates_of_sets(graph: BipartiteCSR, bicliques: Keyed, top: int) -> list[int]:
+    """As sets say."""
+    ranked = best_first(graph, bicliques)
+    kept = {*ranked[:top], *best_of_left(graph, bicliques).values()}
+    kept |= set(best_of_left(graph.swapped(), swapped(bicliques)).values())
+    return [key for key in ranked if key in kept]
+
+
+def plain_edge_scores(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_share: bool) -> list[list[float]]:
+    """Scores of the vertices of each side, edge by edge, as `reference.edge_scores` defines them, but for rounding."""
+    evidence = null_of(graph).evidence(Bicliques.of(dict(enumerate(bicliques))))
+    scores = []
+    for side, degrees in enumerate((graph.left_degrees.tolist(), graph.right_degrees.tolist())):
+        best: dict[tuple[int, int], float] = {}
+        for pair, ratio in zip(bicliques, (evidence / UNIT).tolist(), strict=True):
+            for edge in ((u, v) for u in pair[0] for v in pair[1]):
+                share = len(pair[1 - side]) / degrees[edge[side]] if by_share else 1.0
+                best[edge] = max(best.get(edge, 0.0), ratio * share)
+        scores.append([0.0] * len(degrees))
+        for edge, most in best.items():
+            scores[side][edge[side]] += math.sqrt(most) / degrees[edge[side]] ** 0.75
+    return scores
+
+
+def edges_of(graph: BipartiteCSR) -> NullOfEdges:
+    """All edges, with what they are worth."""
+    return NullOfEdges(*graph.edges(), null_of(graph, (graph.n_left, graph.n_right)))
 
 
 def block_of(bicliques: Sequence[Biclique]) -> BicliqueBlock:

@@ -16,6 +16,7 @@ from mbe_stage.groups.growth import Grown, grow
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from tests.mbe_stage.groups import blocks
+from tests.mbe_stage.groups.random_graphs import edges_of
 
 
 def as_pairs(members: GroupMembers) -> list[blocks.Group]:
@@ -36,7 +37,7 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         core = blocks.with_blocks(seed, n=20, n_blocks=1 + seed % 2, side=9, density=0.9)
         graph = blocks.amid(core, 2000)
         model = NullModel.of(graph)
-        null = reference.NullOfEdges(graph, model)
+        null = edges_of(graph)
         largest = sorted(blocks.bicliques_of(core), key=lambda group: -len(group[0]) * len(group[1]))[:8]
         # The same once more with somebody who has nothing to do with it.
         joined = [((*left, 400 + seed), right) for left, right in largest]

@@ -11,9 +11,22 @@ import pytest
 
 from mbe_stage import BicliqueBlock, BipartiteCSR, Execution, InvalidArgument, enumerate_into
 from mbe_stage.bicliques.keys import biclique_keys
-from mbe_stage.groups import Candidates, CandidateSink, NullModel, reference, share_size
+from mbe_stage.groups import Candidates, CandidateSink, NullModel
+from mbe_stage.groups.reference import Best, Bicliques
 from tests.mbe_stage import graphs
-from tests.mbe_stage.groups.random_graphs import Keyed, block_of, blocks_of, hashes_of, keyed, small_graphs
+from tests.mbe_stage.groups.random_graphs import (
+    Keyed,
+    best_first,
+    best_of_left,
+    block_of,
+    blocks_of,
+    candidates_of_sets,
+    hashes_of,
+    keyed,
+    null_of,
+    small_graphs,
+    swapped,
+)
 
 Blocks = Iterable[tuple[BicliqueBlock, np.ndarray]]
 
@@ -32,16 +45,27 @@ def equals_the_specification(
 ) -> None:
     sink, found = taken_in(graph, blocks, top, sink)
     keys = found.keys.tolist()
-    assert keys == reference.candidates(graph, bicliques, top)
-    assert found.surprise.tolist() == [reference.surprise_units(graph, bicliques[key]) for key in keys]
+    specified = Bicliques.of(bicliques)
+    surprise = dict(zip(bicliques, null_of(graph).surprise(specified).tolist(), strict=True))
+    best = Best(null_of(graph), top)
+    best.add(specified)
+    assert keys == sorted(best.candidate_keys().tolist(), key=lambda key: (-surprise[key], key))
+    assert keys == candidates_of_sets(graph, bicliques, top)
+    assert found.surprise.tolist() == [surprise[key] for key in keys]
     members = [(tuple(left.tolist()), tuple(right.tolist())) for left, right in found.members]
     assert members == [bicliques[key] for key in keys]
-    for side, (of, pairs) in enumerate([(graph, bicliques), (graph.swapped(), reference.swapped(bicliques))]):
-        best = (sink.left_best, sink.right_best)[side].tolist()
-        assert {v: keys[row] for v, row in enumerate(best) if row >= 0} == reference.best_of_left(of, pairs)
-        assert set(best) <= {-1, *range(len(keys))}
-        share = share_size((sink.left_share, sink.right_share)[side], of.left_degrees)
-        assert share.tolist() == pytest.approx(reference.left_share_size(of, pairs), rel=1e-12)
+    for side, (of, pairs) in enumerate([(graph, bicliques), (graph.swapped(), swapped(bicliques))]):
+        rows = (sink.left_best, sink.right_best)[side].tolist()
+        of_vertices = {v: keys[row] for v, row in enumerate(rows) if row >= 0}
+        assert of_vertices == best_of_left(of, pairs)
+        assert of_vertices == {v: key for v, key in enumerate(best.keys[side].tolist()) if v in of_vertices}
+        assert set(rows) <= {-1, *range(len(keys))}
+        share = (sink.left_share, sink.right_share)[side]
+        numerators = [0] * of.n_left
+        for left, right in pairs.values():
+            for v in left:
+                numerators[v] = max(numerators[v], len(right) ** 2 * len(left))
+        assert share.tolist() == best.numerators[side].tolist() == numerators
         counts = Counter(v for left, _ in pairs.values() for v in left)
         n_bicliques = (sink.n_bicliques_of_left, sink.n_bicliques_of_right)[side]
         assert n_bicliques.tolist() == [counts[v] for v in range(of.n_left)]
@@ -60,8 +84,8 @@ def test_one_biclique_a_block_from_worst_to_best_and_back(top: int) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(5, 12, 14, 0.5))
     bicliques = keyed(graph)
     assert len(bicliques) > 100
-    best_first = reference.candidates(graph, bicliques, len(bicliques))
-    for order in (best_first, best_first[::-1]):
+    ranked = best_first(graph, bicliques)
+    for order in (ranked, ranked[::-1]):
         blocks = [(block_of([bicliques[key]]), np.array([key])) for key in order]
         equals_the_specification(graph, bicliques, blocks, top)
 
@@ -106,19 +130,19 @@ def test_the_pool_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CandidateSink, "_keep", noted)
     graph = graphs.crown(12)
     bicliques = keyed(graph)
-    best_first = np.array(reference.candidates(graph, bicliques, len(bicliques)), np.int64)
-    assert best_first.size == 2**12 - 2
+    ranked = np.array(best_first(graph, bicliques), np.int64)
+    assert ranked.size == 2**12 - 2
     top, most_best = 5, graph.n_left + graph.n_right
     for n_blocks in (1, 20, 500):
         sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
         empty = sink.nbytes
-        for keys in np.array_split(best_first[::-1], n_blocks):
+        for keys in np.array_split(ranked[::-1], n_blocks):
             sink.accept(block_of([bicliques[key] for key in keys.tolist()]), keys.copy())
             # It was compacted when it held twice what is kept, and the top.
             most_rows = 2 * (top + most_best) + top + (top + most_best)
             assert sink.nbytes - empty <= most_rows * (12 * 4 + 4 * 8) + most_rows * 2 * 8
         assert max(n_appended) <= top + most_best
-        assert sink.finish().keys[:top].tolist() == best_first[:top].tolist()
+        assert sink.finish().keys[:top].tolist() == ranked[:top].tolist()
 
 
 def test_permuted_ids_give_the_same_groups() -> None:
@@ -146,7 +170,7 @@ def test_it_goes_on_after_it_was_asked() -> None:
     for keys in np.array_split(np.array(list(bicliques), np.int64), 6):
         sink.accept(block_of([bicliques[key] for key in keys.tolist()]), keys.copy())
         sink.finish()
-    assert sink.finish().keys.tolist() == reference.candidates(graph, bicliques, 2)
+    assert sink.finish().keys.tolist() == candidates_of_sets(graph, bicliques, 2)
 
 
 def test_sinks_of_disjoint_bicliques_come_together() -> None:

@@ -12,12 +12,13 @@ from mbe_stage.groups.cover import cover
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel, log_binomials, surprise_of
 from tests.mbe_stage.groups import blocks
+from tests.mbe_stage.groups.random_graphs import edges_of
 
 
 def compared(graph: BipartiteCSR, groups: list[blocks.Group], limit: int | None = None) -> list[tuple[int, int]]:
     """What both say."""
     model = NullModel.of(graph)
-    null = reference.NullOfEdges(graph, model)
+    null = edges_of(graph)
     expected = reference.cover(null, groups, limit)
     found = cover(graph, GroupMembers.of(groups), model, limit=limit)
     assert list(zip(found.rows.tolist(), found.gains.tolist(), strict=True)) == expected
@@ -66,7 +67,7 @@ def rising() -> tuple[BipartiteCSR, list[blocks.Group]]:
 
 def test_a_gain_that_rises_above_nothing_when_another_group_explains_edges() -> None:
     graph, groups = rising()
-    null = reference.NullOfEdges(graph, NullModel.of(graph))
+    null = edges_of(graph)
     assert null.gain(groups[0], set()) < 0 < null.gain(groups[0], null.present(groups[1]))
     assert [row for row, _ in compared(graph, groups)] == [1, 0]
 

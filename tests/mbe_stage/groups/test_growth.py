@@ -13,6 +13,7 @@ from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from tests.mbe_stage.groups import blocks
+from tests.mbe_stage.groups.random_graphs import edges_of
 
 SCHEDULES = (
     GrowthSchedule(),
@@ -28,7 +29,7 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 def check(graph: BipartiteCSR, seeds: list[blocks.Group], grown: Grown) -> None:
     """What holds whatever the schedule is."""
-    null = reference.NullOfEdges(graph, NullModel.of(graph))
+    null = edges_of(graph)
     groups = as_pairs(grown.members)
     assert len(set(groups)) == len(groups) == grown.scores.size
     assert [null.score(group) for group in groups] == grown.scores.tolist()
@@ -48,7 +49,7 @@ def test_as_the_definition_says(schedule: GrowthSchedule) -> None:
         core = blocks.with_blocks(number, n=30, n_blocks=1 + number % 3)
         seeds, graph = blocks.some_groups(number, core, 4), blocks.amid(core, 1000)
         model = NullModel.of(graph)
-        null = reference.NullOfEdges(graph, model)
+        null = edges_of(graph)
         least = (1, 1) if number % 2 else tuple(min(len(seed[side]) for seed in seeds) for side in (0, 1))
         grown = grow(graph, GroupMembers.of(seeds), model, schedule=schedule, min_left=least[0], min_right=least[1])
         check(graph, seeds, grown)

@@ -15,7 +15,7 @@ from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from tests.mbe_stage.groups import blocks
-from tests.mbe_stage.groups.random_graphs import block_of, keyed
+from tests.mbe_stage.groups.random_graphs import block_of, edges_of, keyed
 
 
 def found_in(graph: BipartiteCSR, least: int) -> tuple[Candidates, CandidateSink]:
@@ -36,7 +36,7 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
         core = blocks.with_blocks(number, n=30, n_blocks=2 + number % 2, side=9, density=0.85)
         graph = blocks.amid(core, 1500)
         model, least = NullModel.of(graph), 1 + number % 2
-        null = reference.NullOfEdges(graph, model)
+        null = edges_of(graph)
         candidates, sink = found_in(graph, least)
         seeds = selection.seed_rows(len(candidates), sink.left_best, sink.right_best)
         best = {*sink.left_best.tolist(), *sink.right_best.tolist()} - {-1}

@@ -59,9 +59,14 @@ def test_ranked_and_listed_as_fractions_say(rank_by: str) -> None:
         # Few values: many ties.
         surprise = rng.integers(-2, 8, len(lefts)) * rng.choice([1, 3, 1 << 50])
         candidates = candidates_of(surprise.tolist(), lefts, rights)
-        groups = [(tuple(left), tuple(right)) for left, right in zip(lefts, rights, strict=True)]
-        per = rank_by.removeprefix("surprise").removeprefix("_per_") or None
-        order = reference.ranked(candidates.keys.tolist(), surprise.tolist(), groups, per)
+        groups = list(zip(lefts, rights, strict=True))
+        parts = {
+            "surprise": None,
+            "surprise_per_vertex": [len(left) + len(right) for left, right in groups],
+            "surprise_per_edge": [len(left) * len(right) for left, right in groups],
+        }
+        everything = reference.ranked(candidates.keys.tolist(), surprise.tolist(), parts[rank_by])
+        order = [row for row in everything if surprise[row] > 0]
         assert ranked(candidates, rank_by).tolist() == order  # type: ignore[arg-type]
         kept = reference.without_near_copies([lefts[row] for row in order], Fraction(1, 2))
         assert short_list(candidates, rank_by=rank_by).tolist() == [order[i] for i in kept]  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.pipeline.stores.file_servers import InMemory, OnServer, Place, SftpServer
+    from tests.pipeline.stores.file_servers import OnServer, SftpServer
     from tests.pipeline.stores.server import Bucket, Server
 
 _numbers = itertools.count()
@@ -57,50 +57,22 @@ def bucket(server: Server, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(scope="session")
-def sftp_servers() -> dict[str, SftpServer]:
-    """Of paramiko, and of OpenSSH where that is."""
+def sftp_server() -> SftpServer:
     pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
-    from tests.pipeline.stores.file_servers import SftpServer, openssh
+    from tests.pipeline.stores.file_servers import SftpServer
 
-    program = openssh()
-    return {"sftp": SftpServer()} | ({"openssh": SftpServer(program)} if program else {})
+    return SftpServer()
 
 
 @pytest.fixture
-def sftp(
-    sftp_servers: dict[str, SftpServer], temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> OnServer:
+def sftp(sftp_server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnServer:
     """A new directory on a server of SFTP, with the password that leads there."""
     import fsspec.config
 
     from tests.pipeline.stores.file_servers import PASSWORD, OnServer
 
-    del temporary
     # The variable is for processes: here fsspec has read it when it was imported.
     monkeypatch.setenv("FSSPEC_SFTP_PASSWORD", PASSWORD)
     monkeypatch.setitem(fsspec.config.conf, "sftp", {"password": PASSWORD})
     (tmp_path / "served").mkdir()
-    return OnServer(sftp_servers["sftp"], tmp_path / "served")
-
-
-@pytest.fixture
-def memory(temporary: Path) -> Iterator[InMemory]:
-    """A directory of the file system in memory."""
-    from tests.pipeline.stores.file_servers import InMemory
-
-    del temporary
-    place = InMemory("place")
-    yield place
-    place.clear()
-
-
-@pytest.fixture(params=["memory", "sftp", "openssh"])
-def place(sftp_servers: dict[str, SftpServer], request: pytest.FixtureRequest) -> Place:
-    """Each of these."""
-    from tests.pipeline.stores.file_servers import OnServer
-
-    if request.param == "memory":
-        return request.getfixturevalue("memory")
-    if request.param not in sftp_servers:
-        pytest.skip("OpenSSH's sftp-server is not installed")
-    return OnServer(sftp_servers[request.param], request.getfixturevalue("sftp").directory)
+    return OnServer(sftp_server, tmp_path / "served")

@@ -1,23 +1,17 @@
-"""A server of SFTP as a process: ``python sftp_child.py PORT USER PASSWORD [PROGRAM]``; it serves this machine's paths.
+"""A server of SFTP as a process: ``python sftp_child.py PORT USER PASSWORD``; it serves this machine's paths to read.
 
-PROGRAM is OpenSSH's `sftp-server`, which then answers in the place of paramiko's. Without it, `RENAME` refuses to
-replace, as OpenSSH's does; whatever lies below a directory called ``denied`` is, and one called ``full`` takes no byte.
+A file below a directory called ``denied`` may not be read.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import PurePosixPath
 
 import paramiko
-
-from tests.patience import begun
-
-PIECE = 1 << 15
 
 
 class Users(paramiko.ServerInterface):
@@ -36,15 +30,12 @@ class Users(paramiko.ServerInterface):
 
 
 class Handle(paramiko.SFTPHandle):
-    def __init__(self, flags: int, path: str, file: object) -> None:
-        super().__init__(flags)
-        self.path, self.readfile, self.writefile = path, file, file
+    def __init__(self, file: object) -> None:
+        super().__init__()
+        self.readfile = file
 
     def stat(self) -> paramiko.SFTPAttributes:
         return paramiko.SFTPAttributes.from_stat(os.fstat(self.readfile.fileno()))
-
-    def write(self, offset: int, data: bytes) -> int:
-        return paramiko.SFTP_FAILURE if "full" in PurePosixPath(self.path).parts else super().write(offset, data)
 
 
 class Files(paramiko.SFTPServerInterface):
@@ -60,61 +51,21 @@ class Files(paramiko.SFTPServerInterface):
         return answered(path, lambda: paramiko.SFTPAttributes.from_stat(os.lstat(path)))
 
     def open(self, path: str, flags: int, attr: paramiko.SFTPAttributes) -> Handle | int:
-        del attr
-        mode = "rb" if not flags & (os.O_WRONLY | os.O_RDWR) else "wb"
-        return answered(path, lambda: Handle(flags, path, os.fdopen(os.open(path, flags, 0o666), mode)))
-
-    def remove(self, path: str) -> int:
-        return answered(path, lambda: os.remove(path))
-
-    def rename(self, oldpath: str, newpath: str) -> int:
-        def link_and_remove() -> None:
-            os.link(oldpath, newpath)
-            os.remove(oldpath)
-
-        return answered(newpath, link_and_remove)
-
-    def posix_rename(self, oldpath: str, newpath: str) -> int:
-        return answered(newpath, lambda: os.replace(oldpath, newpath))
-
-    def mkdir(self, path: str, attr: paramiko.SFTPAttributes) -> int:
-        del attr
-        return answered(path, lambda: os.mkdir(path))
-
-    def rmdir(self, path: str) -> int:
-        return answered(path, lambda: os.rmdir(path))
+        del flags, attr
+        return answered(path, lambda: Handle(open(path, "rb")))
 
 
 def answered(path: str, done):
     if "denied" in PurePosixPath(path).parts[:-1]:
         return paramiko.SFTP_PERMISSION_DENIED
     try:
-        found = done()
+        return done()
     except OSError as error:
         return paramiko.SFTPServer.convert_errno(error.errno)
-    return paramiko.SFTP_OK if found is None else found
 
 
 def described(path: str, name: str) -> paramiko.SFTPAttributes:
     return paramiko.SFTPAttributes.from_stat(os.lstat(path), name)
-
-
-class Program(paramiko.SubsystemHandler):
-    """OpenSSH's own server of SFTP, which speaks to whoever has started it."""
-
-    def start_subsystem(self, name: str, transport: paramiko.Transport, channel: paramiko.Channel) -> None:
-        del name, transport
-        program = begun([sys.argv[4]], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-
-        def requests() -> None:
-            while data := channel.recv(PIECE):
-                program.stdin.write(data)
-                program.stdin.flush()
-            program.stdin.close()
-
-        threading.Thread(target=requests, daemon=True).start()
-        while data := os.read(program.stdout.fileno(), PIECE):
-            channel.sendall(data)
 
 
 def main() -> None:
@@ -127,10 +78,7 @@ def main() -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(connection)
         transport.add_server_key(key)
-        if len(sys.argv) > 4:
-            transport.set_subsystem_handler("sftp", Program)
-        else:
-            transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Files)
+        transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Files)
         # With an event it returns at once, and the next connection is served meanwhile.
         transport.start_server(threading.Event(), Users(user, password))
 

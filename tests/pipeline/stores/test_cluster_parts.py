@@ -591,11 +591,9 @@ def test_what_was_fetched_and_cannot_be_removed_ends_nothing(
     assert bucket.listed() == []
 
 
-@pytest.mark.parametrize(
-    ("address", "is_there"), [("s3://bucket/out", True), ("sftp://host/out", False), ("memory://out", False)]
-)
-def test_parts_go_to_stores_that_copy(tmp_path: Path, address: str, is_there: bool) -> None:
-    config = settings(address, tmp_path / "edges.csv", runner="dask", cluster="tcp://host:1")
+@pytest.mark.parametrize(("output", "is_there"), [("s3://bucket/out", True), ("out", False)])
+def test_parts_go_to_object_stores(tmp_path: Path, output: str, is_there: bool) -> None:
+    config = settings(output, tmp_path / "edges.csv", runner="dask", cluster="tcp://host:1")
     collecting: Any = SimpleNamespace(config=config, run_path=tmp_path / "run", derived=())
     parts = worker_parts.parts_of(collecting, bicliques().sink)
     assert isinstance(parts, WorkerParts)

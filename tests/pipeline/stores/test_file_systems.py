@@ -1,4 +1,4 @@
-"""Input from addresses that fsspec reads, by their names; publication there: `test_file_system_publication.py`."""
+"""Input from addresses that fsspec reads, and runs that were copied there; nothing is published there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,16 +18,21 @@ import pytest
 pytest.importorskip("fsspec", reason="the extra filesystems is not installed")
 
 import fsspec
+import fsspec.config
 
 from mbe_stage import pipeline
-from mbe_stage.pipeline import ConfigError, InputError
-from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline import Config, ConfigError, InputError
+from mbe_stage.pipeline.config.model import InputConfig, OutputConfig
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.stores.drivers import asked
+from mbe_stage.pipeline.stores import fsspec_files, transfers
+from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
+from mbe_stage.pipeline.stores.fsspec_drivers import asked
+from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles
 from mbe_stage.pipeline.stores.open_store import holds_runs, store_at
 from mbe_stage.pipeline.stores.presence import is_there
 from tests.patience import begun
+from tests.pipeline.stores.file_servers import PASSWORD, OnServer, SftpServer
 from tests.pipeline.stores.ports import SILENT, free_port, wait_for
 from tests.pipeline.stores.test_input import parquet
 from tests.pipeline.test_cli import EDGES, answer, mbe
@@ -153,10 +158,92 @@ def test_runs_are_read_from_a_server_of_http_and_not_published_there(served: tup
     address = f"{url}/out/runs/{Path(run).name}"
     assert answer(mbe("top", address, "--json"))["run"] == address
     assert mbe("verify", address, "--quiet").exit_code == 0
-    refused = mbe(*command, f"{url}/new")
-    assert refused.exit_code == 3
-    assert f"error: {url}/new: a server of HTTP can only be read; expected a directory" in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("scheme", ["http", "sftp", "memory", "ftp"])
+def test_an_output_in_no_object_store_is_refused_before_any_work(tmp_path: Path, scheme: str) -> None:
+    out = f"{scheme}://host/new"
+    said = (
+        f"{out}: runs are not published at addresses of {scheme}://; expected a directory of this machine, or an "
+        "address of an object store (s3://, gs://, az://, abfs://); choose one, and copy the runs from there"
+    )
+    refused = mbe("enumerate", tmp_path / "no-input", "--out", out)
+    assert (refused.exit_code, refused.stderr) == (2, f"error: {said}\n")
+    with pytest.raises(ConfigError) as error:
+        Config.from_mapping({"output": {"directory": out}})
+    assert str(error.value) == said
+    # Whoever goes without that check is refused before the input is looked at.
+    unchecked = Config(output=OutputConfig(directory=out))
+    with pytest.raises(ConfigError, match="runs are not published at addresses of"):
+        pipeline.run(unchecked, str(tmp_path / "no-input"))
+
+
+def test_the_command_reads_from_a_server_of_sftp(
+    sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, out = sftp.put("edges.csv", EDGES.encode()), tmp_path / "out"
+    command = ("enumerate", address, "--out", out, "--engine", "reference", "--verbose", "--json")
+    shown = mbe(*command)
+    assert answer(shown)["bicliques"] == 4
+    said = [shown.output, *(path.read_bytes().decode("latin-1") for path in out.rglob("*") if path.is_file())]
+    assert not any(PASSWORD in each for each in said)
+    sftp.put("denied/edges.csv", b"")
+    with pytest.raises(InputError, match=r"/denied/edges.csv: access denied; .*FSSPEC_"):
+        ingest(InputConfig(path=f"{sftp.url}/denied/edges.csv"))
+    parquet(sftp.directory / "set/part=1/a.parquet", slice(0, 3))
+    parquet(sftp.directory / "set/part=2/b.parquet", slice(3, 7))
+    assert ingest(InputConfig(path=f"{sftp.url}/set", left="left", right="right")).facts.n_edges == 7
+    monkeypatch.setitem(fsspec.config.conf, "sftp", {"password": f"{PASSWORD}-no-more"})
+    wrong = mbe(*command)
+    assert wrong.exit_code == 2
+    assert wrong.stderr.startswith(f"error: {address}: access denied; ")
+    assert PASSWORD not in wrong.output
+
+
+def test_a_large_file_of_sftp_comes_in_pieces(sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfers, "CHUNK", 300_000)
+    content, moved = os.urandom(1_000_000), list[int]()
+    sftp.put("large", content)
+    sftp.put("empty", b"")
+    files = FsspecFiles(parse_address(sftp.url))
+    files.download({name: tmp_path / "back" / name for name in ("large", "empty")}, moved.append)
+    assert (tmp_path / "back/large").read_bytes() == content
+    assert (tmp_path / "back/empty").read_bytes() == b""
+    assert sorted(moved) == [100_000, 300_000, 300_000, 300_000]
+    assert [(each.name, each.size) for each in files.listed()] == [("empty", 0), ("large", 1_000_000)]
+
+
+def test_a_server_that_dies_is_named_without_a_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
+    fsspec.config.conf.setdefault("sftp", {"password": PASSWORD})
+    files = FsspecFiles(parse_address(f"{(server := SftpServer()).url}{tmp_path}"))
+    assert files.listed() == []
+    server.kill()
+    with pytest.raises(StoreFailure, match=r"does not answer as expected") as failure:
+        files.listed()
+    assert PASSWORD not in str(failure.value)
+    assert "Traceback" not in capfd.readouterr().err
+    del fsspec.config.conf["sftp"]
+
+
+def test_runs_that_were_copied_to_a_server_are_read(sftp: OnServer, tmp_path: Path) -> None:
+    """The latest is the one whose name sorts last, whatever pointer is there."""
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    out = f"{sftp.url}/out"
+    for _ in range(2):
+        mbe("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out", sftp.directory / "out")
+    first, second = (f"{out}/runs/{run.name}" for run in store_at(sftp.directory / "out").runs())
+    assert [run["run"] for run in answer(mbe("runs", out, "--json"))["runs"]] == [first, second]
+    (sftp.directory / "out/latest").unlink()
+    sftp.put("out/latest/00000002", b"as versions before this one have written it")
+    for place in (out, f"{out}/latest", second):
+        assert answer(mbe("verify", place, "--json"))["run"] == second
+    assert holds_runs(out)
+    compared = answer(mbe("diff", first, "latest", "--json"))
+    assert (compared["old"], compared["new"], compared["bicliques"]["same"]) == (first, second, 4)
+    assert mbe("top", f"{sftp.url}/nothing").exit_code == 3
+    refused = mbe("clean", out)
+    assert (refused.exit_code, "runs are not published at addresses of sftp://" in refused.stderr) == (2, True)
 
 
 def test_hadoop_that_is_not_here_is_named() -> None:
@@ -193,6 +280,51 @@ def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) 
     with pytest.raises(InputError, match=r"^memory://edges.csv, line 2") as error:
         ingest(InputConfig(path="memory://edges.csv"))
     assert tempfile.gettempdir() not in str(error.value)
+
+
+def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    memory: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.pipe("/out/below/a.csv", b"")
+    listed = type(memory).ls
+
+    def denied(self: object, path: str, **options: object) -> object:
+        if path.endswith("below"):
+            raise PermissionError
+        return listed(self, path, **options)
+
+    monkeypatch.setattr(type(memory), "ls", denied)
+    with pytest.raises(StoreFailure, match="access denied"):
+        FsspecFiles(parse_address("memory://out")).listed()
+
+
+class Driver:
+    """A driver that says what it is told to."""
+
+    def __init__(self, *said: object) -> None:
+        self.said, self.asked = list(said), []
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def answer_of(*given: object, **options: object) -> object:
+            self.asked.append((name, *given, *options.values()))
+            said = self.said.pop(0)
+            if isinstance(said, Exception):
+                raise said
+            return said
+
+        return answer_of
+
+
+def test_a_listing_that_others_disturb_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of SMB, which asks for each file by itself: a file that is gone is no directory that is."""
+    monkeypatch.setattr(fsspec_files, "_PAUSE", 0)
+    address, gone = parse_address("smb://host/share/a"), OSError(errno.ENOENT, "gone")
+    there, found = {"type": "directory"}, [{"name": "/share/a/b", "type": "file"}]
+    assert list(fsspec_files.files_below(Driver(gone, there, found), address, "/share/a")) == ["/share/a/b"]
+    assert not fsspec_files.files_below(Driver(gone, gone), address, "/share/a")
+    for answers in (Driver(gone, OSError(errno.EIO, "lost")), Driver(*(gone, there) * 5)):
+        with pytest.raises(OSError, match=r"lost|gone"):
+            fsspec_files.files_below(answers, address, "/share/a")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ pytest.importorskip("moto", reason="the server for tests of object stores is not
 from mbe_stage.pipeline import PublishError
 from mbe_stage.pipeline.stores import remote_store
 from mbe_stage.pipeline.stores.address import Address
-from mbe_stage.pipeline.stores.conditional_write import ConditionalCell
-from mbe_stage.pipeline.stores.driver_files import files_below
+from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
 from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.fsspec_files import files_below
 from mbe_stage.pipeline.stores.latest_pointer import Pointer
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.open_store import opened_run, store_at
@@ -66,7 +66,7 @@ def test_a_server_that_serves_any_key_writes_nothing_outside(
     content = b'{"of": "a server"}'
     monkeypatch.setattr(Objects, "read", lambda *_: content)
     found = pointing("../../evil", manifest_sha256=hashlib.sha256(content).hexdigest()), None
-    monkeypatch.setattr(ConditionalCell, "read", lambda _: found)
+    monkeypatch.setattr(ConditionalObject, "read", lambda _: found)
     store = store_at(f"{bucket.url}/out")
     with pytest.raises(PublishError, match="is no pointer to a run"):
         store.latest()
@@ -193,6 +193,7 @@ def test_only_names_of_ours_are_removed(bucket: Bucket, monkeypatch: pytest.Monk
         f"out/.staging/{RUN}/x",
         f"out/.staging/x{RUN}",
         "out/.staging/job.part",
+        "out/.staging/0123456789abcdef.part",
         "out/runs/mine/notes.txt",
         f"out/runs/{RUN}-mine/notes.txt",
     ]
@@ -201,7 +202,6 @@ def test_only_names_of_ours_are_removed(bucket: Bucket, monkeypatch: pytest.Monk
         f"out/.staging/{RUN}-probe",
         f"out/.staging/{RUN}-01234567-clock",
         f"out/.staging/{RUN}.parts/attempt/open",
-        "out/.staging/0123456789abcdef.part",
         f"out/runs/{RUN}/bicliques/part-00000.parquet",
     ]
     before = set(bucket.listed())

@@ -19,7 +19,7 @@ from mbe_stage import pipeline
 from mbe_stage.pipeline import PublishError
 from mbe_stage.pipeline.stores import latest_pointer as pointer_module
 from mbe_stage.pipeline.stores import objects, remote_store, transfers
-from mbe_stage.pipeline.stores.conditional_write import ConditionalCell
+from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
 from mbe_stage.pipeline.stores.failures import StoreFailure
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.open_store import holds_runs, opened_run, store_at
@@ -156,16 +156,16 @@ def test_a_lost_answer_of_a_run_that_others_have_followed(
 ) -> None:
     """Whoever has published since was compared with it: it stays, and is published where the pointer still tells."""
     monkeypatch.setattr(pointer_module, "_PREVIOUS", n_known)
-    write, followers = ConditionalCell.write, []
+    write, followers = ConditionalObject.write, []
 
-    def followed(self: ConditionalCell, content: bytes, before: object) -> None:
+    def followed(self: ConditionalObject, content: bytes, before: object) -> None:
         write(self, content, before)
         if not followers:
             followers.append(None)
             followers[:] = [publish(f"{bucket.url}/out", FEWER).manifest.run_id for _ in range(2)]
             raise StoreFailure(errno.EIO, "does not answer", "there", "try again")
 
-    monkeypatch.setattr(ConditionalCell, "write", followed)
+    monkeypatch.setattr(ConditionalObject, "write", followed)
     if n_known == 1:
         with pytest.raises(PublishError, match="it is complete, and published or not: mbe runs"):
             publish(f"{bucket.url}/out")
@@ -177,9 +177,9 @@ def test_a_lost_answer_of_a_run_that_others_have_followed(
 
 def test_of_a_lost_answer_nothing_was_written(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have published, and the pointer says that this run is not among them."""
-    write, followers = ConditionalCell.write, []
+    write, followers = ConditionalObject.write, []
 
-    def lost(self: ConditionalCell, content: bytes, before: object) -> None:
+    def lost(self: ConditionalObject, content: bytes, before: object) -> None:
         if followers:
             write(self, content, before)
             return
@@ -187,7 +187,7 @@ def test_of_a_lost_answer_nothing_was_written(bucket: Bucket, monkeypatch: pytes
         followers[:] = [publish(f"{bucket.url}/out", FEWER).manifest.run_id for _ in range(2)]
         raise StoreFailure(errno.EIO, "does not answer", "there", "try again")
 
-    monkeypatch.setattr(ConditionalCell, "write", lost)
+    monkeypatch.setattr(ConditionalObject, "write", lost)
     with pytest.raises(PublishError, match="does not answer; nothing was published"):
         publish(f"{bucket.url}/out")
     assert published(bucket) == followers

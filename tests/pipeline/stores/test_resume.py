@@ -30,7 +30,6 @@ from tests.pipeline.resume_support import (
     values,
     whatever_they_cost,
 )
-from tests.pipeline.stores.file_servers import OnServer
 from tests.pipeline.stores.server import Bucket
 from tests.pipeline.test_cli import mbe
 
@@ -71,16 +70,6 @@ def test_ended_and_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> No
     assert any(f"{begun_run.n_found:,} results" in text for text in result.manifest.warnings)
     assert not room.exists()
     assert_whole(result, out, undisturbed, edges)
-
-
-def test_ended_and_resumed_on_a_server_of_files(sftp: OnServer, edges: Path, undisturbed: Path) -> None:
-    out = f"{sftp.url}/out"
-    config = config_for(out, edges, output=output_of_run(undisturbed))
-    room = ended_after(2, config)
-    assert sftp.listed() == []
-    assert json.loads(mbe("runs", out, "--json").stdout)["unfinished"][0]["run"] == str(room)
-    assert_whole(run(config, resume=True), out, undisturbed, edges)
-    assert not room.exists()
 
 
 @pytest.mark.slow

@@ -11,20 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
-from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
 from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 from mbe_stage.pipeline.backends.arrow.summaries import Summaries
-from mbe_stage.pipeline.backends.arrow.worker_parts import parts_of
+from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.bicliques.arrow.summary import Summary
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import (
-    biclique_batch,
-    block_of,
-    canonical_order,
-    left_in_spills,
-    members_batch,
-)
+from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS, members_batch
 from mbe_stage.pipeline.problems.bicliques.largest import n_shown
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS
 
@@ -42,16 +36,12 @@ class ParquetSink(RowSink[Summary]):
         Write the table; without it there is no long form and no order, and nothing grows with what passes.
     members : bool
         Also write the long form.
-    sort : bool
-        Rows in canonical order, ascending by `biclique_key`.
     n_shown : int
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
         Who else takes each block in, with its keys.
-    spills : bool
-        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
     **writing
-        As `RowSink` takes it: `compression`, `block_bytes`, `memory_budget`, `journal`, `parts`.
+        As `RowSink` takes it.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -64,36 +54,20 @@ class ParquetSink(RowSink[Summary]):
         *,
         bicliques: bool = True,
         members: bool = False,
-        sort: bool = False,
         n_shown: int = 20,
         derived: Sequence[DerivedCollector] = (),
-        spills: bool = False,
         **writing: Any,
     ) -> None:
+        sizes = left_hashes.size, right_hashes.size
         rows = BlockRows(
-            keys=lambda block: biclique_keys(block, left_hashes, right_hashes),
-            batch=biclique_batch,
-            n_bytes=_member_bytes,
-            block_of=block_of,
-            members={"left": ("n_left", left_hashes.size), "right": ("n_right", right_hashes.size)},
-            summaries=Summaries(lambda: Summary(left_hashes.size, right_hashes.size, n_shown)),
-            derived=derived,
+            ROWS,
+            lambda block: biclique_keys(block, left_hashes, right_hashes),
+            sizes,
+            Summaries(lambda: Summary(*sizes, n_shown)),
+            derived,
         )
         schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
-        super().__init__(
-            rows,
-            run_path,
-            schemas,
-            spread=_with_members if members else None,
-            order=(left_in_spills if spills else canonical_order) if sort else None,
-            **writing,
-        )
-
-
-def _member_bytes(block: BicliqueBlock) -> int:
-    assert block.left_members is not None
-    assert block.right_members is not None
-    return block.left_members.nbytes + block.right_members.nbytes
+        super().__init__(rows, run_path, schemas, spread=_with_members if members else None, **writing)
 
 
 def _with_members(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -103,7 +77,7 @@ def _with_members(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it."""
-    output, execution = collecting.config.output, collecting.config.execution
+    output = collecting.config.output
     left_hashes, right_hashes = collecting.edges.key_hashes()
     sink = partial(
         ParquetSink,
@@ -115,11 +89,4 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         sort=output.sort,
         n_shown=n_shown(output),
     )
-    return sink(
-        collecting.run_path,
-        block_bytes=execution.block_bytes,
-        memory_budget=execution.memory_budget,
-        derived=collecting.derived,
-        journal=collecting.journal,
-        parts=parts_of(collecting, sink, has_rows=output.bicliques),
-    )
+    return sink_within(collecting, sink, has_rows=output.bicliques)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,13 +14,12 @@ from mbe_stage.bicliques.results import Detail
 from mbe_stage.pipeline.backends.backend import FrameWriter
 from mbe_stage.pipeline.backends.cudf.block_writer import BlockWriter
 from mbe_stage.pipeline.backends.cudf.frames import Frame
-from mbe_stage.pipeline.backends.cudf.order import KeyOrder
 from mbe_stage.pipeline.backends.cudf.plan import LONG_FORM, WritingPlan
 from mbe_stage.pipeline.backends.cudf.writing import writing_of
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.bicliques.cudf.summary import Summary
-from mbe_stage.pipeline.problems.bicliques.cudf.tables import canonical_order, members_frame, rows_of
+from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS, members_frame, rows_of
 from mbe_stage.pipeline.problems.bicliques.largest import n_shown
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS
 
@@ -77,9 +77,7 @@ class ParquetSink(BlockWriter):
             if members:
                 yield members_frame(frame)
 
-        def order(scratch: Path) -> KeyOrder:
-            return canonical_order(scratch, plan.sort_bytes, plan.piece_bytes)
-
+        order = partial(ROWS.canonical_order, most_bytes=plan.sort_bytes, group_bytes=plan.piece_bytes)
         rows = rows_of(hashes, self.summary, derived)
         super().__init__(rows, run_path, schemas, plan, write_file, spread, order if sort else None, journal)
 

@@ -13,12 +13,12 @@ from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink, Detail
-from mbe_stage.pipeline.backends.arrow.block_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
 from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
-from mbe_stage.pipeline.backends.arrow.worker_parts import parts_of
+from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
-from mbe_stage.pipeline.problems.cliques.arrow.tables import block_of, canonical_order, clique_batch, left_in_spills
+from mbe_stage.pipeline.problems.cliques.arrow.tables import ROWS
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
 from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES
 
@@ -94,60 +94,28 @@ class ParquetSink(RowSink[Summary]):
     ----------
     hashes : (n,) uint64
         As `clique_keys` takes them.
-    sort : bool
-        Rows in canonical order, ascending by `clique_key`.
     derived : sequence of DerivedCollector
         Who else takes each block in, with its keys.
-    spills : bool
-        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
     **writing
-        As `RowSink` takes it: `compression`, `block_bytes`, `memory_budget`, `journal`, `parts`.
+        As `RowSink` takes it.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 
     def __init__(
-        self,
-        run_path: Path,
-        hashes: np.ndarray,
-        *,
-        sort: bool = False,
-        derived: Sequence[DerivedCollector] = (),
-        spills: bool = False,
-        **writing: Any,
+        self, run_path: Path, hashes: np.ndarray, *, derived: Sequence[DerivedCollector] = (), **writing: Any
     ) -> None:
-        rows = BlockRows(
-            keys=lambda block: clique_keys(block, hashes),
-            batch=clique_batch,
-            n_bytes=_member_bytes,
-            block_of=block_of,
-            members={"vertices": ("size", hashes.size)},
-            summaries=Summaries(lambda: Summary(hashes.size)),
-            derived=derived,
-        )
-        order = left_in_spills if spills else canonical_order
-        super().__init__(rows, run_path, {"cliques": CLIQUES}, order=order if sort else None, **writing)
+        def keys(block: CliqueBlock) -> np.ndarray:
+            return clique_keys(block, hashes)
 
-
-def _member_bytes(block: CliqueBlock) -> int:
-    assert block.members is not None
-    return block.members.nbytes
+        rows = BlockRows(ROWS, keys, (hashes.size,), Summaries(partial(Summary, hashes.size)), derived)
+        super().__init__(rows, run_path, {"cliques": CLIQUES}, **writing)
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it."""
     config = collecting.config
-    sink = partial(
-        ParquetSink,
-        hashes=hashes_of(config.asked, collecting.edges, collecting.backend),
-        compression=config.output.compression,
-        sort=config.output.sort,
-    )
-    return sink(
-        collecting.run_path,
-        block_bytes=config.execution.block_bytes,
-        memory_budget=config.execution.memory_budget,
-        derived=collecting.derived,
-        journal=collecting.journal,
-        parts=parts_of(collecting, sink),
-    )
+    hashes = hashes_of(config.asked, collecting.edges, collecting.backend)
+    output = config.output
+    sink = partial(ParquetSink, hashes=hashes, compression=output.compression, sort=output.sort)
+    return sink_within(collecting, sink)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,13 +14,12 @@ from mbe_stage.cliques.results import Detail
 from mbe_stage.pipeline.backends.backend import FrameWriter
 from mbe_stage.pipeline.backends.cudf.block_writer import BlockWriter
 from mbe_stage.pipeline.backends.cudf.frames import Frame
-from mbe_stage.pipeline.backends.cudf.order import KeyOrder
 from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
 from mbe_stage.pipeline.backends.cudf.writing import writing_of
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.cliques.cudf.summary import Summary
-from mbe_stage.pipeline.problems.cliques.cudf.tables import canonical_order, rows_of
+from mbe_stage.pipeline.problems.cliques.cudf.tables import ROWS, rows_of
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
 from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES
 
@@ -59,10 +59,7 @@ class ParquetSink(BlockWriter):
         journal: Journal | None = None,
     ) -> None:
         self.summary = Summary.of(hashes.size)
-
-        def order(scratch: Path) -> KeyOrder:
-            return canonical_order(scratch, plan.sort_bytes, plan.piece_bytes)
-
+        order = partial(ROWS.canonical_order, most_bytes=plan.sort_bytes, group_bytes=plan.piece_bytes)
         rows, schemas = rows_of(hashes, self.summary, derived), {"cliques": (CLIQUES, 1)}
         super().__init__(rows, run_path, schemas, plan, write_file, _alone, order if sort else None, journal)
 

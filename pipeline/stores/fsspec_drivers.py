@@ -1,4 +1,4 @@
-"""Drivers of fsspec: one for the scheme of an address, and what it raises in words of our own.
+"""Drivers of fsspec: one for each scheme of an address, and their errors in words of our own.
 
 What a driver says may quote requests, headers and settings: none of it is repeated.
 """

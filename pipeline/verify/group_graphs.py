@@ -1,4 +1,4 @@
-"""Groups of both offsets of a bucket of time: each against its own graph, and all of them as one list.
+"""The graph that groups are of, or the two graphs if the input has buckets of time, and their groups as one list.
 
 The first graph is the run's; its bicliques are there, or are found anew. The second, of buckets that begin half a
 bucket later, is read from the input again with it, and enumerated anew where that is affordable (`half_later`). Right
@@ -7,20 +7,18 @@ vertices of the second have the ids behind those of the first (`half_later_verti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mbe_stage.groups.reference import EdgeScores, Null
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.against_graph import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
-from mbe_stage.pipeline.verify.edge_scores import EdgeScores, edge_scores
 from mbe_stage.pipeline.verify.elsewhere import found_anew
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.group_tables import (
@@ -33,13 +31,12 @@ from mbe_stage.pipeline.verify.group_tables import (
     refuse_first,
 )
 from mbe_stage.pipeline.verify.group_tables import within as within_groups
-from mbe_stage.pipeline.verify.groups_alone import rows_of, score_groups
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
-from mbe_stage.pipeline.verify.rows import Batch, RowRules, batches, check_rows, rules_of
-from mbe_stage.pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
+from mbe_stage.pipeline.verify.rows import RowRules, batches, check_rows, rules_of
+from mbe_stage.pipeline.verify.scored import Scored, score
 
-__all__ = ["OneGraph", "TwoGraphs", "bicliques_of", "in_the_run", "later_bicliques", "only_of_first", "read_two_graphs"]
+__all__ = ["Graphs", "OneGraph", "has_two_graphs", "later_bicliques", "read_graphs"]
 
 
 def later_bicliques(later: Job) -> Path | None:
@@ -104,9 +101,6 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
     return check_nothing_missing(later, graph, rules, sorted_keys, keys)
 
 
-__all__ += ["shares_explained", "together"]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class OneGraph:
     """The groups of one graph, as of a run of its own.
@@ -120,6 +114,8 @@ class OneGraph:
     rows : (n,) int64
         Of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
+    first_right : int
+        The id of its first right vertex in the list of all groups.
     whose : str
         What its groups are called in the report, before their name.
     """
@@ -129,106 +125,103 @@ class OneGraph:
     rows: np.ndarray
     degrees: tuple[np.ndarray, np.ndarray]
     n_edges: int
+    first_right: int = 0
     whose: str = ""
 
-    def scored(self, wanted: Wanted) -> Found:
-        """What the graph's bicliques come down to, as far as they are to be had."""
-        null = Null(self.degrees, self.n_edges)
-        if self.job.results is None:
-            return score_groups(self.job, self.groups, null, wanted, self.whose)
-        return score_bicliques(bicliques_of(self.job, self.groups), null, wanted)
-
-    def by_edge(self, found: Found) -> EdgeScores:
-        """What candidates among them say for each vertex."""
-        return edge_scores(bicliques_of(self.job, self.groups), Null(self.degrees, self.n_edges), found, self.degrees)
+    def scored(self) -> Scored:
+        """Its bicliques summed up, or the groups, if the bicliques are not available."""
+        return score(self.job, self.groups, Null(self.degrees, self.n_edges), self.whose)
 
     def every_edge(self) -> Within:
-        """Those of groups that have every one."""
+        """The edges of groups that have every one."""
         return every_edge(self.groups, (self.degrees[0].size, self.degrees[1].size))
 
-    def edges_of(self, found: Within, n_right_before: int) -> Within:
+    def edges_of(self, found: Within) -> Within:
         """The graph's part of the edges of all groups, as `read_edges` gives them."""
         of_row = np.repeat(np.arange(found.n_edges.size), found.n_edges)
         own = np.flatnonzero(np.isin(of_row, self.rows))
         sizes = self.degrees[0].size, self.degrees[1].size
-        right = found.right[own] - n_right_before
+        right = found.right[own] - self.first_right
         return within_groups(self.groups, sizes, np.searchsorted(self.rows, of_row[own]), found.left[own], right)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TwoGraphs:
+class Graphs:
     """All groups, with one range of right ids, and those of each graph.
 
     Attributes
     ----------
     job : Job
-        With the edges and keys of both.
-    n_right : int
-        Of the first graph.
+        With the edges and keys of all graphs.
+    parts : tuple of OneGraph
+        One or two.
     """
 
     job: Job
     groups: Groups
-    parts: tuple[OneGraph, OneGraph]
-    n_right: int
+    parts: tuple[OneGraph, ...]
 
-    def scored(self, wanted: Wanted) -> tuple[Found, Found]:
-        """What the bicliques of either graph come down to: all of them, or the groups, where they are not to be had."""
-        first, second = self.parts
-        return first.scored(wanted), second.scored(wanted)
+    @property
+    def n_right(self) -> int:
+        """Right vertices of the first graph."""
+        return self.parts[0].degrees[1].size
 
-    def scores_of_vertices(self, first: Found, second: Found) -> tuple[Found, EdgeScores]:
-        """What the vertices of the first graph are scored by: a left one by the better of both, share by share.
+    def of_first(self) -> Groups:
+        """All groups without the right members that only the second graph has."""
+        kept = ~self.groups.is_right | (self.groups.vertices < self.n_right)
+        arrays = {name: getattr(self.groups, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
+        return replace(self.groups, members=self.groups.members.filter(pa.array(kept)), **arrays)
 
-        Parameters
-        ----------
-        first, second : Found
-            As `scored` gives them.
+    def shares_explained(self, edges: list[Within]) -> tuple[np.ndarray, np.ndarray]:
+        """For each vertex, as many edges in the first graph as make up the share that groups explain.
+
+        A left vertex has the larger share of the two graphs; right vertices are those of the first.
         """
-        parts, found = self.parts, (first, second)
-        by_edge = [part.by_edge(of_part) for part, of_part in zip(parts, found, strict=True)]
-        # Numerators are of shares of the own degree, which is another in the second graph.
-        shares = [of_part.share_numerators[0] / part.degrees[0] for part, of_part in zip(parts, found, strict=True)]
-        numerators = np.maximum(*shares) * parts[0].degrees[0], first.share_numerators[1]
-        best = EdgeScores(
-            sqrt=(np.maximum(*(each.sqrt[0] for each in by_edge)), by_edge[0].sqrt[1]),
-            share=(np.maximum(*(each.share[0] for each in by_edge)), by_edge[0].share[1]),
-            n_left_out=sum(each.n_left_out for each in by_edge),
-        )
-        return replace(first, share_numerators=numerators, is_whole=first.is_whole and second.is_whole), best
+        return self._largest([each.explained[0] for each in edges]), edges[0].explained[1]
+
+    def share_numerators(self, found: list[Scored]) -> tuple[np.ndarray, np.ndarray]:
+        """The same of `Scored.share_numerators`."""
+        return self._largest([each.share_numerators[0] for each in found]), found[0].share_numerators[1]
+
+    def by_edge(self, found: list[Scored]) -> EdgeScores:
+        """Scores of the vertices of the first graph: a left one has the better of both."""
+        of_parts = [each.by_edge for each in found]
+        sqrt, share = (np.maximum.reduce([getattr(each, name)[0] for each in of_parts]) for name in ("sqrt", "share"))
+        n_left_out = sum(each.n_left_out for each in of_parts)
+        return EdgeScores((sqrt, of_parts[0].sqrt[1]), (share, of_parts[0].share[1]), n_left_out)
+
+    def _largest(self, numerators: list[np.ndarray]) -> np.ndarray:
+        """Numerators of the largest share of the own degree, which is another in the second graph."""
+        degrees = [part.degrees[0] for part in self.parts]
+        return np.maximum.reduce([of / own for of, own in zip(numerators, degrees, strict=True)]) * degrees[0]
 
 
-def together(first: Found, second: Found) -> Found:
-    """What both graphs' bicliques come down to, as far as they are known; vertices are those of the first."""
-    joined: dict[str, Any] = {
-        each.name: np.concatenate([getattr(first, each.name), getattr(second, each.name)])
-        for each in fields(Found)
-        if isinstance(getattr(first, each.name), np.ndarray)
-    }
-    return replace(first, is_whole=first.is_whole and second.is_whole, **joined)
-
-
-def bicliques_of(job: Job, groups: Groups) -> Iterable[Batch]:
-    """Those of a graph, or what is left of them: the groups."""
-    return rows_of(job, groups) if job.results is None else batches(table_parts(job.results, "bicliques"))
-
-
-def in_the_run(job: Job) -> bool:
+def has_two_graphs(job: Job) -> bool:
     """Whether groups were searched in two graphs."""
     return job.manifest.config.input.time_bucket is not None
 
 
-def read_two_graphs(job: Job) -> TwoGraphs | None:
-    """Read the groups of both graphs; None without the input, after what their tables tell without it.
+def read_graphs(job: Job) -> Graphs | None:
+    """Read the groups of all graphs; None if there are two and no input, after the checks that need none.
 
     Raises
     ------
     VerificationError
         Members are no vertices, a group is of both graphs, or the vertices of the second are not those of the input.
     """
+    degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
+    if has_two_graphs(job):
+        return _read_two(job, degrees)
+    groups = read_groups(job, degrees)
+    is_told = groups.table["half_later"].is_valid().to_numpy()
+    refuse_first(groups.path, is_told, "half_later is there without buckets of time")
+    part = OneGraph(job, groups, np.arange(len(groups)), degrees, job.manifest.input.n_edges)
+    return Graphs(job, groups, (part,))
+
+
+def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None:
     assert job.keys is not None
     assert job.hashes is not None
-    degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
     path, n_right = job.run / "half_later_vertices.parquet", degrees[1].size
     table = pq.read_table(path)
     compare(path, "vertex", table["vertex"].to_numpy(), np.arange(n_right, n_right + table.num_rows))
@@ -251,34 +244,12 @@ def read_two_graphs(job: Job) -> TwoGraphs | None:
     of_later.edges = later
     of_later.keys, of_later.hashes = (job.keys[0], later_keys), (job.hashes[0], both.hashes[1][n_right:])
     of_later.results = later_bicliques(of_later)
-    left_degrees = np.bincount(later.left_ids, minlength=degrees[0].size)
-    parts = (
-        OneGraph(job, *_part(groups, ~is_later, 0), degrees, job.manifest.input.n_edges),
-        OneGraph(
-            of_later,
-            *_part(groups, is_later, n_right),
-            (left_degrees, later_degrees),
-            later.facts.n_edges,
-            "half later ",
-        ),
+    later_degrees = np.bincount(later.left_ids, minlength=degrees[0].size), later_degrees
+    first = OneGraph(job, *_part(groups, ~is_later, 0), degrees, job.manifest.input.n_edges)
+    second = _part(groups, is_later, n_right)
+    return Graphs(
+        both, groups, (first, OneGraph(of_later, *second, later_degrees, later.facts.n_edges, n_right, "half later "))
     )
-    return TwoGraphs(both, groups, parts, n_right)
-
-
-def only_of_first(groups: Groups, n_right: int) -> Groups:
-    """All groups without the right members that only the second graph has."""
-    kept = ~groups.is_right | (groups.vertices < n_right)
-    arrays = {name: getattr(groups, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
-    return replace(groups, members=groups.members.filter(pa.array(kept)), **arrays)
-
-
-def shares_explained(graphs: TwoGraphs, edges: tuple[Within, Within]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each vertex's edges in the first graph, as many as would be the share that groups explain.
-
-    A left vertex has the larger share of the two graphs; right vertices are those of the first.
-    """
-    shares = [found.explained[0] / part.degrees[0] for found, part in zip(edges, graphs.parts, strict=True)]
-    return np.maximum(*shares) * graphs.parts[0].degrees[0], edges[0].explained[1]
 
 
 def _is_later(groups: Groups, n_right: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Counting and writing, timed: each graph in a process of its own, so that its peak memory is its own.
 
-``python -m mbe_stage.pipeline.bench count|write|both FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph
+``python -m benchmarks.count_and_write count|write FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph
 in this process and prints one JSON object.
 """
 
@@ -26,15 +26,11 @@ from mbe_stage.pipeline.errors import InputError, PipelineError, PublishError, e
 
 __all__ = [
     "CountTimes",
-    "Measurement",
     "WriteTimes",
     "bench_count",
-    "bench_graph",
     "bench_write",
-    "measure",
     "measure_count",
     "measure_write",
-    "sample_graph",
 ]
 
 _T = TypeVar("_T")
@@ -96,43 +92,6 @@ class WriteTimes:
     written_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One graph's figures.
-
-    Attributes
-    ----------
-    count_seconds, write_seconds : float
-        The best of the repeats; see `CountTimes` and `WriteTimes` for what they span.
-    count_memory_bytes, write_memory_bytes : int
-        Peak of the process up to then, the interpreter and its libraries included.
-    written_bytes : int
-        Of the published run.
-    """
-
-    graph: str
-    n_edges: int
-    n_bicliques: int
-    engine: str
-    device: str
-    count_seconds: float
-    write_seconds: float
-    count_memory_bytes: int
-    write_memory_bytes: int
-    written_bytes: int
-
-
-def bench_graph(path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto") -> Measurement:
-    """Measure counting and writing of one graph in a fresh process.
-
-    Raises
-    ------
-    StageError
-        The measurement failed; the message is the process's own.
-    """
-    return Measurement(**_in_fresh_process("both", path, threads, repeats, engine, math.inf, {}))
-
-
 def bench_count(
     path: str | Path,
     threads: int = 0,
@@ -172,24 +131,6 @@ def bench_write(
     """Measure writing in a fresh process; parameters and errors as `bench_count`."""
     found = _in_fresh_process("write", path, threads, repeats, engine, spend_seconds, environment or {})
     return WriteTimes(**{**found, "seconds": tuple(found["seconds"])})
-
-
-def measure(path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto") -> Measurement:
-    """Measure counting and then writing of one graph in this process."""
-    counted = measure_count(path, threads, repeats, engine)
-    written = measure_write(path, threads, repeats, engine)
-    return Measurement(
-        graph=written.graph,
-        n_edges=written.n_edges,
-        n_bicliques=written.n_bicliques,
-        engine=written.engine,
-        device=written.device,
-        count_seconds=min(counted.seconds),
-        write_seconds=min(written.seconds),
-        count_memory_bytes=counted.peak_memory_bytes,
-        write_memory_bytes=written.peak_memory_bytes,
-        written_bytes=written.written_bytes,
-    )
 
 
 def measure_count(
@@ -272,16 +213,6 @@ def measure_write(
     )
 
 
-def sample_graph(directory: str | Path) -> Path:
-    """Write the graph that is measured where none is named: random with hubs, the same everywhere."""
-    rng = np.random.default_rng(2026)
-    left = (3000 * rng.random(24_000) ** 2).astype(np.int64)
-    right = (2000 * rng.random(24_000) ** 2).astype(np.int64)
-    path = Path(directory) / "random_hubs.npz"
-    np.savez(path, u=left, v=right)
-    return path
-
-
 def _config(path: str | Path, threads: int, engine: str, output: Mapping[str, Any] | None = None) -> Config:
     return Config.from_mapping(
         {
@@ -330,13 +261,14 @@ def _in_fresh_process(
     environment : mapping of str to str
         Added to this process's.
     """
+    paths = [str(Path(__file__).resolve().parents[1]), environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH")]
     arguments = [what, str(path), str(threads), str(repeats), engine, str(spend_seconds)]
     done = subprocess.run(
-        [sys.executable, "-m", "mbe_stage.pipeline.bench", *arguments],
+        [sys.executable, "-m", "benchmarks.count_and_write", *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **environment},
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )
     if done.returncode != 0:
         message = (done.stderr.strip().splitlines() or [f"{path}: the measurement ended with {done.returncode}"])[-1]
@@ -350,21 +282,15 @@ def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_s
     Parameters
     ----------
     what : str
-        ``count``, ``write`` or ``both``.
+        ``count`` or ``write``.
     path : str
         Of the input.
     spend_seconds : str
         Repeats go on for so long.
     """
-    means = path, int(threads), int(repeats), engine
-    found: CountTimes | WriteTimes | Measurement
+    measure = {"count": measure_count, "write": measure_write}[what]
     try:
-        if what == "both":
-            found = measure(*means)
-        elif what == "count":
-            found = measure_count(*means, float(spend_seconds))
-        else:
-            found = measure_write(*means, float(spend_seconds))
+        found = measure(path, int(threads), int(repeats), engine, float(spend_seconds))
     except StageError as error:
         print(error, file=sys.stderr)
         sys.exit(exit_code(error))

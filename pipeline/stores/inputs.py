@@ -1,10 +1,8 @@
-"""Input that lies in a store: copied to this machine while it is read, and called by its address."""
+"""Inputs at addresses, of object stores or by way of fsspec: copied to this machine while they are read."""
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,43 +14,14 @@ from mbe_stage.pipeline.io.parquet import SUFFIXES
 from mbe_stage.pipeline.stores.address import Address, parse_address
 from mbe_stage.pipeline.stores.failures import as_input_errors
 from mbe_stage.pipeline.stores.local_copies import Mirror
-from mbe_stage.pipeline.stores.objects_below import ObjectsBelow
-from mbe_stage.pipeline.stores.opening import objects_at
-from mbe_stage.pipeline.stores.transfers import StoredObject
+from mbe_stage.pipeline.stores.opening import files_at
+from mbe_stage.pipeline.stores.remote_files import RemoteFiles
+from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
 
-__all__ = ["MovedBytes", "fetched_input", "something_is_at"]
+__all__ = ["fetched_input", "something_is_at"]
 
 log = logging.getLogger(__name__)
-
-_LOG_EVERY = 5.0
-
-
-class MovedBytes:
-    """Says now and then how much of a transfer is done.
-
-    Parameters
-    ----------
-    what : str
-        What is done with what.
-    n_bytes : int
-        In all; 0 where that is not known.
-    """
-
-    def __init__(self, what: str, n_bytes: int) -> None:
-        self._what, self._n_bytes, self._n_moved = what, n_bytes, 0
-        self._lock, self._last = threading.Lock(), time.monotonic()
-
-    def __call__(self, n_bytes: int) -> None:
-        """Count bytes that were moved; from any thread."""
-        with self._lock:
-            self._n_moved += n_bytes
-            now = time.monotonic()
-            if now - self._last < _LOG_EVERY:
-                return
-            self._last = now
-            done, of_all = self._n_moved, self._n_bytes
-        log.info("%s: %s%s", self._what, bytes_text(done), f" of {bytes_text(of_all)}" if of_all else "")
 
 
 @contextmanager
@@ -76,9 +45,9 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
         Nothing is there, or the store does not give it.
     """
     address = parse_address(place)
-    objects = objects_at(address)
+    files = files_at(address)
     with as_input_errors():
-        found = _data(objects, address)
+        found = _data(files, address)
     above, _, name = address.key.rpartition("/")
     with Mirror(Address(address.root, above)) as mirror:
         target = mirror.root / name
@@ -87,7 +56,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
         log.info("fetching %s%s", address, f": {bytes_text(n_bytes)}" if n_bytes else "")
         try:
             with as_input_errors():
-                objects.download(targets, MovedBytes(f"fetching {address}", n_bytes))
+                files.download(targets, MovedBytes(f"fetching {address}", n_bytes))
         except OSError as error:
             raise InputError.at(
                 address,
@@ -111,17 +80,17 @@ def something_is_at(place: str) -> bool:
         The store cannot be asked.
     """
     address = parse_address(place)
-    objects = objects_at(address)
+    files = files_at(address)
     with as_input_errors():
-        return bool(address.key and objects.size() is not None) or bool(objects.listed())
+        return bool(address.key and files.size() is not None) or bool(files.listed())
 
 
-def _data(objects: ObjectsBelow, address: Address) -> list[StoredObject]:
+def _data(files: RemoteFiles, address: Address) -> list[StoredObject]:
     """The object at an address, by an empty name, or what a reader of directories takes of those below it."""
-    size = objects.size() if address.key else None
+    size = files.size() if address.key else None
     if size is not None:
         return [StoredObject("", size)]
-    below = objects.listed()
+    below = files.listed()
     tables = [each for each in below if each.name.lower().endswith(SUFFIXES) and not _is_hidden(each.name)]
     lists = [each for each in below if each.name.startswith("out.") and "/" not in each.name]
     if found := tables or lists or _texts(below):
