@@ -261,7 +261,7 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     assert [of_caller.n_shares(0, 9.0) for _ in range(3)] == [0, 2, 4]
     assert [limits.n_shares(n, 9.0) for n in (0, 999, 1000, 2000, 3000, 3599, 3600, 4000)] == [0, 0, 1, 2, 3, 3, 4, 4]
     # And shortly before a time is up there is one.
-    of_time = Limits(PROBLEM, Course(), None, 10.0)
+    of_time = LimitWatch(PROBLEM, RunLimits(), None, 10.0)
     assert [of_time.n_shares(0, seconds) for seconds in (0.0, 8.9, 9.0, 9.9)] == [0, 0, 1, 1]
     checkpoints = Checkpoints(Noting(), 1e6)
     barrier = checkpoints.barrier_for(engine_cpu)
