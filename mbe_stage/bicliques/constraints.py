@@ -28,7 +28,7 @@ def size_constraints(query: BicliqueQuery) -> np.ndarray:
 
 
 def are_met(n_left: Any, n_right: Any, constraints: Any) -> Any:
-    """True if a biclique of so many of the user's vertices meets the constraints; compiled by each engine."""
+    """True if a biclique with these numbers of the user's vertices meets the constraints; compiled by each engine."""
     return (
         constraints[MIN_LEFT] <= n_left <= constraints[MAX_LEFT]
         and constraints[MIN_RIGHT] <= n_right <= constraints[MAX_RIGHT]

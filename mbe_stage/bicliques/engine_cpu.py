@@ -1,9 +1,9 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
-into pieces of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`),
-and turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the steps before
-the walk: `prepare` does them once for a caller with several tasks.
+into subproblems of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`,
+`cpu.tree`), turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
+steps before the walk: `prepare` does them once for a caller with several tasks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, subproblems_of
 from mbe_stage.search.cpu.processor import device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
@@ -39,7 +39,7 @@ TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
-_PIECES_PER_THREAD = 32
+_SUBPROBLEMS_PER_THREAD = 32
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
 
@@ -59,7 +59,7 @@ class Prepared:
     costs : (n_rows,) float64
         Expected work below each row.
     roots : Roots
-        What the rows are to tasks.
+        The rows as tasks identify them.
     """
 
     reduced: ReducedGraph
@@ -93,13 +93,13 @@ def run(
     Parameters
     ----------
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`).
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`).
     prepared : Prepared, optional
-        What `prepare` gave for the same graph and query.
+        Result of `prepare` for the same graph and query.
     first_sizes : FirstSizes
-        What a worker's arenas start with; they grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
         Told the number of visited nodes at the end. For the ablation benchmark.
 
@@ -131,8 +131,8 @@ def run(
         remaining = tuple(Task(ready.roots, first, end, float(ready.costs[first:end].sum())) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    pieces = pieces_of(ready.costs, ranges, n_threads * _PIECES_PER_THREAD)
-    pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
+    subproblems = subproblems_of(ready.costs, ranges, n_threads * _SUBPROBLEMS_PER_THREAD)
+    pool = WorkerPool(subproblems, n_threads, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     yield from pool.run([worker.work for worker in workers], "bicliques")
     if on_visited is not None:

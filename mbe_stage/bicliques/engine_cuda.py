@@ -59,23 +59,23 @@ def run(
     statistics: dict[str, float] | None = None,
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[BicliqueBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
     execution : Execution
         Its memory budget is the device's.
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`): no other root is
-        begun until those that have been are finished.
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`). No further root
+        begins until the begun ones are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did.
+        Receives statistics of the warps.
     techniques : Techniques
-        What to make use of. For the ablation benchmark; the results are the same.
+        For the ablation benchmark; the results stay the same.
 
     Raises
     ------
@@ -127,20 +127,20 @@ def device_search(
     detail: Detail,
     tasks: Iterable[Task] | None,
     *,
-    is_asked: bool,
+    is_requested: bool,
     on_device: bool = False,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
     """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left,
-    `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
+    Parameters and errors are those of `run`. With `is_requested` the caller may ask for the remaining tasks; with
+    `on_device` results stay in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
-    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_asked, on_device)
+    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_requested, on_device)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

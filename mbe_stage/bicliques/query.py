@@ -29,7 +29,7 @@ class BicliqueQuery:
     Raises
     ------
     InvalidArgument
-        What is no integer, a bound below 1, or a maximum below its minimum.
+        A value is no integer, a bound is below 1, or a maximum is below its minimum.
     """
 
     min_left: int = 1

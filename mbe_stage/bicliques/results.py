@@ -28,12 +28,12 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BicliqueBlock:
-    """Some bicliques, as an engine hands them over.
+    """A block of bicliques, as an engine delivers it.
 
     Attributes
     ----------
     n_bicliques : int
-        How many. Zero is allowed: such a block only reports progress.
+        Number of bicliques. Zero is allowed: such a block only reports progress.
     left_sizes, right_sizes : (n_bicliques,) int32 or None
         Members per side; None at `Detail.COUNT`.
     left_members, right_members : int32 or None
@@ -41,7 +41,7 @@ class BicliqueBlock:
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
     remaining : tuple of Task or None
-        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
+        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
     """
 
     n_bicliques: int
@@ -222,6 +222,6 @@ class TableSink:
             array.append(part.values())
 
     def table(self) -> BicliqueTable:
-        """Everything that was taken in so far; it stays as it is when more is taken in."""
+        """Return the bicliques so far; later ones do not change the table."""
         left_sizes, left_members, right_sizes, right_members = (array.values() for array in self._arrays)
         return BicliqueTable(long_offsets(left_sizes), left_members, long_offsets(right_sizes), right_members)

@@ -28,7 +28,7 @@ class VertexStatistics:
     Attributes
     ----------
     n_bicliques : (n,) int64
-        How many bicliques the vertex is in.
+        Number of bicliques that contain the vertex.
     largest_edges : (n,) int64
         Edges of the largest of them; 0 for a vertex that is in none.
     largest_keys : (n,) int64
@@ -85,7 +85,7 @@ class SizeCounts:
         self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
 
     def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
-        """The same for sizes of which one is `DENSE_SIZES` or more; nothing is compiled for it."""
+        """Count sizes with a side of `DENSE_SIZES` or more; nothing is compiled for it."""
         self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
 
     def add_dense(self, counts: np.ndarray) -> None:
@@ -155,7 +155,7 @@ def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, larg
     members : int32
         Those of all bicliques, one behind the other.
     n_edges, keys : (n,) int64
-        Of the bicliques.
+        Edges and keys of the bicliques.
     n_bicliques, largest_edges, largest_keys : (n_vertices,) int64
         Changed in place; of equally large bicliques the one with the smallest key stays.
     """

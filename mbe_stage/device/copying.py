@@ -1,4 +1,4 @@
-"""Many pieces of an array copied at once, a block of threads to each."""
+"""Copy many pieces of an array at once, with a block of threads for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def copy_pieces(
     Parameters
     ----------
     source, target : int32, one dimension
-        The same one only where no piece is copied to where another one is, or was.
+        One array only if no piece overlaps the new or old place of another.
     starts, sizes, places : (n,) int64, on the host
     """
     if starts.size:
@@ -31,7 +31,7 @@ def copy_pieces(
 
 @kernel(I64_2D, I32, I32)
 def copy_pieces_block_per_piece(moves, source, target):
-    """`moves` is (3, n): where each piece begins, how long it is, where it is to stand."""
+    """Copy a piece per block; `moves` is (3, n): start, size and new place of each piece."""
     piece = cuda.blockIdx.x
     start, size, place = moves[0, piece], moves[1, piece], moves[2, piece]
     for k in range(cuda.threadIdx.x, size, cuda.blockDim.x):

@@ -1,4 +1,4 @@
-"""Some of many lists in CSR form, copied out."""
+"""Copy some of many lists in CSR form."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["take_lists", "take_warp_per_list"]
 
 
 def take_lists(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
-    """Lists `rows`, in their order, one behind the other.
+    """Return the lists `rows`, in their order, contiguously.
 
     Parameters
     ----------
     offsets : (n + 1,) int64
     members : int32
     rows : (m,) int64
-        The same one may come twice.
+        May contain a row twice.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def take_warp_per_list(offsets, members, rows, taken, copies):
     members : int32, global
     rows : (m,) int64, global
     taken : (m + 1,) int64, global
-        Where each list begins among the copies.
+        First entry of each list among the copies.
     copies : int32, global
     """
     index = this_warp()

@@ -1,4 +1,4 @@
-"""What the 32 lanes of a warp do together. Every function is called by all lanes at once."""
+"""Operations of the 32 lanes of a warp. All lanes call each function at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ALL = 0xFFFFFFFF
 
 @intrinsic
 def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba's
-    """The GPU's clock that all multiprocessors share, int64."""
+    """Clock that all multiprocessors of the GPU share, int64."""
 
     def build(_context, builder, _signature, _args):
         read = ir.InlineAsm(ir.FunctionType(ir.IntType(64), []), "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
@@ -52,9 +52,9 @@ def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba
 
 @intrinsic
 def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is Numba's
-    """Element of a flat array that other multiprocessors change, read anew each time.
+    """Read an element of a flat array that other multiprocessors change, past the cache each time.
 
-    `cuda.ldcv` will not do: its assembly has no side effect for the compiler, which moves it out of waiting loops.
+    `cuda.ldcv` does not do: the compiler sees no side effect in its assembly, and moves it out of waiting loops.
     """
 
     def build(context, builder, signature, args):
@@ -75,10 +75,10 @@ def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is
 
 @intrinsic
 def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
-    """The array, its address in a register.
+    """Return the array with its address in a register.
 
-    What belongs to a warp is a row of a larger array. The compilers would work out where it begins at every access, in
-    half a dozen instructions.
+    A warp's own data is a row of a larger array. The compilers would compute its address at every access, in half a
+    dozen instructions.
     """
 
     def build(context, builder, signature, args):
@@ -99,8 +99,8 @@ def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
 def onward(typing_context, position, step):  # noqa: ARG001 - the signature is Numba's
     """``position + step``, int32, for the step of a loop.
 
-    The compilers cannot see through it and leave the loop as it is written. Unrolled sixteen times, as they would have
-    it, the kernel outgrows the instruction caches, and warps wait for instructions most of the time.
+    The compilers cannot see through it, so they do not unroll the loop. Unrolled sixteen times, the kernel would
+    outgrow the instruction caches, and warps would mostly wait for instructions.
     """
 
     def build(_context, builder, _signature, args):
@@ -114,13 +114,13 @@ def onward(typing_context, position, step):  # noqa: ARG001 - the signature is N
 
 @cuda.jit(device=True, forceinline=True)
 def next_tile(position):
-    """The position 32 further on: the step of a loop whose lanes work side by side."""
+    """Position 32 further on: the step of a loop whose lanes work side by side."""
     return onward(position, np.int32(WARP_SIZE))
 
 
 @cuda.jit(device=True, forceinline=True)
 def next_one(position):
-    """The next position: the step of a loop that all lanes walk together."""
+    """Next position: the step of a loop that all lanes walk together."""
     return onward(position, np.int32(1))
 
 
@@ -142,7 +142,7 @@ def ballot(predicate):
 
 @cuda.jit(device=True, forceinline=True)
 def rank(mask):
-    """How many lanes before this one have their bit in `mask`."""
+    """Count the lanes before this one with their bit in `mask`."""
     return np.int32(cuda.popc(np.uint32(mask & cuda.lanemask_lt())))
 
 
@@ -154,19 +154,19 @@ def count_bits(word):
 
 @cuda.jit(device=True, forceinline=True)
 def first_bit(word):
-    """Position of the lowest set bit of a uint32, int32; -1 where none is."""
+    """Position of the lowest set bit of a uint32, int32; -1 if there is none."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def lowest_bits(n):
-    """A word of which the lowest `n` bits are set, 1 to 32, uint32."""
+    """A word with its lowest `n` bits set, 1 to 32, uint32."""
     return np.uint32(np.uint32(ALL) >> np.uint32(32 - n))
 
 
 @cuda.jit(device=True, forceinline=True)
 def nth_bit(word, n):
-    """Position of the set bit of a uint32 that has `n` set bits below it, int32; 31 where there are not so many."""
+    """Position of the set bit of a uint32 with `n` set bits below it, int32; 31 if there are fewer."""
     position = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         below = count_bits(np.uint32(np.uint32(word >> np.uint32(position)) & np.uint32((1 << step) - 1)))
@@ -178,7 +178,7 @@ def nth_bit(word, n):
 
 @cuda.jit(device=True, forceinline=True)
 def shuffle_word(word, lane):
-    """The uint32 that `lane` holds."""
+    """The uint32 of the lane `lane`."""
     return np.uint32(cuda.shfl_sync(ALL, np.int32(word), lane))
 
 
@@ -287,7 +287,7 @@ def inclusive_sum_64(value):
 
 @cuda.jit(device=True, forceinline=True)
 def owner_of(position, ends):
-    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 where none does."""
+    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 if none does."""
     low = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         end = cuda.shfl_sync(ALL, ends, np.int32(low + step - 1))

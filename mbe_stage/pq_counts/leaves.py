@@ -15,16 +15,16 @@ _MOST_IN_64_BITS = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaves:
-    """Leaves of the search tree, equal ones as one.
+    """Leaves of the search tree; equal leaves are one entry.
 
     Attributes
     ----------
     held_left, optional_left, held_right, optional_right : (n,) int64
-        Vertices of each leaf.
+        Vertices of each leaf: its *signature*.
     times : (n,) int64
-        How many such leaves.
+        Number of such leaves.
     min_p, min_q : int
-        Sizes from which on they count: a leaf says nothing of smaller bicliques, though it may hold some.
+        Smallest sizes that they count for. A leaf does not count for smaller bicliques, though it may contain some.
     """
 
     held_left: np.ndarray
@@ -45,16 +45,16 @@ class Leaves:
         return self.times.size
 
     def swapped(self) -> Leaves:
-        """The same of the graph with its sides exchanged."""
+        """Return the same leaves for the graph with its sides exchanged."""
         return Leaves(
             self.held_right, self.optional_right, self.held_left, self.optional_left, self.times, self.min_q, self.min_p
         )
 
 
 def together(parts: Sequence[Leaves]) -> Leaves:
-    """Leaves that count from the same sizes on, equal ones as one, in the order of their left sides.
+    """Merge equal leaves, among leaves with the same smallest sizes, in the order of their left sides.
 
-    Somebody visited each leaf or counted a vertex for it: sums of `times` stay far below the end of 64 bits.
+    Each leaf was visited, or a vertex was counted for it, so sums of `times` stay far below 2^64.
     """
     names = ("held_left", "optional_left", "held_right", "optional_right", "times")
     *columns, times = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
@@ -71,7 +71,7 @@ def together(parts: Sequence[Leaves]) -> Leaves:
 
 
 def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """The order of leaves, where others begin in it, and what these are: one word a leaf is sorted sooner than four.
+    """Return the order of leaves, and where others begin: sorting one word per leaf is faster than sorting four.
 
     Parameters
     ----------
@@ -93,20 +93,20 @@ def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.nd
 
 
 def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
-    """Count the bicliques that leaves stand for, for each of `ps` left vertices with each of `qs` right ones.
+    """Count the bicliques of leaves, for each of `ps` left vertices with each of `qs` right ones.
 
-    They are summed up by their left sides first: many differ on the right side only.
+    Leaves are summed by their left sides first, since many differ on the right side only.
 
     Parameters
     ----------
     leaves : Leaves
-        As `together` gives them.
+        Result of `together`.
     """
     if len(leaves) == 0:
         return [[0] * len(qs) for _ in ps]
     firsts = _firsts(np.stack([leaves.held_left, leaves.optional_left]))
     left = list(zip(leaves.held_left[firsts].tolist(), leaves.optional_left[firsts].tolist(), strict=True))
-    # Both are numbers of vertices, below 2 ** 31.
+    # Both are numbers of vertices, below 2^31.
     keys, of_leaf = np.unique(leaves.held_right << 32 | leaves.optional_right, return_inverse=True)
     right = list(zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True))
     total = sum(leaves.times.tolist())
@@ -124,12 +124,12 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
 
 
 def _firsts(kinds: np.ndarray) -> np.ndarray:
-    """Positions of the columns of a (n_rows, n) array that differ from those before."""
+    """Positions of the columns of a (n_rows, n) array that differ from the one before."""
     is_first = np.ones(kinds.shape[1], np.bool_)
     is_first[1:] = (kinds[:, 1:] != kinds[:, :-1]).any(axis=0)
     return np.flatnonzero(is_first)
 
 
 def _ways(sides: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """Count the sets of `size` that hold the held vertices and fill up with optional ones."""
+    """Count the sets of `size` with all held vertices and some optional ones."""
     return [comb(optional, size - held) if size >= held else 0 for held, optional in sides]

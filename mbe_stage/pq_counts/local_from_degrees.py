@@ -1,4 +1,4 @@
-"""Local counts of a cell with at most one vertex to choose on a side: they follow from degrees, without a search."""
+"""Local counts of cells with at most one vertex to choose on a side: they follow from degrees, without a search."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["FromDegrees", "from_degrees"]
 
 
 class FromDegrees(NamedTuple):
-    """In how many bicliques the vertices and edges of a graph are: digits of 32 bits.
+    """Numbers of bicliques that contain each vertex and edge of a graph: digits of 32 bits.
 
     Attributes
     ----------
     total : (1, n_digits) uint64
-        How many bicliques.
+        Number of all bicliques.
     left, right : (n_left, n_digits) and (n_right, n_digits) uint64
     edges : (n_edges, n_digits) uint64
         By left vertex.
@@ -31,16 +31,16 @@ class FromDegrees(NamedTuple):
     edges: np.ndarray
 
     def swapped(self, graph: BipartiteCSR) -> FromDegrees:
-        """The same of the graph with its sides exchanged; `graph` is the one that these are of."""
+        """Return the same for the graph with its sides exchanged; `graph` is the one of these numbers."""
         by_right = np.argsort(graph.left_members, kind="stable")
         return FromDegrees(self.total, self.right, self.left, self.edges[by_right])
 
 
 def from_degrees(graph: BipartiteCSR, p: int, q: int) -> FromDegrees:
-    """The local counts of a graph for p left vertices and q right ones, of which one is at most 1.
+    """Compute the local counts of a graph for p left and q right vertices, one of them at most 1.
 
-    With one left vertex u to choose there are C(d(u), q) bicliques, and C(d(u) - 1, q - 1) with a given neighbour.
-    With none, all right vertices may be chosen: `graph` is what the vertices that are held have in common.
+    With one left vertex u to choose there are C(d(u), q) bicliques, and C(d(u) - 1, q - 1) with a given neighbour. With
+    none, all right vertices may be chosen, since `graph` is the common neighbourhood of the held vertices.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def from_degrees(graph: BipartiteCSR, p: int, q: int) -> FromDegrees:
 
 
 def _others(n: int, size: int) -> int:
-    """Ways to choose `size` of `n` so that a given one is among them."""
+    """Ways to choose `size` of `n`, including a given one."""
     return comb(n - 1, size - 1) if n >= 1 and size >= 1 else 0
 
 
 def _sums(digits: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The sums of ranges of numbers; each fits the digits, and fewer than 2^31 numbers are added."""
+    """Sum ranges of numbers; each sum fits the digits, and fewer than 2^31 numbers are added."""
     before = np.zeros((digits.shape[0] + 1, digits.shape[1]), np.uint64)
-    # Differences of what wraps around at 2^64 are right: a sum of digits is below.
+    # Differences are right even if sums wrap around at 2^64, since each sum of digits is below.
     np.cumsum(digits, axis=0, out=before[1:])
     return carried(before[offsets[1:]] - before[offsets[:-1]])

@@ -1,4 +1,4 @@
-"""Tables of local counts of the user's vertices and edges, from those of a part of the graph."""
+"""Make tables of local counts for the user's vertices and edges from those of a part of the graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Places", "table_bytes"]
 
 
 def table_bytes(graph: BipartiteCSR, n_digits: int, *, edges: bool) -> int:
-    """Bytes of the tables of one cell, edges with their places."""
+    """Bytes of the tables of one cell, and of the edges' positions."""
     return 8 * n_digits * (graph.n_left + graph.n_right) + (8 * n_digits + 8) * graph.n_edges * edges
 
 
@@ -23,11 +23,11 @@ class Places:
     Parameters
     ----------
     graph : BipartiteCSR
-        The user's.
+        The user's graph.
     part : Reduced
-        An induced subgraph, beside the vertices that all bicliques hold.
+        An induced subgraph, without the vertices that all bicliques contain.
     edges : bool
-        True if they are asked for.
+        True if they are requested.
     """
 
     def __init__(self, graph: BipartiteCSR, query: PqQuery, part: Reduced, *, edges: bool) -> None:
@@ -45,17 +45,17 @@ class Places:
         right: np.ndarray,
         edges: np.ndarray | None,
     ) -> LocalCounts:
-        """The table of some bicliques of a cell.
+        """Return the table of some bicliques of a cell.
 
         Parameters
         ----------
         cell : (p, q)
         total : (1, n_digits) uint64
-            How many bicliques: each vertex that all hold is in all of them.
+            Number of bicliques; a vertex that all contain gets this number.
         left, right : (n, n_digits) uint64
-            In how many each vertex of the part is.
+            Numbers for the vertices of the part.
         edges : (n_edges, n_digits) uint64 or None
-            Of each edge of the part, by left vertex.
+            Numbers for the edges of the part, by left vertex.
         """
         graph, n_digits = self._graph, total.shape[1]
         of_left, of_right = (np.zeros((n, n_digits), np.uint64) for n in (graph.n_left, graph.n_right))
@@ -65,7 +65,7 @@ class Places:
             return LocalCounts(*cell, of_left, of_right)
         of_edges = np.zeros((graph.n_edges, n_digits), np.uint64)
         of_edges[self._edges] = edges
-        # An edge of a vertex that all bicliques hold is in those that its other vertex is in.
+        # An edge of a vertex that all bicliques contain is in those of its other vertex.
         for u in self._held_left:
             of_edges[graph.left_offsets[u] : graph.left_offsets[u + 1]] = of_right[graph.neighbours_of_left(u)]
         for v in self._held_right:
@@ -73,7 +73,7 @@ class Places:
         return LocalCounts(*cell, of_left, of_right, of_edges)
 
     def _edges_of_part(self) -> np.ndarray:
-        """The user's edges that are those of the part, in their order: the part is induced, and its ids ascend."""
+        """Find the user's edges of the part, in their order: the part is induced, and its ids ascend."""
         graph = self._graph
         is_left, is_right = np.zeros(graph.n_left, np.bool_), np.zeros(graph.n_right, np.bool_)
         is_left[self._part.left_ids] = is_right[self._part.right_ids] = True

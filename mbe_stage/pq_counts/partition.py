@@ -1,12 +1,11 @@
-"""Partition a core into parts that are searched one by one, each within a budget: a set of roots with their data.
+"""Partition a core into parts that are searched one by one within a budget: sets of roots with their data.
 
-A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques, and what is below a root are its
-columns and the later rows of these. A *part* has the columns of some roots, and of each column the rows from the first
-of these roots on: nothing else is read while these roots are searched, and no part needs anything of another one
-(BCPar: GBC, section VI). What cannot be in a biclique that is asked for is left out: columns with too few rows from the
-root on, and rows that have too few of the part's columns.
+A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques. The subtree of a root needs only
+its columns and their later rows. A *part* has the columns of some roots, and for each column the rows from the first of
+these roots on. So a part needs no data of others (BCPar: GBC, section VI). Data that cannot be in a wanted biclique is
+left out: columns with too few rows from the root on, and rows with too few of the part's columns.
 
-Host arrays in, host arrays out. How the roots of a part are chosen: `docs/decisions/parts-of-a-graph.md`.
+All arrays are on the host. For the choice of a part's roots see `docs/decisions/parts-of-a-graph.md`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,18 @@ from mbe_stage.pq_counts.partition_loops import (
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 
-__all__ = ["Core", "Fewest", "Part", "PartLists", "PartSizes", "Prices", "compile_steps", "core_of", "cut", "lists_of"]
+__all__ = [
+    "Core",
+    "Fewest",
+    "GraphPart",
+    "PartLists",
+    "PartSizes",
+    "Prices",
+    "compile_steps",
+    "core_of",
+    "cut",
+    "lists_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +53,14 @@ class PartSizes:
     Attributes
     ----------
     n_root_entries, n_column_entries : int
-        Of the lists of its roots, and of those of its columns.
+        Entries in the lists of its roots, and in those of its columns.
     max_row_degree, max_column_degree : int
-        No list of a root or of a column is longer. No node has more columns than `max_row_degree`.
+        Longest list of a root and of a column. No node has more columns than `max_row_degree`.
     max_matrix_rows : int
-        No more rows share enough columns with any of the roots: no node has more rows. Of columns whose lists are short
-        a root may have so many that this is far above `max_column_degree`.
+        Most rows that share enough columns with one of the roots, so the most rows of a node. If many short columns
+        meet in a root, this is far above `max_column_degree`.
     max_node_words : int
-        What is below a root takes no more words of 32 bits, its rows and its columns as bits.
+        Most 32-bit words of a root's matrix, with its rows and its columns as bits.
     paths : int
         Two-step paths from its roots to later rows.
     """
@@ -68,14 +78,14 @@ class PartSizes:
 
     @property
     def list_bytes(self) -> int:
-        """Bytes of its arrays."""
+        """Bytes of the part's arrays."""
         offsets = 8 * (self.n_rows + self.n_columns + 2)
         return offsets + 12 * self.n_root_entries + 4 * self.n_column_entries + 4 * self.n_roots
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Some roots, and the sizes of what is read for them.
+class GraphPart:
+    """Some roots, and the sizes of the data read for them.
 
     Attributes
     ----------
@@ -88,12 +98,12 @@ class Part:
 
 
 def core_of(lists: RowLists, fewest: Fewest) -> Core:
-    """A core with its columns in ascending degree too, and with what cutting it needs.
+    """Prepare a core to be cut, with its columns in ascending degree, too.
 
     Parameters
     ----------
     lists : RowLists
-        Of `ordering.row_lists`.
+        Result of `ordering.row_lists`.
     """
     row_offsets, _, column_offsets, rows = lists
     order = np.argsort(np.diff(column_offsets), kind="stable")
@@ -105,18 +115,18 @@ def core_of(lists: RowLists, fewest: Fewest) -> Core:
     return core
 
 
-def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Part]:
-    """Parts that fit a budget, each with as many roots as leave half of the warps that its first root alone would have.
+def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[GraphPart]:
+    """Cut a core into parts that fit a budget; a part keeps half of the warps that its first root alone would have.
 
     Parameters
     ----------
     wanted : integers, optional
-        The roots, by default all. Those without paths are in no part.
+        The roots, by default all. Roots without paths are in no part.
 
     Raises
     ------
     MemoryBudgetExceeded
-        A root alone does not fit; `needed_bytes` is enough for all of them.
+        A root alone does not fit; `needed_bytes` is enough for each of them.
     """
     roots = np.flatnonzero(core.paths)
     if wanted is not None:
@@ -131,17 +141,17 @@ def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Pa
         )
     bounds = pairwise([0, *ends.tolist()])
     return [
-        Part(np.sort(order[start:end]), PartSizes(*row))
+        GraphPart(np.sort(order[start:end]), PartSizes(*row))
         for (start, end), row in zip(bounds, sizes.tolist(), strict=True)
     ]
 
 
-def lists_of(core: Core, part: Part) -> PartLists:
-    """All that is read for the roots of a part, which `cut` gave for the same core."""
+def lists_of(core: Core, part: GraphPart) -> PartLists:
+    """Collect the lists read for the roots of a part, which `cut` made of the same core."""
     busiest_first = part.roots[np.argsort(-core.paths[part.roots], kind="stable")]
     return PartLists(*lists_of_part(core, busiest_first))
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return (*csr.compile_steps(), *steps_of(places_and_paths, assign_parts, lists_of_part))

@@ -1,4 +1,4 @@
-"""The compiled loops of the partition, and the arrays that they take."""
+"""Compiled loops of the partition, and their arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mbe_stage.runtime.jit import INTS, LONGS, compiled
 
 __all__ = ["N_SIZES", "Core", "Fewest", "PartLists", "Prices", "assign_parts", "lists_of_part", "places_and_paths"]
 
-# Fields of the sizes of a part, in the order of `partition.PartSizes`.
+# Fields of a part's sizes, in the order of `partition.PartSizes`.
 ROOTS, ROWS, COLUMNS, ROOT_ENTRIES, COLUMN_ENTRIES, ROW_DEGREE, COLUMN_DEGREE = range(7)
 MATRIX_ROWS, NODE_WORDS, PATHS = range(7, 10)
 N_SIZES = 10
@@ -19,7 +19,7 @@ _NUMBER_BITS = 32
 
 
 class Fewest(NamedTuple):
-    """Rows and columns of the smallest biclique that is asked for, two at least."""
+    """Rows and columns of the smallest wanted biclique, at least two."""
 
     rows: int
     columns: int
@@ -32,14 +32,14 @@ class Core(NamedTuple):
     ----------
     row_offsets : (n_rows + 1,) int64
     columns : (n_edges,) int32
-        Of each row, ascending.
+        Columns of each row, ascending.
     positions : (n_edges,) int32
-        Where the row stands in `rows`, for each entry of `columns`.
+        Position of the row in `rows`, for each entry of `columns`.
     column_offsets : (n_columns + 1,) int64
     rows : (n_edges,) int32
-        Of each column, ascending.
+        Rows of each column, ascending.
     paths : (n_rows,) int64
-        Two-step paths from each row to later ones, by columns that have enough of these; 0 where no biclique begins.
+        Two-step paths from each row to later ones, through columns with enough later rows; 0 if no biclique begins.
     """
 
     row_offsets: np.ndarray
@@ -52,24 +52,24 @@ class Core(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Bytes of device memory that the search of a part takes beside its lists, and what a part costs.
+    """Device memory that the search of a part takes besides its lists, in bytes, and the cost of a part.
 
     Attributes
     ----------
     fixed : int
-        Whatever the part.
+        For any part.
     reserve : int
-        What makes the search faster: so much, or half of what is left beside all that is needed.
+        Memory that makes the search faster: this much, or half of the memory left after all necessary data.
     degree : int
-        For each column of the root that has the most, or for each row of the largest matrix of a root, whichever are
-        fewer: so many kinds of leaves one node may have.
+        For each column of the root with most columns, or for each row of the largest matrix, whichever are fewer: the
+        most leaf signatures of one node.
     node_word : int
         For each word of the largest node.
     warp, warp_row, warp_matrix_row, warp_word : int
-        For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a mask
-        of columns.
+        For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a column
+        mask.
     paths : int
-        How many two-step paths one warp walks in the time that a part takes whatever is in it.
+        Two-step paths that one warp walks in the fixed time of a part.
     """
 
     budget: int
@@ -87,7 +87,7 @@ class Prices(NamedTuple):
 
 
 class PartLists(NamedTuple):
-    """The lists of a part, by new numbers of rows and columns in the order of the core.
+    """Lists of a part, with new numbers of rows and columns in the order of the core.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class PartLists(NamedTuple):
         Rows that are no roots have no columns.
     row_members : (n_root_entries,) int32
     positions : (n_root_entries,) int64
-        Where the row stands in `column_members`.
+        Position of the row in `column_members`.
     column_offsets : (n_columns + 1,) int64
     column_members : (n_column_entries,) int32
     order : (n_roots,) int32
@@ -117,12 +117,12 @@ _PRICES = types.NamedUniTuple(int64, 12, Prices)
 
 @compiled(_CORE)
 def places_and_paths(core):
-    """Write the positions and the paths of a core, which has neither.
+    """Compute the positions and the paths of a core.
 
     Parameters
     ----------
     core : Core
-        Its paths are zeros.
+        Its positions are empty, and its paths zeros.
     """
     n_rows = core.paths.size
     ends, degrees = core.row_offsets[:-1].copy(), np.zeros(n_rows, np.int32)
@@ -142,18 +142,18 @@ def places_and_paths(core):
 
 @njit(nogil=True, inline="always")
 def _add_root(core, root, part, seen, owners, firsts, sizes):
-    """Count a root, and what has to be read for it that was not there before, into the sizes of a part.
+    """Add a root, and the data to be read for it, to the sizes of a part.
 
     Parameters
     ----------
     part : int
-        Its number, above that of every part before.
+        Number of the part, above those of all earlier parts.
     seen : (n_rows,) int64
-        The part that has loaded entries of a row last, above their number.
+        The last part that loaded entries of a row, in the bits above the number of entries.
     owners : (n_columns,) int32
-        The part that has loaded a column last.
+        The last part that loaded a column.
     firsts : (n_columns,) int32
-        From where on it has.
+        First entry of the column that it loaded.
     sizes : (N_SIZES,) int64
     """
     fewest = core.fewest
@@ -180,7 +180,7 @@ def _add_root(core, root, part, seen, owners, firsts, sizes):
             row = core.rows[j]
             number = max(seen[row], none) + 1
             seen[row] = number
-            # Rows that have fewer entries in the end are left out.
+            # Rows with too few entries in the end are left out.
             if number - none == fewest.columns:
                 sizes[ROWS] += 1
                 sizes[COLUMN_ENTRIES] += fewest.columns
@@ -219,10 +219,10 @@ def _warps_and_bytes(sizes, prices):
 
 @compiled(_CORE, INTS, _PRICES, seconds=1.0)
 def assign_parts(core, order, prices):
-    """Give every root its part, one part after the other.
+    """Assign every root to a part, one part after the other.
 
-    Few warps fit beside lists of many rows. So a part ends where the roots that are in it would have been searched
-    faster without the later ones, by more than another part costs; or where the next root does not fit.
+    Few warps fit beside lists of many rows. So a part ends when its roots would have been faster without the later
+    ones, by more than another part costs; or when the next root does not fit.
 
     Parameters
     ----------
@@ -231,10 +231,10 @@ def assign_parts(core, order, prices):
     Returns
     -------
     ends : (n_parts,) int64
-        Where in `order` each part ends.
+        End of each part in `order`.
     sizes : (n_parts, N_SIZES) int64
     needed : int64
-        The bytes that the largest root takes which does not fit the budget, 0 where there is none.
+        Bytes of the largest root that does not fit the budget, 0 if there is none.
     """
     seen = np.zeros(core.paths.size, np.int64)
     owners, firsts = np.zeros(core.column_offsets.size - 1, np.int32), np.empty(core.column_offsets.size - 1, np.int32)
@@ -268,12 +268,12 @@ def assign_parts(core, order, prices):
 
 @compiled(_CORE, INTS, seconds=1.0)
 def lists_of_part(core, roots):
-    """The arrays of `PartLists`.
+    """Fill the arrays of `PartLists`.
 
     Parameters
     ----------
     roots : (n_roots,) int32
-        In the order that they are to be searched in.
+        In the order of their search.
     """
     fewest = core.fewest
     n_rows, n_columns = core.paths.size, core.column_offsets.size - 1
@@ -314,7 +314,7 @@ def lists_of_part(core, roots):
 
 @njit(nogil=True)
 def _kept_rows(n_entries, degrees, fewest_columns):
-    """New numbers of the rows with enough entries, -1 for others; where the lists of those that are roots begin."""
+    """Number the rows with enough entries, -1 for others; return the offsets of the roots' lists."""
     numbers = np.full(n_entries.size, -1, np.int32)
     offsets = np.zeros(np.count_nonzero(n_entries >= fewest_columns) + 1, np.int64)
     n = 0

@@ -11,7 +11,7 @@ __all__ = ["quiet_without_scheduler"]
 
 log = logging.getLogger(__name__)
 
-# Where a client logs, and the loops of events that it runs on. A filter is about what is logged there, not below.
+# Loggers of a client, and of its event loops. A filter applies to records of the logger itself, not of those below it.
 _LOGGERS = (
     "asyncio",
     "distributed.batched",
@@ -22,21 +22,21 @@ _LOGGERS = (
     "distributed.utils",
     "tornado.application",
 )
-# Of a scheduler in this process, where a worker was asked something and is lost: whoever asked says what becomes of it.
+# Logged by a scheduler in this process when it loses a worker during a request. The caller handles the loss.
 _NOT_ANSWERED = "broadcast to "
 
 
 @contextmanager
 def quiet_without_scheduler(client: Any) -> Iterator[Any]:
-    """Log as details what Dask logs while the client has no scheduler, and of connections and answers that were lost.
+    """Log at debug level what Dask logs while the client has no scheduler, and about lost connections and answers.
 
-    To be left when the client is closed: what it was waiting for is logged then.
+    Leave the context only when the client is closed: closing logs its pending requests.
     """
 
     def passes(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        is_told = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
-        if (client.status == "running" or record.name == "distributed.scheduler") and not is_told:
+        is_reported = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
+        if (client.status == "running" or record.name == "distributed.scheduler") and not is_reported:
             return True
         log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
         return False

@@ -29,8 +29,8 @@ from mbe_stage.tasks import Task
 
 __all__ = [
     "Finished",
+    "JobFacts",
     "NotKept",
-    "Search",
     "Terms",
     "begin_job",
     "do_lease",
@@ -49,7 +49,7 @@ _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class JobFacts:
     """Facts shared by all leases of a job.
 
     Attributes
@@ -135,7 +135,7 @@ class _Job:
     A thread loads the machine code while the graph is sent, and prepares the search once it is there.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: JobFacts) -> None:
         self.search = search
         self.is_stopped, self.hands_over = threading.Event(), threading.Event()
         self._graph: Future[bytes] = Future()
@@ -235,7 +235,7 @@ def do_lease(
     execution : Execution
         Budgets apply to the worker.
     proof
-        The answer of `begin_job` if `Search.parts` is to make a part of the results; else None.
+        The answer of `begin_job` if `JobFacts.parts` is to make a part of the results; else None.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
         )
 
 
-async def begin_job(job: str, search: Search) -> Any:
+async def begin_job(job: str, search: JobFacts) -> Any:
     """Make a worker load what a job needs, and wait for its graph; returns the proof for its parts.
 
     A disk or a store may be slow, so this runs in a thread: the worker's loop answers others meanwhile.

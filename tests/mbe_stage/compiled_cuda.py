@@ -33,8 +33,7 @@ os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 import numba.cuda.dispatcher
 from numba.cuda import compiler
 
-from mbe_stage.bicliques.cuda import kernels
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import kernels, layout
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device import jit
 from tests.mbe_stage import cupy_stand_in
@@ -88,7 +87,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         adding.local_kernel_for(with_edges)
     for mode in (0, 1, 2):
         searching.kernel_for(mode, ALL_OF_SEARCHING)
-    for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):
+    for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
     return {
         kernel: (call.signature, call.launch_bounds)

@@ -76,10 +76,10 @@ def main(part: str) -> None:
             sums = expansion_checks.check_expansion(case, number)
             print(json.dumps({"case": case, "staged": staged} | sums), flush=True)
     twin_expansion.LONGEST_STAGED = twin_expansion_kernels.LONGEST_STAGED = THRESHOLDS[0][0]
-    for lengths, group_sizes, piece_members in METERED:
+    for lengths, group_sizes, range_members in METERED:
         twin_expansion.cp = meter = Meter()
-        n_blocks = expansion_checks.expand_all(lengths, group_sizes, piece_members)
-        planned = expansion_bytes(len(lengths), piece_members)
+        n_blocks = expansion_checks.expand_all(lengths, group_sizes, range_members)
+        planned = expansion_bytes(len(lengths), range_members)
         line = {"planned": planned, "peak": meter.peak, "blocks": n_blocks, "alive": meter.alive}
         print(json.dumps(line), flush=True)
 

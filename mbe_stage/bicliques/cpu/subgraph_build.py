@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.constraints import ACTIVE
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.emit import emit_list, is_hopeless, path_multiplicity
 from mbe_stage.bicliques.cpu.merged_columns import write_column_ids
 from mbe_stage.bicliques.cpu.row_words import sort_rows
@@ -16,7 +16,7 @@ from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 _U = np.uint64
 _LOW = _U(0xFFFFFFFF)
 
-_parts = njit(inline="always")(at.subgraph_parts)
+_parts = njit(inline="always")(layout.subgraph_parts)
 
 
 @compiled(nrt=False)
@@ -36,21 +36,21 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     words, ints, control = worker.words, worker.ints, worker.control
-    top = worker.frames[child.depth, at.WORDS_TOP]
+    top = worker.frames[child.depth, layout.WORDS_TOP]
     start = collected.end
     n_edges = _count_edges(child, collected, worker)
     needed = start + 2 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
     if needed > ints.size:
-        control[at.NEEDED] = needed
-        return at.INTS_SHORT
+        control[layout.NEEDED] = needed
+        return layout.INTS_SHORT
     if top + n_nonzero > words.size:
-        control[at.NEEDED] = top + n_nonzero
-        return at.WORDS_SHORT
+        control[layout.NEEDED] = top + n_nonzero
+        return layout.WORDS_SHORT
     if output is None:
-        control[at.COUNT] += 1
+        control[layout.COUNT] += 1
     elif not emit_list(child, n_path, worker, output):
         return OUTPUT_FULL
     elif output.constraints[ACTIVE] and _is_hopeless_below(child, n_path, n_nonzero, worker, output):
@@ -122,14 +122,14 @@ def _order_rows(row, top, n_nonzero, worker):
 
 @njit(inline="always")
 def _write_edges(child, collected, n_rows, n_edges, top, worker):
-    """Write row ids and both directions of the edges behind the scratch; returns where they end.
+    """Write row ids and both directions of the edges behind the scratch; return their end.
 
     Parameters
     ----------
     n_rows, n_edges : int
-        Of the new subgraph.
+        Those of the new subgraph.
     top : int
-        Where its rows are listed in the arena of words.
+        List of its rows in the arena of words.
     """
     ints, words, bits = worker.ints, worker.words, worker.bits
     n_columns, start, lists_at = collected.n_columns, collected.end, collected.scratch
@@ -138,7 +138,7 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
     row_ids, row_offsets, column_offsets, row_members, column_members, end = _parts(n_rows, n_columns, n_edges)
     row_ids, row_offsets, column_offsets = start + row_ids, start + row_offsets, start + column_offsets
     row_members, column_members = start + row_members, start + column_members
-    # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
     ints[row_offsets] = 0
     filled = np.int64(0)
     for local in range(n_rows):
@@ -174,7 +174,7 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
 def _write_ids(child, collected, start, end, ints):
     """Write starts and ids of the columns; returns how many ids there are."""
     n_left = child.left_end - child.left_at
-    kept = at.KeptColumns(ints, collected.scratch + 3 * n_left, collected.n_kept, collected.scratch + 4 * n_left)
+    kept = layout.KeptColumns(ints, collected.scratch + 3 * n_left, collected.n_kept, collected.scratch + 4 * n_left)
     return write_column_ids(child, kept, ints, start, collected.n_columns + 1, end)
 
 
@@ -187,18 +187,18 @@ def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
     n_excluded, n_rows : int
         Its children are the rows behind the excluded ones.
     end, top : int
-        Where the arenas of ints and of words are free.
+        Tops of the arenas of ints and of words.
     """
     frames = worker.frames
-    frames[depth, at.KIND] = at.SUBGRAPH
-    frames[depth, at.FIRST] = n_excluded
-    frames[depth, at.CURSOR] = n_excluded
-    frames[depth, at.END] = n_rows
-    frames[depth, at.N_ROWS] = n_rows
-    frames[depth, at.N_COLUMNS] = collected.n_columns
-    frames[depth, at.INTS] = collected.scratch
-    frames[depth, at.INTS_TOP] = end
-    frames[depth, at.WORDS] = top
-    frames[depth, at.WORDS_TOP] = top
-    frames[depth, at.N_PATH] = n_path
-    worker.control[at.DEPTH] = depth
+    frames[depth, layout.KIND] = layout.SUBGRAPH
+    frames[depth, layout.FIRST] = n_excluded
+    frames[depth, layout.CURSOR] = n_excluded
+    frames[depth, layout.END] = n_rows
+    frames[depth, layout.N_ROWS] = n_rows
+    frames[depth, layout.N_COLUMNS] = collected.n_columns
+    frames[depth, layout.INTS] = collected.scratch
+    frames[depth, layout.INTS_TOP] = end
+    frames[depth, layout.WORDS] = top
+    frames[depth, layout.WORDS_TOP] = top
+    frames[depth, layout.N_PATH] = n_path
+    worker.control[layout.DEPTH] = depth

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
 from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_list
@@ -40,12 +40,12 @@ def visit_subgraph_child(node, offset, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     frames, control = worker.frames, worker.control
-    depth = control[at.DEPTH]
-    row = frames[depth, at.CURSOR]
-    n_rows, n_columns = frames[depth, at.N_ROWS], frames[depth, at.N_COLUMNS]
+    depth = control[layout.DEPTH]
+    row = frames[depth, layout.CURSOR]
+    n_rows, n_columns = frames[depth, layout.N_ROWS], frames[depth, layout.N_COLUMNS]
     row_ids = offset + n_columns + 1
     row_offsets = row_ids + n_rows
     row_members = row_offsets + n_rows + n_columns + 2
@@ -62,9 +62,9 @@ def visit_subgraph_child(node, offset, worker, output):
                 for j in range(start, end):
                     multiplicity += output.left_multiplicities[node[j]]
         if output.constraints[ACTIVE] and multiplicity < output.constraints[MIN_LEFT]:
-            frames[depth, at.CURSOR] = row + 1
+            frames[depth, layout.CURSOR] = row + 1
             return OK
-    child = at.Child(
+    child = layout.Child(
         node,
         offset,
         row_ids,
@@ -77,13 +77,13 @@ def visit_subgraph_child(node, offset, worker, output):
         n_ids,
         depth,
     )
-    if left_end - left_at <= at.WORD_BITS:
+    if left_end - left_at <= layout.WORD_BITS:
         status = _visit_bitmap_child(child, worker, output)
     else:
         status = _visit_list_child(child, worker, output)
     if status == OK:
-        control[at.VISITED] += 1
-        frames[depth, at.CURSOR] = row + 1
+        control[layout.VISITED] += 1
+        frames[depth, layout.CURSOR] = row + 1
     return status
 
 
@@ -102,7 +102,7 @@ def _visit_bitmap_child(child, worker, output):
             n_nonzero += known == _U(0)
             bits[other] = known | bit
         bit <<= _ONE
-    control[at.WORK] += 8 + 2 * n_nonzero
+    control[layout.WORK] += 8 + 2 * n_nonzero
     width = child.left_end - child.left_at
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
         candidates = forbidden = _U(0)
@@ -113,11 +113,11 @@ def _visit_bitmap_child(child, worker, output):
             forbidden |= member if other < child.row else _U(0)
             bits[other] = _U(0)
         # The child's own row is among the candidates: its left set is a result itself.
-        control[at.COUNT] += popcount(closed_sets(candidates, forbidden))
+        control[layout.COUNT] += popcount(closed_sets(candidates, forbidden))
         return OK
-    full = ~_U(0) >> _U(at.WORD_BITS - width)
-    n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
-    kept = at.KeptColumns(node, child.left_at, width, _NO_GROUPS)
+    full = ~_U(0) >> _U(layout.WORD_BITS - width)
+    n_path, ints_top = worker.frames[child.depth, layout.N_PATH], worker.frames[child.depth, layout.INTS_TOP]
+    kept = layout.KeptColumns(node, child.left_at, width, _NO_GROUPS)
     status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
@@ -141,16 +141,16 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
     """
     bits, nonzero, control = worker.bits, worker.nonzero, worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
-    top = frames[child.depth, at.WORDS_TOP]
+    top = frames[child.depth, layout.WORDS_TOP]
     needed = top + 3 * n_nonzero + table_size(n_nonzero)
     if needed > words.size:
-        control[at.NEEDED] = needed
-        return at.WORDS_SHORT
+        control[layout.NEEDED] = needed
+        return layout.WORDS_SHORT
     new_columns_at = ints_top
-    payload_at = ints_top + at.WORD_STARTS + child.n_ids
+    payload_at = ints_top + layout.WORD_STARTS + child.n_ids
     if output is not None and payload_at + 3 * n_nonzero + 1 > ints.size:
-        control[at.NEEDED] = payload_at + 3 * n_nonzero + 1
-        return at.INTS_SHORT
+        control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
+        return layout.INTS_SHORT
     raw_end = top
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_end = words.size
@@ -175,28 +175,28 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
                 ints[payload_at + raw_end - top] = child.node[child.row_ids + other]
             raw_end += 1
     if output is None:
-        control[at.COUNT] += 1
+        control[layout.COUNT] += 1
     elif not emit_list(child, n_path, worker, output):
         return OUTPUT_FULL
     if raw_end == top:
         return OK
     if output is not None:
-        new_ids_at = new_columns_at + at.WORD_STARTS
-        write_column_ids(child, kept, ints, new_columns_at, at.WORD_STARTS, new_ids_at)
+        new_ids_at = new_columns_at + layout.WORD_STARTS
+        write_column_ids(child, kept, ints, new_columns_at, layout.WORD_STARTS, new_ids_at)
         raw_end = drop_too_small(words, top, raw_end, new_columns_at, ints, payload_at, output)
         if raw_end == top:
             return OK
-    behind = at.Behind(payload_at, at.NO_GROUPS, 0)
+    behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
         if output is None:
-            control[at.COUNT] += popcount(closed)
+            control[layout.COUNT] += popcount(closed)
         elif not emit_closed_sets(closed, new_columns_at, n_path, top, raw_end, behind, worker, output):
             return OUTPUT_FULL
         return OK
-    excluded = at.Excluded(excluded_at, excluded_end, _U(0), top, top)
+    excluded = layout.Excluded(excluded_at, excluded_end, _U(0), top, top)
     push_bitset_frame(top, raw_end, excluded, behind, n_path, new_columns_at, worker, output)
     return OK
 
@@ -215,7 +215,7 @@ def _visit_list_child(child, worker, output):
             nonzero[n_nonzero] = other
             n_nonzero += counts[other] == 0
             counts[other] += 1
-    worker.control[at.WORK] += 8 + 4 * n_nonzero
+    worker.control[layout.WORK] += 8 + 4 * n_nonzero
     status = _open_list_child(child, n_nonzero, n_wedges, worker, output)
     for k in range(n_nonzero):
         counts[nonzero[k]] = 0
@@ -231,16 +231,16 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
     for k in range(n_nonzero):
         if nonzero[k] < child.row and counts[nonzero[k]] == n_left:
             return OK
-    scratch_at, top = worker.frames[child.depth, at.INTS_TOP], worker.frames[child.depth, at.WORDS_TOP]
+    scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_wedges)
     if scratch_at + ints_room > ints.size:
-        control[at.NEEDED] = scratch_at + ints_room
-        return at.INTS_SHORT
+        control[layout.NEEDED] = scratch_at + ints_room
+        return layout.INTS_SHORT
     if top + words_room > words.size:
-        control[at.NEEDED] = top + words_room
-        return at.WORDS_SHORT
-    # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
-    n_path = worker.frames[child.depth, at.N_PATH]
+        control[layout.NEEDED] = top + words_room
+        return layout.WORDS_SHORT
+    # Rows that hold the whole left set join the path and lose their counts: other counted rows can still be children.
+    n_path = worker.frames[child.depth, layout.N_PATH]
     for k in range(n_nonzero):
         other = nonzero[k]
         if counts[other] == n_left:
@@ -248,13 +248,13 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
             worker.path[n_path] = child.node[child.row_ids + other]
             n_path += 1
     n_columns, n_kept, scratch_end = collect_columns(child, counts, ints, scratch_at, words, top)
-    if n_columns > at.WORD_BITS:
-        collected = at.Collected(scratch_at, scratch_end, n_columns, n_kept)
+    if n_columns > layout.WORD_BITS:
+        collected = layout.Collected(scratch_at, scratch_end, n_columns, n_kept)
         return open_subgraph(child, collected, n_path, n_nonzero, worker, output)
     for k in range(n_columns):
         start = ints[scratch_at + k]
         n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
         for j in range(start, start + n_members):
             bits[ints[j]] |= _ONE << _U(k)
-    kept = at.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, scratch_at + 4 * n_left)
+    kept = layout.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, scratch_at + 4 * n_left)
     return _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, scratch_end, worker, output)

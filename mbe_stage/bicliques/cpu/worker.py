@@ -1,4 +1,4 @@
-"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
+"""One thread's work: walk subproblems in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques.constraints import ACTIVE
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
@@ -16,10 +16,10 @@ from mbe_stage.bicliques.cpu.worker_state import (
     FirstSizes,
     give_back,
     new_state,
-    set_piece,
+    set_subproblem,
     share_left,
     short_of,
-    split_piece,
+    split_subproblem,
 )
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.search.cpu.arenas import Shortage
@@ -76,7 +76,7 @@ class Plan:
 
 
 class Worker(QuantumWorker):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+    """Takes subproblems from its pool until there are none, and delivers what it finds."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -88,7 +88,7 @@ class Worker(QuantumWorker):
         self._n_out = self._left_used = self._right_used = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Work until the pool has no more subproblems."""
         if self._plan.collects:
             self._reserve(self._output_bytes)
             self._output = self._plan.new_output(self._output_bytes)
@@ -97,14 +97,14 @@ class Worker(QuantumWorker):
     def _new_state(self) -> WorkerState:
         return new_state(self._plan.n_rows, self._plan.first_sizes)
 
-    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
-        set_piece(state, first, end, self._plan.n_rows, self._plan.n_columns)
+    def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
+        set_subproblem(state, first, end, self._plan.n_rows, self._plan.n_columns)
 
     def _share_left(self, state: WorkerState) -> float:
         return share_left(state)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-        return split_piece(state, self._plan.collects, reserve)
+        return split_subproblem(state, self._plan.collects, reserve)
 
     def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
         return give_back(state)
@@ -113,23 +113,23 @@ class Worker(QuantumWorker):
         return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's piece, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         control = state.control
-        control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = (
+        control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
             self._n_out,
             self._left_used,
             self._right_used,
         )
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(self._plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out = int(control[at.N_OUT])
-        self._left_used, self._right_used = int(control[at.LEFT_USED]), int(control[at.RIGHT_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out = int(control[layout.N_OUT])
+        self._left_used, self._right_used = int(control[layout.LEFT_USED]), int(control[layout.RIGHT_USED])
         return status
 
     def _make_room(self) -> None:
-        """Deliver what the output holds; where it holds nothing, a single biclique needs a larger one."""
+        """Deliver the output; if it is empty, a single biclique needs a larger one."""
         if self._n_out:
             self._flush()
             return
@@ -145,7 +145,7 @@ class Worker(QuantumWorker):
         elif output is not None:
             blocks = self._blocks(output)
             if self._pool.consumer_waits:
-                # Who asks for the blocks does the work of expanding them; the arrays they are made from go with them.
+                # The consumer's thread expands the blocks; the arrays they are made from go with them.
                 self._pool.deliver(blocks)
                 self._output = plan.new_output(self._output_bytes)
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
@@ -33,20 +33,19 @@ class Control:
     idle_mask : ((n_warps + 31) // 32,) uint32
     mailbox : (n_warps,) int32
         As in `layout`, on the device.
-    host, host_64
-        The same fields on the host, as the last quantum left them. What is changed here is what the next one begins
+    The same fields on the host, after the last quantum. Changes here apply to the next one.
         with.
     n_found : int
         Bicliques counted so far.
     """
 
     def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
-        # In this order, the 64-bit words first: what was found, 64-bit fields, constraints; fields; idle mask;
+        # In this order, the 64-bit words first: counter of bicliques, 64-bit fields, constraints; fields; idle mask;
         # mailboxes.
         fields_64_at = 8
-        constraints_at = fields_64_at + 8 * at.CONTROL_64_FIELDS
+        constraints_at = fields_64_at + 8 * layout.CONTROL_64_FIELDS
         fields_at = constraints_at + constraints.nbytes
-        mask_at = fields_at + 4 * at.CONTROL_FIELDS
+        mask_at = fields_at + 4 * layout.CONTROL_FIELDS
         mailbox_at = mask_at + 4 * ((n_warps + 31) // 32)
         n_bytes = mailbox_at + 4 * n_warps
         self._device = cp.empty(n_bytes, cp.uint8)
@@ -62,8 +61,8 @@ class Control:
         self.host_64 = self._host[fields_64_at:constraints_at].view(np.int64)
         self.host = self._host[fields_at:mask_at].view(np.int32)
         self._host[constraints_at:fields_at].view(np.int64)[:] = constraints
-        self.host[at.N_NODES] = self.host[at.N_OPEN] = 1
-        self.host_64[at.POOL_TOP] = pool_top
+        self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
+        self.host_64[layout.POOL_TOP] = pool_top
 
     @property
     def n_found(self) -> int:
@@ -71,22 +70,22 @@ class Control:
         return int(self._found_host[0])
 
     def begin(self, plan: MemoryPlan) -> None:
-        """Set what a quantum begins with."""
-        self.host[at.SIGNAL] = self.host[at.STATUS] = 0
-        self.host[at.N_BUSY] = plan.n_warps
-        self.host_64[at.MEMBERS_TOP : at.NEEDED_MEMBERS + 1] = 0
-        self.host_64[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
-        self.host_64[at.CHUNK_MEMBERS] = plan.chunk_members
+        """Set the words at the beginning of a quantum."""
+        self.host[layout.SIGNAL] = self.host[layout.STATUS] = 0
+        self.host[layout.N_BUSY] = plan.n_warps
+        self.host_64[layout.MEMBERS_TOP : layout.NEEDED_MEMBERS + 1] = 0
+        self.host_64[layout.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
+        self.host_64[layout.CHUNK_MEMBERS] = plan.chunk_members
         upload(self._host, self._device)
 
     def finish(self, found_by_warp: cp.ndarray) -> None:
-        """Wait for the quantum, and read what it left."""
+        """Wait for the quantum, and read its words."""
         found_by_warp.sum(out=self._found)
         self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])
 
 
 def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The arrays of `layout.Warps` that hold nothing between two quanta; `bits` and `counts` are yet to be zeroed."""
+    """Allocate the arrays of `layout.Warps` that are empty between quanta; `bits` and `counts` are not zeroed yet."""
     n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
     return {
         "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
@@ -97,43 +96,43 @@ def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
 
 
 def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The same, ready to be worked with."""
+    """Allocate the same arrays, zeroed."""
     scratch = new_scratch(plan)
     scratch["bits"].fill(0)
     scratch["counts"].fill(0)
     return scratch
 
 
-def scratch_of(warps: at.Warps) -> dict[str, cp.ndarray]:
-    """The same arrays of warps that there are."""
+def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
+    """Return these arrays of existing warps."""
     return {"bits": warps.bits, "counts": warps.counts, "nonzero": warps.nonzero, "columns": warps.columns}
 
 
-def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> at.Warps:
-    """Warps with nothing in progress, on this scratch."""
+def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
+    """Make warps without work, with this scratch."""
     n = plan.n_warps
-    state = cp.zeros((n, at.STATE_FIELDS), cp.int64)
-    state[:, at.DEPTH] = -1
-    state[:, at.PENDING_NODE] = -1
+    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
+    state[:, layout.DEPTH] = -1
+    state[:, layout.PENDING_NODE] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
     if plan.descriptors:
-        # A task that is given takes the whole header along, whether columns stand behind its bits or not.
-        ints[:, : at.HEADER_IDS] = 0
-    return at.Warps(
+        # A donated task copies the whole header, even if there are no columns behind its bits.
+        ints[:, : layout.HEADER_IDS] = 0
+    return layout.Warps(
         words=cp.empty((n, plan.words), cp.uint32),
         ints=ints,
-        frames=cp.zeros((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int32),
+        frames=cp.zeros((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), cp.int32),
         state=state,
-        own_nodes=cp.zeros((n, at.MAX_OWN_NODES), cp.int32),
+        own_nodes=cp.zeros((n, layout.MAX_OWN_NODES), cp.int32),
         idle_mask=control.idle_mask,
         mailbox=control.mailbox,
         **scratch,
     )
 
 
-def new_output(plan: MemoryPlan) -> at.Output:
-    """An output buffer of one entry at least, whether something is written or not."""
-    return at.Output(
+def new_output(plan: MemoryPlan) -> layout.Output:
+    """Allocate an output buffer, of at least one entry even if nothing is written."""
+    return layout.Output(
         members=cp.empty(max(1, plan.members), cp.int32),
         starts=cp.empty(max(1, plan.descriptors), cp.int64),
         left_sizes=cp.empty(max(1, plan.descriptors), cp.int32),

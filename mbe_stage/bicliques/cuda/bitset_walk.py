@@ -1,13 +1,13 @@
-"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word a row.
+"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word per row.
 
-In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the excluded
-rows, and where bicliques are written, its *superset*: every row that can be in a right side below, with ids in the
-arena of ints. The columns of all frames of a stack are bits of the same 32, the header of ints says what they are. The
-first frame of a stack has one child only, the node that the stack is there for (`first_bitset_frame`).
+In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), then the excluded rows.
+If bicliques are written, its *superset* follows: every row that can be in a right side below, with ids in the arena of
+ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices. The first
+frame of a stack has one child only, the root of the stack (`first_bitset_frame`).
 
-Iteration in the place of recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its
-slides) and GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which
-they left; here each frame keeps what is left of its parent, behind it in one arena. Rows as bitmaps of at most 32
+Iteration replaces recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its slides) and
+GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which they left.
+Here each frame keeps its part of its parent's rows, behind the parent in one arena. Rows as bitmaps of at most 32
 columns: GMBE+ IV-B.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import (
     build_child,
     count_child,
@@ -36,9 +36,9 @@ from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
     ask_to_stop,
     donate_work,
+    end_overdue_quantum,
     is_donor,
     read_shared,
-    stop_if_late,
 )
 from mbe_stage.device.warp import ballot, sum_small
 
@@ -50,111 +50,111 @@ _LOOK_AT_CLOCK_EVERY = 64
 
 @cuda.jit(device=True, forceinline=True)
 def walk_bitset_frames(warp, own, pool, warps, output, launch):
-    """Work on the warp's stack of bitset frames until it is empty, or `PAUSED`: until the quantum is to end.
+    """Work on the warp's stack of bitset frames until it is empty, or `PAUSED` because the quantum has to end.
 
     Parameters
     ----------
     own : Own
-        The warp's; its stack is not empty.
+        The warp's own; its stack is not empty.
     warps : Warps
-        Of all warps, one of which may be given children.
+        All warps: one of them may be given children.
     """
     state = own.state
-    depth = np.int32(state[at.DEPTH])
+    depth = np.int32(state[layout.DEPTH])
     found = np.int32(0)
-    outcome = at.DONE
+    outcome = layout.DONE
     n_visits = np.int32(0)
     n_opened = np.int32(0)
     n_closed_sets = np.int32(0)
-    while depth >= 0 and outcome != at.PAUSED:
+    while depth >= 0 and outcome != layout.PAUSED:
         frame = own.frames[_U(depth)]
-        cursor, end = frame[at.CURSOR], frame[at.END]
-        outcome = at.DONE
-        while cursor < end and outcome == at.DONE:
+        cursor, end = frame[layout.CURSOR], frame[layout.END]
+        outcome = layout.DONE
+        while cursor < end and outcome == layout.DONE:
             n_visits = np.int32(n_visits + 1)
             is_over, end = _look_around(warp, n_visits, cursor, end, depth, own, warps, launch)
             if is_over:
-                outcome = at.PAUSED
+                outcome = layout.PAUSED
                 break
             outcome, n_new, is_opened, is_closed = _visit_child(
                 cursor, frame, own.frames[_U(depth + 1)], own, pool, output, launch
             )
             n_opened = np.int32(n_opened + is_opened)
             n_closed_sets = np.int32(n_closed_sets + is_closed)
-            if outcome != at.PAUSED:
+            if outcome != layout.PAUSED:
                 found = np.int32(found + n_new)
                 cursor = np.int32(cursor + 1)
         cuda.syncwarp()
         if cuda.laneid == 0:
-            frame[at.CURSOR] = cursor
+            frame[layout.CURSOR] = cursor
         cuda.syncwarp()
-        if outcome != at.PAUSED:
-            depth = np.int32(depth + (1 if outcome == at.PUSHED else -1))
+        if outcome != layout.PAUSED:
+            depth = np.int32(depth + (1 if outcome == layout.PUSHED else -1))
     found = sum_small(found)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        state[at.DEPTH] = depth
-        state[at.N_OPENED] += n_opened
-        state[at.N_CLOSED_SETS] += n_closed_sets
-        if launch.mode == at.COUNTS:
-            state[at.FOUND] += found
+        state[layout.DEPTH] = depth
+        state[layout.N_OPENED] += n_opened
+        state[layout.N_CLOSED_SETS] += n_closed_sets
+        if launch.mode == layout.COUNT:
+            state[layout.FOUND] += found
     cuda.syncwarp()
-    return at.PAUSED if outcome == at.PAUSED else at.DONE
+    return layout.PAUSED if outcome == layout.PAUSED else layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
 def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
-    """Next candidate, build the child, count or bound and emit, descend.
+    """Take the next candidate, build the child, count it or check its sizes and emit it, then descend.
 
     Parameters
     ----------
     frame, next_frame : (FRAME_FIELDS,) int32, global
-        The second is made the child's where there is more below it.
+        The second becomes the child's frame if its subtree is not finished.
 
     Returns
     -------
     outcome : int
-        `PAUSED`: something was short, and the child is to be visited again. `PUSHED`: it has a frame. Else `DONE`.
+        `PAUSED`: memory was short, and the child has to be visited again. `PUSHED`: it has a frame. Else `DONE`.
     n_found : int32
-        This lane's part of the bicliques counted, where they are only counted.
+        This lane's share of the bicliques, if they are only counted.
     is_opened, is_closed : int32
-        1 where candidates were listed, and where closed sets were found.
+        1 if candidates were listed, and if closed sets were found.
     """
     mode, no = launch.mode, np.int32(0)
     is_constrained = has_constraints(mode, pool)
     child = next_candidate(cursor, frame, own, pool, launch)
     if not is_wanted(child, frame, own.words, pool, launch):
-        return at.DONE, no, no, no
-    if (mode > at.COUNTS or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
-        return at.PAUSED, no, no, no
+        return layout.DONE, no, no, no
+    if (mode > layout.COUNT or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
+        return layout.PAUSED, no, no, no
     below = build_child(child, frame, own, launch)
-    is_opened = np.int32(not child.is_small and child.kind != at.OF_LIST)
+    is_opened = np.int32(not child.is_small and child.kind != layout.OF_LIST)
     is_closed = np.int32(child.is_small)
     goes_below = below.n_kept > (2 if launch.techniques & DOMINATED != 0 else 0)
     n_found, n_superset, right_least = no, no, no
-    if mode == at.COUNTS:
+    if mode == layout.COUNT:
         n_found = count_child(child, below, goes_below)
     elif ballot(below.closed != 0) != 0 if child.is_small else below.n_kept > 0 or not child.is_written:
         fewest = fewest_members(below.closed) if child.is_small else np.int32(1)
         n_superset, right_least, right_most = restrict_superset(child.left, fewest, cursor, frame, own, pool, mode)
         if is_constrained and not allows(child.left_most, right_least, right_most, pool):
-            return at.DONE, no, is_opened, is_closed
-        superset = Superset(frame[at.WORDS_TOP], n_superset, frame[at.INTS_TOP])
+            return layout.DONE, no, is_opened, is_closed
+        superset = Superset(frame[layout.WORDS_TOP], n_superset, frame[layout.INTS_TOP])
         if not _emit(child, below, superset, own, pool, output, launch):
-            ask_to_stop(launch.control, at.OUTPUT_FULL)
-            return at.PAUSED, no, is_opened, is_closed
+            ask_to_stop(launch.control, layout.OUTPUT_FULL)
+            return layout.PAUSED, no, is_opened, is_closed
     if goes_below and is_constrained:
         n_superset, right_most = drop_from_superset(child.left, n_superset, below.top, below.n_kept, frame, own, pool)
         goes_below = allows(child.left_most, right_least, right_most, pool)
     if not goes_below:
-        return at.DONE, n_found, is_opened, is_closed
+        return layout.DONE, n_found, is_opened, is_closed
     _push_child(cursor, frame, next_frame, below.top, below.n_kept, n_superset, own)
-    return at.PUSHED, n_found, is_opened, is_closed
+    return layout.PUSHED, n_found, is_opened, is_closed
 
 
 @cuda.jit(device=True, forceinline=True)
 def _emit(child, below, superset, own, pool, output, launch):
-    """Write what is not written of a child and of what is finished below it; False where there was no room.
+    """Write a child and its finished subtree as far as they are not written; return False if there was no room.
 
     Parameters
     ----------
@@ -174,94 +174,96 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """True if the quantum is to end. Otherwise children may be donated. Returns this warp's end as well.
+    """Return True if the quantum has to end; otherwise maybe donate children. Also returns this warp's end.
 
     Parameters
     ----------
     n_visits : int32
         Visits of this warp.
     cursor : int32
-        The child's place among the frame's rows.
+        Position of the child among the frame's rows.
     end : int32
-        Where its children end.
+        End of its children.
     depth : int32
-        Of the deepest frame.
+        Depth of the deepest frame.
     """
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
-        stop_if_late(launch)
-    signal = read_shared(launch.control, at.SIGNAL)
-    if signal >= at.STOP_BIT:
+        end_overdue_quantum(launch)
+    signal = read_shared(launch.control, layout.SIGNAL)
+    if signal >= layout.STOP_BIT:
         return True, end
     if signal > 0 and launch.techniques & SPLITTING != 0 and is_donor(warp, n_visits, signal, warps):
         frame = own.frames[_U(depth)]
         if cuda.laneid == 0:
-            frame[at.CURSOR] = cursor
+            frame[layout.CURSOR] = cursor
         cuda.syncwarp()
         donate_work(warp, depth, own, warps, launch)
-        end = frame[at.END]
+        end = frame[layout.END]
     return False, end
 
 
 @cuda.jit(device=True, forceinline=True)
 def _has_room_for_child(frame, words, launch):
-    # The candidates of the child, what two have in common, and the child itself; the excluded rows.
-    needed = frame[at.WORDS_TOP] + frame[at.N_ROWS] + 2 + frame[at.N_EXCLUDED]
-    if launch.mode > at.COUNTS:
-        needed = max(needed, frame[at.INTS_TOP]) + frame[at.N_SUPERSET]
+    # The candidates of the child, their common columns, and the child itself; the excluded rows.
+    needed = frame[layout.WORDS_TOP] + frame[layout.N_ROWS] + 2 + frame[layout.N_EXCLUDED]
+    if launch.mode > layout.COUNT:
+        needed = max(needed, frame[layout.INTS_TOP]) + frame[layout.N_SUPERSET]
     return ask_for_words(needed, words, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
-    """Make the child's frame: its superset stands already, its candidates begin at `top`, excluded rows behind them.
+    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them.
 
     Parameters
     ----------
     cursor : int32
-        The child's place among the frame's rows.
+        Position of the child among the frame's rows.
     frame : (FRAME_FIELDS,) int32, global
     child : (FRAME_FIELDS,) int32, global
         Receives the child's frame.
     top : int32
-        Where the candidates' rows stand.
+        First of the candidates' rows.
     n_superset : int32
         Rows of its superset.
     """
     union = union_of(own.words, top, n_kept)
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(frame[at.N_ROWS] - cursor)
+    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
     excluded_at = np.int32(top + n_kept)
-    n_excluded, singles = restrict(own.words, frame[at.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table)
-    singles = _U(singles | (_U(frame[at.SINGLES]) & union))
+    n_excluded, singles = restrict(
+        own.words, frame[layout.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table
+    )
+    singles = _U(singles | (_U(frame[layout.SINGLES]) & union))
     if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
-        set_superset(child, frame[at.WORDS_TOP], n_superset, frame[at.INTS_TOP])
-        child[at.END] = n_kept
-        child[at.KIND] = at.BELOW
+        set_superset(child, frame[layout.WORDS_TOP], n_superset, frame[layout.INTS_TOP])
+        child[layout.END] = n_kept
+        child[layout.KIND] = layout.BELOW
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
-    """Say where a frame's rows are, its excluded ones behind them, and where the arena of words is free; by one lane.
+    """Set the positions of a frame's rows, with excluded ones behind them, and the top of the arena; by one lane.
 
-    Which children are ahead, and the superset, are to be set too.
+    The range of children and the superset have to be set, too.
 
     Parameters
     ----------
     frame : (FRAME_FIELDS,) int32, global
     n_rows : int32
-        The child's row of a first frame included.
+        Including the child's row of a first frame.
     singles : uint32
         Columns that are an excluded row by themselves.
     first : int32
-        Where its rows begin in the arena of words.
+        First of its rows in the arena of words.
     words_top : int32
-        Where the arena is free.
+        Top of the arena.
     """
-    frame[at.CURSOR] = 0
-    frame[at.N_ROWS] = n_rows
-    frame[at.N_EXCLUDED] = n_excluded
-    frame[at.SINGLES] = np.int32(singles)
-    frame[at.WORDS] = first
-    frame[at.WORDS_TOP] = words_top
+    frame[layout.CURSOR] = 0
+    frame[layout.N_ROWS] = n_rows
+    frame[layout.N_EXCLUDED] = n_excluded
+    frame[layout.SINGLES] = np.int32(singles)
+    frame[layout.WORDS] = first
+    frame[layout.WORDS_TOP] = words_top

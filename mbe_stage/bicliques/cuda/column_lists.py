@@ -1,7 +1,7 @@
-"""Sort the lists of the columns by the new numbers of rows, in one of three ways by their length.
+"""Sort the lists of the columns by the new numbers of rows, in one of three ways by length.
 
-A short list is sorted by one lane, one of up to 32 entries by the lanes of a warp, each of which counts the smaller
-ones. The rows of a longer one are marked in a bitmap in shared memory and read off.
+One lane sorts a short list. The lanes of a warp sort up to 32 entries: each counts the smaller ones. The rows of longer
+lists are marked in a bitmap in shared memory, and read in order.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
     Parameters
     ----------
     members : int32, global
-        Of the column's side.
+        Those of the column's side.
     rows_from : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those that are left out.
+        The row of each vertex, -1 for those left out.
     ints : int32, global
         Receives the rows.
     """
@@ -48,16 +48,16 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
-    """Write the rows of at most 32 list entries in ascending order: each counts the smaller ones.
+    """Write the rows of at most 32 list entries in ascending order: each lane counts the smaller ones.
 
     Parameters
     ----------
     members : int32, global
-        Of the column's side.
+        Those of the column's side.
     rows_from : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those that are left out.
+        The row of each vertex, -1 for those left out.
     ints : int32, global
         Receives the rows.
     """
@@ -75,20 +75,20 @@ def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
-    """Write the rows of a long list in ascending order: they are marked in a bitmap, a part of all rows at a time.
+    """Write the rows of a long list in ascending order, by marking them in a bitmap, a part of all rows at a time.
 
     Parameters
     ----------
     members : int32, global
-        Of the column's side.
+        Those of the column's side.
     rows_from : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those that are left out.
+        The row of each vertex, -1 for those left out.
     ints : int32, global
         Receives the rows.
     bitmap : (words,) uint32, shared
-        The warp's.
+        This warp's bitmap.
     """
     lane = cuda.laneid
     for lowest in range(0, n_rows, _BITMAP_ROWS):
@@ -117,21 +117,21 @@ def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to,
 
 @cuda.jit(device=True, forceinline=True)
 def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
-    """Each column's rows, ascending.
+    """Write each column's rows, ascending.
 
     Parameters
     ----------
     lists : Lists
-        Of the side that becomes the columns.
+        Lists of the side that becomes the columns.
     rows_from, columns_from : int
-        Where the vertices of the sides begin in the common numbering.
+        First vertices of the two sides in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row or column of each vertex, -1 for those that are left out.
+        The row or column of each vertex, -1 for those left out.
     ints : int32, global
     offsets_at, members_at : int
-        Where offsets and members of the columns stand there.
+        Positions of the columns' offsets and members.
     bitmap : (words,) uint32, shared
-        The warp's.
+        This warp's bitmap.
     """
     offsets, members = lists.offsets, lists.members
     lane = cuda.laneid

@@ -1,8 +1,8 @@
-"""Write found bicliques over the columns of a word.
+"""Write bicliques over the columns of a word.
 
-Each warp fills a chunk of its own (`emit_list`); where there is none left, nothing has been written. Bicliques over
-the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
-from a list of rows in the arenas of words and ids: all that hold the whole left side.
+Each warp fills a chunk of its own (`emit_list`); if there is none left, nothing is written. Bicliques over the columns
+of a word are written up to 32 at a time, with a left side in each lane's word. Their right sides come from a list of
+rows in the arenas of words and ids: all rows that hold the whole left side.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import spread
 from mbe_stage.bicliques.cuda.emit_list import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
@@ -40,7 +40,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 def multiplicity_of_columns(left, own):
     """Number of the user's vertices that the columns of a word stand for."""
     lane = cuda.laneid
-    return sum_small(own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
+    return sum_small(own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -56,7 +56,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
     ----------
     word : uint32
         A left side.
-    counts_twins : bool, known when it is compiled where there are no size constraints
+    counts_twins : bool, known at compile time without size constraints
         True if the user's vertices are counted.
     """
     lane = np.int32(cuda.laneid)
@@ -88,7 +88,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_over(mask, value):
-    """The sum of the values of the lanes in this lane's mask."""
+    """Sum the values of the lanes in this lane's mask."""
     total = np.int32(0)
     j = np.int32(0)
     while j < WARP_SIZE:
@@ -103,8 +103,8 @@ def _sum_over(mask, value):
 def _left_sizes(word, length, multiplicity, counts_twins):
     """Count the vertices behind the columns of this lane's word.
 
-    Of the reduced graph, and where `counts_twins` of the user's; `length` and `multiplicity` are those of the lane's
-    own column.
+    Vertices of the reduced graph, and, if `counts_twins`, the user's; `length` and `multiplicity` are those of the
+    lane's own column.
     """
     size = count_bits(word)
     merged = ballot(length > 1)
@@ -127,12 +127,12 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
     Parameters
     ----------
     place : uint32
-        Where in the output's members its biclique begins.
+        First position of its biclique in the output's members.
     n_left : int32
-        How many left vertices of the reduced graph it has.
+        Number of its left vertices in the reduced graph.
     chosen : uint32
     ids_at, length : int32
-        Where the vertices behind the column that is this lane's number begin in the header, and how many they are.
+        First of the vertices of this lane's column in the header, and their number.
     """
     lane = np.int32(cuda.laneid)
     is_merged = cuda.any_sync(ALL, length > 1)
@@ -146,7 +146,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
         to = _U(shuffle_word(place, j) + _U(before))
         k = np.int32(0)
         while k < mine:
-            output.members[_U(to + _U(k))] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            output.members[_U(to + _U(k))] = own.ints[_U(layout.HEADER_IDS + ids_at + k)]
             k = next_one(k)
     place = _U(place + _U(n_left))
     tile = np.int32(0)
@@ -172,7 +172,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
 
 @cuda.jit(device=True, forceinline=True)
 def _emit_words(word, n, superset, own, pool, output, launch):
-    """The bicliques of the words of the first `n` lanes; returns how many of them are done, 0 where there is no room.
+    """Write the bicliques of the words of the first `n` lanes; return the number written, 0 if there is no room.
 
     Parameters
     ----------
@@ -182,16 +182,18 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     lane = np.int32(cuda.laneid)
     mode = launch.mode
     is_constrained = has_constraints(mode, pool)
-    counts_twins = mode == at.SIZES or is_constrained
+    counts_twins = mode == layout.SIZES or is_constrained
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
-    n_left, left_multiplicity = _left_sizes(word, length, own.ints[_U(at.HEADER_MULTIPLICITIES + lane)], counts_twins)
+    n_left, left_multiplicity = _left_sizes(
+        word, length, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], counts_twins
+    )
     n_right, right_multiplicity = _right_sizes(word, n, superset, counts_twins, own, pool)
     accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
-    n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)
+    n_mine = np.int32(n_left + n_right) if accepted and mode >= layout.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
-    # As many as a chunk holds: a larger one is taken for a single biclique only.
-    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[at.CHUNK_MEMBERS])))
+    # As many as a chunk holds; a larger chunk is taken for a single biclique only.
+    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[layout.CHUNK_MEMBERS])))
     accepted = accepted and lane < n_done
     chosen = ballot(accepted)
     if chosen == 0:
@@ -200,8 +202,8 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     if not has_room(n_members, count_bits(chosen), own.chunk, output, launch):
         return np.int32(0)
     begin = np.int32(ends - n_mine)
-    if mode >= at.MEMBERS:
-        start = own.chunk[at.CHUNK_AT]
+    if mode >= layout.MEMBERS:
+        start = own.chunk[layout.CHUNK_AT]
         _write_members(word, _U(start + begin), n_left, chosen, superset, ids_at, length, own, output)
     commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output)
     return n_done
@@ -209,28 +211,28 @@ def _emit_words(word, n, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def emit_below(child, below, listed, n_listed, superset, own, pool, output, launch):
-    """All bicliques of a bitmap of closed sets, or of a list of words, from the first that is not yet written.
+    """Write all bicliques of a bitmap of closed sets, or of a list of words, from the first unwritten one on.
 
-    Code that writes is long: it is called in this one place only, so that a kernel that writes fits the instruction
+    Code that writes is long. It is called in this one place only, so that a kernel that writes fits the instruction
     caches.
 
     Parameters
     ----------
     child : BitsetChild
-        A small one has a bitmap, another one a list.
+        A small one has a bitmap, others a list.
     listed, n_listed : int32
-        Where the list stands in the arena of words, and its length.
+        Position of the list in the arena of words, and its length.
 
     Returns
     -------
     bool
-        False where room ran out; ``state[EMITTED]`` then says how many are done.
+        False if the room was used up; ``state[EMITTED]`` then has the number written.
     """
     lane = np.int32(cuda.laneid)
     n_mine = count_bits(below.closed) if child.is_small else np.int32(n_listed if lane == 0 else 0)
     ends = inclusive_sum(n_mine)
     total = cuda.shfl_sync(ALL, ends, 31)
-    done = np.int32(own.state[at.EMITTED])
+    done = np.int32(own.state[layout.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
         n = np.int32(min(total - done, WARP_SIZE))
@@ -239,7 +241,7 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
             if lane < n:
                 word = own.words[_U(listed + done + lane)]
         else:
-            # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
+            # The subsets from `done` to `done` + 31 of all lanes, one for each lane.
             number = np.int32(done + lane)
             holder = owner_of(number, ends)
             part = shuffle_word(below.closed, holder)
@@ -249,6 +251,6 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
         done = np.int32(done + n_done)
     cuda.syncwarp()
     if lane == 0:
-        own.state[at.EMITTED] = done if done < total else 0
+        own.state[layout.EMITTED] = done if done < total else 0
     cuda.syncwarp()
     return done >= total

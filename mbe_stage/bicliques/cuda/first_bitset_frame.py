@@ -1,13 +1,13 @@
 """A subgraph's child with few columns: count its closed sets, or make it the first frame of the warp's stack.
 
-Its rows stand in `bits`. A bitmap child (at most 32 left vertices) is looked at here for the first time: a row that
-holds all of them is a full one. A list child is known to be maximal and has been written, its full rows stand in
-`counts`, and its columns are those that its candidates hold.
+Its rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
+all of them is full. A list child is known to be maximal and is written already. Its full rows are in `counts`, and its
+columns are those that its candidates hold.
 
-The first frame has one child, which stands for the subgraph's: its row is all the columns. Everything that is done
-with a bitset frame, writing above all, is done in one place.
+The first frame has one child, which represents the subgraph's: its row is all columns. So bitset frames are processed,
+and above all written, in one place.
 
-GMBE+ IV-B goes over to bitmaps at the same threshold, at most 32 vertices in L.
+GMBE+ IV-B switches to bitmaps at the same threshold, at most 32 vertices in L.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import set_superset
 from mbe_stage.bicliques.cuda.bitset_walk import set_frame
 from mbe_stage.bicliques.cuda.closed_sets import (
@@ -39,7 +39,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(child, n_columns, seen, own):
-    """Count the bicliques of a child, with its subtree, if its subsets of columns fit a closed-set bitmap."""
+    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
     subsets = own.subsets
     clear_subsets(subsets)
     tile = np.int32(0)
@@ -63,32 +63,32 @@ def count_small(child, n_columns, seen, own):
 
 @cuda.jit(device=True, forceinline=True)
 def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
-    """Make the child the only one of a first frame on the stack, unless an earlier row holds its whole left set.
+    """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
 
     Parameters
     ----------
     n_columns : int32
-        How many columns of the word are in use.
+        Columns of the word in use.
     """
     words, mode = own.words, launch.mode
-    # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the superset.
+    # The excluded rows as given, the child, its candidates, the kept excluded rows; the superset.
     first = np.int32(seen.n_nonzero)
-    superset = np.int32(first + 1 + seen.n_nonzero + at.WORD_BITS)
-    ints_at = np.int32(at.HEADER_IDS)
+    superset = np.int32(first + 1 + seen.n_nonzero + layout.WORD_BITS)
+    ints_at = np.int32(layout.HEADER_IDS)
     needed = superset
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         ints_at = np.int32(ints_at + count_ids(node, child, own, pool.ints))
         needed = np.int32(max(superset, ints_at) + node.n_path + seen.n_nonzero)
     if not ask_for_words(needed, words, launch):
-        return at.PAUSED
+        return layout.PAUSED
     singles = seen.singles
     full = lowest_bits(n_columns)
     places = FramePlaces(first, superset, ints_at)
     n_candidates, n_excluded, n_superset, is_excluded = _split_rows(full, node, child, seen, places, own, pool, mode)
-    # A single column is the whole left set only where there is no other.
+    # A single column is the whole left set only if there is no other.
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
     if is_excluded or (seen.is_list and n_candidates == 0):
-        return at.DONE
+        return layout.DONE
     if _U(singles.later & _U(_ONE << _U(cuda.laneid))) != 0:
         words[_U(first + 1 + n_candidates + rank(singles.later))] = _U(_ONE << _U(cuda.laneid))
     cuda.syncwarp()
@@ -99,26 +99,26 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
         words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         _write_header(node, child, own, pool)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
         set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, superset + n_superset)
         set_superset(frame, superset, n_superset, ints_at)
-        frame[at.END] = 1
-        frame[at.KIND] = at.OF_LIST if seen.is_list else at.OF_BITMAP
-        own.state[at.DEPTH] = 0
+        frame[layout.END] = 1
+        frame[layout.KIND] = layout.OF_LIST if seen.is_list else layout.OF_BITMAP
+        own.state[layout.DEPTH] = 0
     cuda.syncwarp()
-    return at.DONE
+    return layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
 def _split_rows(full, node, child, seen, places, own, pool, mode):
-    """Excluded rows to the bottom of the arena, candidates behind the child's row.
+    """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
 
-    Where something is written, the superset too: every row that can be in a right side below, those of the path and the
-    later ones.
+    If bicliques are written, also move the superset: every row that can be in a right side below, those of the path and
+    the later ones.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
     candidates_at = np.int32(places.first + 1)
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
-    n_superset = _lay_path(node, places, own, numbers) if mode > at.COUNTS else np.int32(0)
+    n_superset = _lay_path(node, places, own, numbers) if mode > layout.COUNT else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < seen.n_nonzero:
@@ -156,7 +156,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
             words[_U(candidates_at + n_candidates + rank(later))] = row
         if is_earlier:
             words[_U(n_excluded + rank(earlier))] = row
-        if mode > at.COUNTS:
+        if mode > layout.COUNT:
             in_superset = is_later or (is_full and other >= child.row)
             mask = ballot(in_superset)
             if in_superset:
@@ -173,7 +173,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _lay_path(node, places, own, numbers):
-    """The rows of the path, which hold everything, to the beginning of the superset; returns how many there are."""
+    """Copy the rows of the path, which hold everything, to the beginning of the superset; return their number."""
     k = np.int32(cuda.laneid)
     while k < node.n_path:
         own.words[_U(places.superset + k)] = _EVERYTHING
@@ -184,14 +184,16 @@ def _lay_path(node, places, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_header(node, child, own, pool):
-    """Write what the columns of the stack stand for: see `layout.HEADER_IDS`."""
+    """Write the vertices of the stack's columns: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
-    write_ids(node, child, own, own.ints, np.int64(0), np.int32(at.WORD_BITS), np.int64(at.HEADER_IDS), pool.ints)
+    write_ids(
+        node, child, own, own.ints, np.int64(0), np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS), pool.ints
+    )
     multiplicity = np.int32(0)
     k = own.ints[_U(lane)]
     end = own.ints[_U(lane + 1)]
     while k < end:
-        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(at.HEADER_IDS + k)])])
+        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(layout.HEADER_IDS + k)])])
         k = next_one(k)
-    own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] = multiplicity
+    own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = multiplicity
     cuda.syncwarp()

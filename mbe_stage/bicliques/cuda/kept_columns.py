@@ -1,11 +1,11 @@
-"""Columns of a list child that are kept: the earlier rows that hold them, or the groups they are merged into."""
+"""Kept columns of a list child: the earlier rows that hold them, or the groups they are merged into."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, write_edge
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, end_to_end, list_of, nonzero_at, path_at
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
@@ -18,10 +18,10 @@ MARK, COUNT, FILL = range(3)
 
 @cuda.jit(device=True, forceinline=True)
 def count_kept(columns, rows, node, child, own, numbers):
-    """Put into `bits` how many of the kept columns each row holds, where none are merged.
+    """Write into `bits` how many of the kept columns each row holds, if no columns are merged.
 
-    A candidate holds kept columns only, and `counts` says how many. What earlier rows hold is found by walking either
-    the kept columns or the others, whichever are fewer. Rows that hold the whole left set get 0.
+    A candidate holds kept columns only, and `counts` has their number. For earlier rows, the kept columns or the others
+    are walked, whichever are fewer. Rows that hold the whole left set get 0.
     """
     lane = np.int32(cuda.laneid)
     walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
@@ -41,8 +41,8 @@ def count_kept(columns, rows, node, child, own, numbers):
     while group < child.n_left:
         place = np.int32(group + lane)
         column = column_at(place, child, own)
-        is_walked = (column != at.NO_COLUMN) == walks_kept
-        length, start = list_of(place if is_walked else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+        is_walked = (column != layout.NO_COLUMN) == walks_kept
+        length, start = list_of(place if is_walked else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
         ends, shift, total = end_to_end(length, start)
         tile = np.int32(0)
         while tile < total:
@@ -56,48 +56,48 @@ def count_kept(columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, rows, node, child, own, numbers):
-    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
+    """List of the i-th kept column: length, start; its new column, the size of its group, and True if it leads it."""
     place = i
     size = np.int32(1)
     leads = True
     if columns.is_merged:
-        place = np.int32(at.NO_COLUMN)
+        place = np.int32(layout.NO_COLUMN)
         if i < columns.n_kept:
             place = np.int32(own.words[_U(i)])
     elif i >= child.n_left:
-        place = np.int32(at.NO_COLUMN)
-    column = np.int32(at.NO_COLUMN)
+        place = np.int32(layout.NO_COLUMN)
+    column = np.int32(layout.NO_COLUMN)
     if place >= 0:
         column = own.columns[_U(place)]
     if columns.is_merged and column >= 0:
         size = np.int32(own.words[_U(columns.sizes + column)])
         leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
-    # Candidates are found in the leader's list, earlier rows that hold a whole group in all of its lists, if there are.
+    # Candidates are found in the leader's list. Earlier rows that hold a whole group are found in all of its lists.
     is_read = column >= 0 and (leads or size <= rows.most_earlier)
-    length, start = list_of(place if is_read else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+    length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
     return length, start, column, size, leads
 
 
 @cuda.jit(device=True, forceinline=True)
 def _is_live(other, held, column, size, leads, first_tag, child, own):
-    """True if this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
+    """True if this lane's path shows that a row holds a new column: once for each pair, in the order of the columns.
 
-    A candidate holds all of a new column's members or none: the leader speaks for it. An excluded row must hold all of
-    them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
-    `held` may be older than what other paths of the tile before counted.
+    A candidate holds all of a new column's members or none, so the leader represents it. An excluded row must hold all
+    of them, which is counted in `counts`, under a tag for the new column: a larger tag overrides smaller ones. `held`
+    may be older than the counts of other paths on the tile before.
 
     Parameters
     ----------
     other : int32
-        The row that the path leads to, -1 for none.
+        The row at the path's end, -1 for none.
     held : int32
-        What `counts` said of it.
+        Its former entry in `counts`.
     column : int32
-        The new column that the path comes from.
+        The new column of the path.
     size : int32
-        For how many that stands.
+        Number of columns in its group.
     leads : bool
-        True if the path's own column leads them.
+        True if the path's own column leads the group.
     first_tag : int
         Tag of the first new column.
     """
@@ -109,8 +109,8 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
     if ballot(is_counted) != 0:
         counted = own.counts[_U(other)] if is_counted else np.int32(0)
         row = other if is_counted else np.int32(-1 - cuda.laneid)
-        # Paths from one column to one row count together, and one of them speaks for all: nobody else's counts are
-        # these. For a row that is met from two columns at once the later one's count is kept: the other ends here.
+        # Paths from one column to one row count together, and one of them represents all, so no other path changes
+        # these counts. If a row is met from two columns at once, the later one's count is kept; the other ends here.
         same_row = _U(cuda.match_any_sync(ALL, row))
         same = _U(same_row & _U(cuda.match_any_sync(ALL, column)))
         if is_counted and first_bit(same) == cuda.laneid:
@@ -125,17 +125,17 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def record_of(columns):
-    """Offset in the arena of words of the record of (row, new column) pairs, behind all that merging needs."""
+    """Offset in the arena of words of the recorded (row, new column) pairs, behind the data of merging."""
     return np.int32(columns.sizes + 2 * columns.n_columns)
 
 
 @cuda.jit(device=True, forceinline=True)
 def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, mode):
-    """Walk the paths through the kept columns that say that a row holds a new column.
+    """Walk the paths through the kept columns that show that a row holds a new column.
 
     Parameters
     ----------
-    action : int, known when it is compiled
+    action : int, known at compile time
         `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
         far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_build`), and the lengths of
         its columns' lists into ``new.column_offsets``.
@@ -151,23 +151,23 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
             np.int32(group + lane), columns, rows, node, child, own, numbers
         )
         ends, shift, total = end_to_end(length, start)
-        # What a path needs to know of its column, in one word: which it is, and whether it leads.
+        # Data of a path's column in one word: its number, and if it leads.
         column = np.int32(2 * column + leads)
-        # The next tile is on its way while one is looked at, where it is counted only, two are: the second's rows, and
-        # what is known of the first's. A lane without a path has row -1: neither candidate nor excluded.
+        # The next tile is loaded while one is processed; if bicliques are only counted, two tiles: the rows of the
+        # second, and the entries of the first. A lane without a path has row -1: neither candidate nor excluded.
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
-        if mode == at.COUNTS and total > 32:
+        if mode == layout.COUNT and total > 32:
             second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
             other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
-            if mode != at.COUNTS and tile < total:
+            if mode != layout.COUNT and tile < total:
                 second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
                 first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)

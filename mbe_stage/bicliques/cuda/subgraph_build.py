@@ -1,11 +1,11 @@
-"""Build a subgraph in the pool: the part of a node's graph that a left set sees, with local numbers.
+"""Build a subgraph in the pool: a left set's part of a node's graph, with local numbers.
 
-The warp that builds it writes its edges in both directions. Meanwhile `bits` holds the number of each row in the new
-node plus one, or 0. The list of a row continues at ``new.row_offsets[1 + number]``.
+One warp writes its edges in both directions. Meanwhile `bits` has the number of each row in the new node plus one, or
+0. The list of a row continues at ``new.row_offsets[1 + number]``.
 
-Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child of
-each level makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2
-look for the smallest candidate at each step; sorting once makes that needless.
+Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child at
+each depth makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2 look
+for the smallest candidate at each step, which a single sort replaces.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.kept_columns import COUNT, FILL, count_kept, record_of, walk_kept
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, parts_of, write_edge, write_ids
 from mbe_stage.bicliques.cuda.two_step_paths import (
@@ -34,10 +34,9 @@ _NONE = _U(0)
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_paths(new, n_full, node, child, own, numbers, mode):
-    """Write the edges of the node `new` where no columns are merged, and where its columns begin.
+    """Write the edges of the node `new` if no columns are merged, and the offsets of its columns.
 
-    A column that stays loses the `n_full` rows that hold the whole left set, and no others. Which it becomes stands in
-    `columns`.
+    A kept column loses the `n_full` rows that hold the whole left set, and no others. `columns` has its new number.
 
     Parameters
     ----------
@@ -49,7 +48,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
     while group < child.n_left:
         place = np.int32(group + cuda.laneid)
         column = column_at(place, child, own)
-        length, start = list_of(place if column >= 0 else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+        length, start = list_of(
+            place if column >= 0 else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers
+        )
         ends, shift, total = end_to_end(length, start)
         kept = ballot(column >= 0)
         if column >= 0:
@@ -60,9 +61,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
-            if mode == at.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, new, numbers)
             tile = behind_paths(tile, mode)
@@ -72,13 +73,13 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_record(new, columns, n_edges, own, numbers):
-    """Write the edges of the node `new` as they were recorded; the lengths of its columns' lists into their offsets."""
+    """Write the recorded edges of the node `new`; the lengths of its columns' lists go into their offsets."""
     following, following_of = _recorded(np.int32(0), columns, n_edges, own)
     tile = np.int32(0)
     while tile < n_edges:
         number, of, to = following, following_of, tile
         tile = next_tile(tile)
-        # On its way while this one is written.
+        # The next record is loaded while this one is written.
         following, following_of = _recorded(tile, columns, n_edges, own)
         if number != 0:
             cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
@@ -100,7 +101,7 @@ def _recorded(tile, columns, n_edges, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _put(number, of, to, new, numbers):
-    """Write the edges of the lanes that have one; returns where the next ones of the columns go."""
+    """Write the edges of the lanes that have one; return the next positions of the columns' lists."""
     live = ballot(number != 0)
     if number != 0:
         write_edge(number, of, to + rank(live), new, numbers)
@@ -109,10 +110,10 @@ def _put(number, of, to, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def build_subgraph(node, child, columns, rows, own, pool, launch):
-    """Make a list child a subgraph that any warp may work on.
+    """Make a subgraph of a list child, which any warp may work on.
 
-    `counts` says how many of the left set every nonzero row holds, `own.columns` which columns stay and as which.
-    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    `counts` has each nonzero row's number of columns in the left set, `own.columns` the new numbers of kept columns.
+    Excluded rows come first, candidates in ascending size. Then no candidate is dominated by an earlier one, unless
     they are equal.
     """
     numbers = pool.ints
@@ -125,22 +126,22 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
-    n_ids = count_ids(node, child, own, numbers) if mode > at.COUNTS else np.int32(0)
+    n_ids = count_ids(node, child, own, numbers) if mode > layout.COUNT else np.int32(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     number, offset = _allocate(size, pool, launch)
     if number < 0:
-        return at.PAUSED
+        return layout.PAUSED
     if cuda.laneid == 0:
         fields = pool.nodes[number]
-        fields[at.NODE_OFFSET] = offset
-        fields[at.NODE_COLUMNS] = n_columns
-        fields[at.NODE_ROWS] = n_rows
-        fields[at.NODE_EDGES] = n_edges
-        fields[at.NODE_PATH] = n_path
-        fields[at.NODE_IDS] = n_ids
-        fields[at.NODE_SIZE] = size
+        fields[layout.NODE_OFFSET] = offset
+        fields[layout.NODE_COLUMNS] = n_columns
+        fields[layout.NODE_ROWS] = n_rows
+        fields[layout.NODE_EDGES] = n_edges
+        fields[layout.NODE_PATH] = n_path
+        fields[layout.NODE_IDS] = n_ids
+        fields[layout.NODE_SIZE] = size
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         write_ids(node, child, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
     if cuda.laneid == 0:
@@ -155,14 +156,14 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     else:
         fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)
     _publish(number, n_excluded, n_rows, own, pool, launch.control)
-    return at.DONE
+    return layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
 def _totals(child, n_nonzero, own):
     """Number of edges of the new node, the sum of `bits`, and the number of excluded rows with edges.
 
-    Of the candidates all have: the columns that stay are those that they hold.
+    All candidates have edges: the kept columns are those that they hold.
     """
     n_edges = np.int32(0)
     n_excluded = np.int32(0)
@@ -181,16 +182,16 @@ def _totals(child, n_nonzero, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers):
-    """Number the nonzero rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
+    """Number the nonzero rows with columns, excluded ones first, candidates by size; write ids, offsets and path.
 
-    `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
-    list of a row begins.
+    `bits` has their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is the first
+    position of a row's list.
     """
     lane = np.int32(cuda.laneid)
     bits = own.bits
-    # The column offsets serve as a histogram of the candidates' sizes first.
+    # The column offsets first serve as a histogram of the candidates' sizes.
     _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
-    are_listed = rows.n_candidates <= at.MOST_KEY_ROWS
+    are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
     tile = np.int32(0)
     while tile < n:
@@ -252,7 +253,7 @@ def _clear(numbers, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _publish(number, n_excluded, n_rows, own, pool, control):
-    """Say that a node has children, once everything of it is out.
+    """Open a node, once all its data is written.
 
     Parameters
     ----------
@@ -260,41 +261,41 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
     """
     if cuda.laneid == 0:
         pool.cursors[number] = n_excluded
-        pool.nodes[number, at.NODE_ROOT] = own.state[at.ROOT]
-        n_own = own.state[at.N_OWN]
-        pool.nodes[number, at.NODE_IS_OWNED] = n_own < at.MAX_OWN_NODES
-        if n_own < at.MAX_OWN_NODES:
+        pool.nodes[number, layout.NODE_ROOT] = own.state[layout.ROOT]
+        n_own = own.state[layout.N_OWN]
+        pool.nodes[number, layout.NODE_IS_OWNED] = n_own < layout.MAX_OWN_NODES
+        if n_own < layout.MAX_OWN_NODES:
             own.own_nodes[n_own] = number
-            own.state[at.N_OWN] = n_own + 1
-        cuda.atomic.add(control, at.N_OPEN, 1)
+            own.state[layout.N_OWN] = n_own + 1
+        cuda.atomic.add(control, layout.N_OPEN, 1)
     cuda.threadfence()
     cuda.syncwarp()
     if cuda.laneid == 0:
-        cuda.atomic.exch(pool.nodes[number], at.NODE_END, n_rows)
+        cuda.atomic.exch(pool.nodes[number], layout.NODE_END, n_rows)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def _allocate(size, pool, launch):
-    """A free node and its place in the pool; node -1 where there is none (the quantum then ends)."""
+    """Return a free node and its place in the pool; node -1 if there is none, which ends the quantum."""
     lane = cuda.laneid
     control, control_64 = launch.control, launch.control_64
     node = np.int32(-1)
     offset = np.int64(0)
     if lane == 0:
-        size = (size + at.ALIGNMENT - 1) // at.ALIGNMENT * at.ALIGNMENT
-        offset = cuda.atomic.add(control_64, at.POOL_TOP, size)
-        # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the quantum ends.
+        size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
+        offset = cuda.atomic.add(control_64, layout.POOL_TOP, size)
+        # Nothing is given back here: if the top is beyond the end, later allocations fail, too, and the quantum ends.
         if offset + size <= pool.ints.size:
-            node = cuda.atomic.add(control, at.N_NODES, 1)
+            node = cuda.atomic.add(control, layout.N_NODES, 1)
             if node >= pool.cursors.size:
                 node = np.int32(-1)
-                cuda.atomic.or_(control, at.STATUS, at.NODES_FULL)
-                cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+                cuda.atomic.or_(control, layout.STATUS, layout.NODES_FULL)
+                cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
         else:
-            cuda.atomic.max(control_64, at.NEEDED_POOL, size)
-            cuda.atomic.or_(control, at.STATUS, at.POOL_FULL)
-            cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+            cuda.atomic.max(control_64, layout.NEEDED_POOL, size)
+            cuda.atomic.or_(control, layout.STATUS, layout.POOL_FULL)
+            cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
     node = cuda.shfl_sync(ALL, node, 0)
     offset = cuda.shfl_sync(ALL, offset, 0)
     return node, offset

@@ -1,8 +1,8 @@
-"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
+"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, ordered roots.
 
-Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses entries. Rows get
-new numbers, so a column's list has to be sorted (`column_lists`). Roots start in order of their two-step paths, to
-within an eighth: they are sorted by counting into bins.
+Lists of the user's graph are in the order of its ids. Columns keep that order, so a row's list only loses entries. Rows
+get new numbers, so a column's list has to be sorted (`column_lists`). Roots start in the order of their two-step paths,
+to within an eighth: they are sorted by counting into bins.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
 from mbe_stage.device import WARP_SIZE
@@ -21,7 +21,7 @@ from mbe_stage.device.grid import (
     SHORT,
     THREADS,
     n_warps,
-    piece_of,
+    range_of_warp,
     this_warp,
     tile_count,
     wait_for_all,
@@ -30,14 +30,14 @@ from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
 N_BINS = 512
-"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
+"""Bins for each power of two: roots are sorted by their number of paths to within an eighth."""
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def bin_of(cost):
-    """Smaller for a larger cost, which is at least 1."""
+    """Bin of a cost, which is at least 1; smaller for a larger cost."""
     power = 63 - cuda.clz(np.int64(cost))
     eighth = (cost << 3 >> power) & 7
     return N_BINS - 1 - (8 * power + eighth)
@@ -45,9 +45,9 @@ def bin_of(cost):
 
 @cuda.jit(device=True, forceinline=True)
 def add_to_bins(bins, which):
-    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
+    """Add 1 to a bin for each lane (none if it is negative); return the bin's value before this lane's 1.
 
-    Lanes with the same bin add up first: most roots fall into a few bins.
+    Lanes with the same bin are added first: most roots fall into a few bins.
     """
     same = np.uint32(cuda.match_any_sync(ALL, which))
     first_lane = cuda.ffs(same) - 1
@@ -59,7 +59,7 @@ def add_to_bins(bins, which):
 
 @cuda.jit(device=True, forceinline=True)
 def starts_of_bins(bins):
-    """Counts into where each bin begins; by one warp."""
+    """Replace counts by the begin of each bin; by one warp."""
     before = 0
     for tile in range(0, N_BINS, 32):
         count = bins[tile + cuda.laneid]
@@ -76,9 +76,9 @@ class Numbering(NamedTuple):
     order : (n_vertices,) int64
         Vertices by side and degree.
     keys : (n_vertices,) uint32
-        Of each vertex its side and degree (`collapse_twins`).
+        Side and degree of each vertex (`collapse_twins`).
     numbers : (n_vertices,) int32
-        Of each vertex its row or column, -1 before.
+        Row or column of each vertex, -1 before.
     parts : (PARTS_PER_WARP * n_warps,) int32
     bins : (N_BINS,) int32
         Zeros before.
@@ -92,7 +92,7 @@ class Numbering(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Output arrays: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
+    """Output arrays: node 0's segment of the pool and its fields, the ordered roots, and the paths from each row.
 
     Attributes
     ----------
@@ -118,17 +118,17 @@ def _degree(keys, vertex):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """Sum up this warp's piece of the rows and of the columns, for the scan over all pieces.
+def _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
+    """Sum this warp's range of the rows and of the columns, for the scan over all ranges.
 
     Parameters
     ----------
     order : (n_vertices,) int64, global
     keys : (n_vertices,) uint32, global
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     columns_from : int
-        Where the vertices of the columns' side begin in the common numbering.
+        First vertex of the columns' side in the common numbering.
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
@@ -136,12 +136,12 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
     lane = cuda.laneid
     warp = this_warp()
     in_rows = 0
-    first, last = piece_of(n_rows)
+    first, last = range_of_warp(n_rows)
     for i in range(first + lane, last, 32):
         in_rows += _degree(keys, order[rows_from + i])
     n_alive = 0
     in_columns = 0
-    first, last = piece_of(n_column_vertices)
+    first, last = range_of_warp(n_column_vertices)
     for i in range(first + lane, last, 32):
         degree = _degree(keys, columns_from + i)
         in_columns += degree
@@ -155,7 +155,7 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_before(parts, which):
-    """Sums of the warps before this one."""
+    """Return the sums of the warps before this one."""
     total = 0
     for k in range(cuda.laneid, this_warp(), 32):
         total += parts[which * n_warps() + k]
@@ -164,22 +164,22 @@ def _sum_before(parts, which):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_at):
-    """Rows in ascending degree, and where their lists begin.
+    """Number the rows in ascending degree, and write the offsets of their lists.
 
     Parameters
     ----------
     order : (n_vertices,) int64, global
     keys : (n_vertices,) uint32, global
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
     offsets_at : int
-        Where their offsets stand there.
+        Position of the offsets.
     """
     lane = cuda.laneid
-    first, last = piece_of(n_rows)
+    first, last = range_of_warp(n_rows)
     before = _sum_before(parts, 0)
     for tile in range(first, last, 32):
         i = tile + lane
@@ -196,23 +196,23 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
 
 @cuda.jit(device=True, forceinline=True)
 def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, offsets_at):
-    """Columns in the order of their vertices, and where their lists begin; -1 for vertices that are left out.
+    """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out.
 
     Parameters
     ----------
     keys : (n_vertices,) uint32, global
     columns_from : int
-        Where the vertices of the columns' side begin in the common numbering.
+        First vertex of the columns' side in the common numbering.
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
     offsets_at : int
-        Where their offsets stand there.
+        Position of the offsets.
     """
     lane = cuda.laneid
-    first, last = piece_of(n_column_vertices)
+    first, last = range_of_warp(n_column_vertices)
     number = _sum_before(parts, 1)
     before = _sum_before(parts, 2)
     for tile in range(first, last, 32):
@@ -234,18 +234,18 @@ def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints,
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offsets_at, members_at):
-    """Each row's columns, ascending, and how many two-step paths begin in it.
+    """Write each row's columns, ascending, and the number of two-step paths from it.
 
     Parameters
     ----------
     rows : Lists
-        Of the side that becomes the rows.
+        Lists of the side that becomes the rows.
     rows_at, columns_from : int
-        Where the vertices of that side and of the other one begin in the common numbering.
+        First vertices of that side and of the other one in the common numbering.
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     offsets_at, members_at : int
-        Where offsets and members of the rows stand in `Target.ints`.
+        Positions of the rows' offsets and members in `Target.ints`.
     """
     offsets, members, n_rows = rows.offsets, rows.members, target.roots.size
     order, keys, numbers, bins = numbering.order, numbering.keys, numbering.numbers, numbering.bins
@@ -304,18 +304,18 @@ _WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
 def write_whole_graph_warp_per_tile(
     rows, columns, numbering, target, arrived, rows_at, rows_from, columns_from, n_columns, n_edges
 ):
-    """Node 0 (`layout.Pool`), the roots in the order they are to be started in, and their two-step paths.
+    """Write node 0 (`layout.Pool`), the roots in their order, and their two-step paths.
 
     Parameters
     ----------
     rows, columns : Lists
-        Those of the user's graph, of the side that becomes the rows and of the other one.
+        Lists of the user's graph: of the side that becomes the rows, and of the other one.
     arrived : (1,) int32
         0 before.
     rows_at, columns_from : int
-        Where the vertices of the sides begin in the common numbering.
+        First vertices of the sides in the common numbering.
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     """
     lane = cuda.laneid
     warp = this_warp()
@@ -328,7 +328,7 @@ def write_whole_graph_warp_per_tile(
     row_members_at = column_offsets_at + n_columns + 1
     column_members_at = row_members_at + n_edges
 
-    _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
+    _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
     _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at)
     wait_for_all(arrived, 1)
     _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
@@ -351,16 +351,16 @@ def write_whole_graph_warp_per_tile(
 
 @cuda.jit(device=True, forceinline=True)
 def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
-    """Write what depends on the sizes alone: ids (the numbers), the ends of offsets, and the fields of the node.
+    """Write the data that depends on sizes alone: ids (the numbers), ends of offsets, and the fields of the node.
 
     Parameters
     ----------
     row_offsets_at : int
-        Where the rows' offsets stand in `Target.ints`.
+        Position of the rows' offsets in `Target.ints`.
     column_offsets_at : int
-        Where the columns' do.
+        Position of the columns' offsets.
     column_members_at : int
-        Where the columns' members do.
+        Position of the columns' members.
     """
     lane, warp = cuda.laneid, this_warp()
     ints, nodes, n_rows = target.ints, target.nodes, target.roots.size
@@ -374,9 +374,9 @@ def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_
         ints[n_columns] = n_columns
         ints[row_offsets_at + n_rows] = n_edges
         ints[column_offsets_at + n_columns] = n_edges
-        nodes[0, at.NODE_COLUMNS] = n_columns
-        nodes[0, at.NODE_IDS] = n_columns
-        nodes[0, at.NODE_ROWS] = n_rows
-        nodes[0, at.NODE_EDGES] = n_edges
-        nodes[0, at.NODE_END] = n_rows
-        nodes[0, at.NODE_SIZE] = column_members_at + n_edges
+        nodes[0, layout.NODE_COLUMNS] = n_columns
+        nodes[0, layout.NODE_IDS] = n_columns
+        nodes[0, layout.NODE_ROWS] = n_rows
+        nodes[0, layout.NODE_EDGES] = n_edges
+        nodes[0, layout.NODE_END] = n_rows
+        nodes[0, layout.NODE_SIZE] = column_members_at + n_edges

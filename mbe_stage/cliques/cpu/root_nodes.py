@@ -1,7 +1,7 @@
 """The node below a root: its later neighbours as candidates, its earlier ones as excluded vertices.
 
-A row is found by going through later neighbours, whose number the degeneracy bounds: an earlier neighbour's candidates
-come after it too.
+A row is found by walking through later neighbours, which the degeneracy bounds. Candidates of an earlier neighbour come
+after it, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
 from mbe_stage.cliques.cpu.techniques import WORDS
@@ -25,38 +25,38 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def visit_root(graph, worker, output, root):
-    """Begin with the node below a root, or finish it; returns `OK`, or which arena is short.
+    """Begin the node below a root, or finish it; returns `OK`, or the arena that is short.
 
     Parameters
     ----------
     worker : WorkerState
-        Its only frame is the range of roots, with a path of those vertices that all cliques hold.
+        Its only frame is the range of roots, with a path of the vertices that all cliques hold.
     """
     control, frame = worker.control, worker.frames[0]
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     n, n_earlier = end - first, graph.earlier_offsets[root + 1] - graph.earlier_offsets[root]
-    control[at.VISITED] += 1
-    control[at.WORK] += n + n_earlier
-    n_path = frame[at.N_PATH]
-    if n_path + 1 + n < control[at.MIN_SIZE] or n_path + 1 > control[at.MAX_SIZE]:
+    control[layout.VISITED] += 1
+    control[layout.WORK] += n + n_earlier
+    n_path = frame[layout.N_PATH]
+    if n_path + 1 + n < control[layout.MIN_SIZE] or n_path + 1 > control[layout.MAX_SIZE]:
         return OK
-    needed = words_of_frame(n, n_earlier, (n + at.WORD_BITS - 1) >> 6)
+    needed = words_of_frame(n, n_earlier, (n + layout.WORD_BITS - 1) >> 6)
     if needed > worker.words.size:
-        control[at.NEEDED] = needed
-        return at.WORDS_SHORT
-    top = frame[at.INTS_TOP]
+        control[layout.NEEDED] = needed
+        return layout.WORDS_SHORT
+    top = frame[layout.INTS_TOP]
     if top + ints_of_frame(n, n_path + 1) > worker.ints.size:
-        control[at.NEEDED] = top + ints_of_frame(n, n_path + 1)
-        return at.INTS_SHORT
-    path = inserted(worker.ints, Path(frame[at.PATH], n_path), graph.vertices[root], top)
+        control[layout.NEEDED] = top + ints_of_frame(n, n_path + 1)
+        return layout.INTS_SHORT
+    path = inserted(worker.ints, Path(frame[layout.PATH], n_path), graph.vertices[root], top)
     if n_earlier == 0 and n == 1:
-        # Of one neighbour, or none: that is the clique.
+        # At most one neighbour: this is the clique.
         path = inserted(worker.ints, path, graph.vertices[graph.later[first]], top)
         emit_path(worker, output, path)
     elif n == 0:
         if n_earlier == 0:
             emit_path(worker, output, path)
-    elif WORDS and n <= at.WORD_BITS:
+    elif WORDS and n <= layout.WORD_BITS:
         _begin_words(graph, worker, output, root, path)
     else:
         _begin_wide(graph, worker, output, root, path)
@@ -84,10 +84,10 @@ def _begin_words(graph, worker, output, root, path):
 
 @njit(inline="always")
 def _excluded_rows(graph, worker, root, candidates):
-    """Write the rows of a root's earlier neighbours; returns how many, -1 where one is adjacent to all candidates."""
+    """Write the rows of a root's earlier neighbours; return their number, -1 if one is adjacent to all candidates."""
     top = 0
     for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
-        if graph.earlier[k] >= worker.control[at.FIRST_ROOT]:
+        if graph.earlier[k] >= worker.control[layout.FIRST_ROOT]:
             row = _marked(graph, worker.marks, graph.earlier[k])
             if row == candidates:
                 return -1
@@ -115,8 +115,8 @@ def _candidate_rows(graph, worker, root, candidates):
 
 @njit(inline="always")
 def _marked(graph, marks, vertex):
-    """The columns among the later neighbours of a vertex."""
-    # Unsigned: nobody has to look whether a position counts from the end.
+    """Return the columns among the later neighbours of a vertex."""
+    # Unsigned: then compiled code does not check for positions that count from the end.
     row = _U(0)
     for k in range(_U(graph.later_offsets[vertex]), _U(graph.later_offsets[vertex + 1])):
         row |= marks[_U(graph.later[k])]
@@ -127,7 +127,7 @@ def _marked(graph, marks, vertex):
 def _begin_wide(graph, worker, output, root, path):
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     n = end - first
-    n_words = (n + at.WORD_BITS - 1) >> 6
+    n_words = (n + layout.WORD_BITS - 1) >> 6
     ids = path.start + path.n
     for k in range(n):
         worker.ints[ids + k] = graph.vertices[graph.later[first + k]]
@@ -144,12 +144,12 @@ def _begin_wide(graph, worker, output, root, path):
 
 @njit(inline="always")
 def _wide_excluded_rows(graph, worker, root, n, start):
-    """As `_excluded_rows`, behind a position in the arena of words; returns where they end."""
-    words, n_words = worker.words, (n + at.WORD_BITS - 1) >> 6
+    """Write rows as `_excluded_rows`, from a position in the arena of words on; return their end."""
+    words, n_words = worker.words, (n + layout.WORD_BITS - 1) >> 6
     top = start
     for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
         vertex = graph.earlier[k]
-        if vertex < worker.control[at.FIRST_ROOT]:
+        if vertex < worker.control[layout.FIRST_ROOT]:
             continue
         words[top : top + n_words] = _U(0)
         n_adjacent = 0
@@ -166,7 +166,7 @@ def _wide_excluded_rows(graph, worker, root, n, start):
 
 @njit(inline="always")
 def _wide_candidate_rows(graph, worker, root, n_words):
-    """As `_candidate_rows`, at the beginning of the arena of words."""
+    """Write rows as `_candidate_rows`, at the beginning of the arena of words."""
     words = worker.words
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     words[: (end - first) * n_words] = _U(0)

@@ -1,4 +1,4 @@
-"""Nodes of more than 64 candidates: frames, each with a matrix of its own, several words a row."""
+"""Nodes of more than 64 candidates: frames with their own matrix, several words a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import lowest_bit_index
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Path
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
@@ -20,26 +20,26 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def words_of_frame(n, n_excluded, n_words):
-    """Words that a frame takes: rows, its candidates, and a mask more while it is made."""
+    """Words of a frame: rows, candidates, and one more mask while it is made."""
     return (n + n_excluded + 2) * n_words
 
 
 @njit(inline="always")
 def ints_of_frame(n, n_path):
-    """Ints that a frame takes: its path, the vertices of its columns, the path with the universal ones, branches."""
+    """Ints of a frame: its path, the vertices of its columns, the path with the universal ones, branches."""
     return 2 * n_path + 3 * n
 
 
 @compiled(nrt=False)
 def begin_wide(worker, output, matrix, path):
-    """Put a node on the stack of frames, unless it is finished at once.
+    """Push a node on the stack of frames, unless it is finished at once.
 
     Parameters
     ----------
     worker : WorkerState
         Its arenas have room for the whole frame.
     path : Path
-        In front of the vertices of the columns.
+        Stands before the vertices of the columns.
     """
     control, words = worker.control, worker.words
     n, n_words, rows, excluded, top, ids = matrix
@@ -50,27 +50,27 @@ def begin_wide(worker, output, matrix, path):
     if is_empty(words, top, n_words):
         emit_path(worker, output, new_path)
         return
-    # The excluded rows that go leave a gap, into which the mask of the candidates moves.
+    # Dropped excluded rows leave a gap, into which the mask of the candidates moves.
     candidates = _keep_excluded(worker, matrix)
     for k in range(n_words):
         words[candidates + k] = words[top + k]
     branches = new_path.start + new_path.n
     n_branches = _branch(worker, matrix, candidates, branches)
-    control[at.DEPTH] += 1
-    frame = worker.frames[control[at.DEPTH]]
-    frame[at.KIND] = at.WIDE
-    frame[at.FIRST], frame[at.CURSOR], frame[at.END] = 0, 0, n_branches
-    frame[at.N_COLUMNS], frame[at.N_WORDS] = n, n_words
-    frame[at.CANDIDATES], frame[at.ROWS] = candidates, rows
-    frame[at.EXCLUDED], frame[at.N_EXCLUDED] = excluded, (candidates - excluded) // n_words
-    frame[at.WORDS_TOP] = candidates + n_words
-    frame[at.IDS], frame[at.PATH], frame[at.N_PATH] = ids, new_path.start, new_path.n
-    frame[at.BRANCHES], frame[at.INTS_TOP] = branches, branches + n_branches
+    control[layout.DEPTH] += 1
+    frame = worker.frames[control[layout.DEPTH]]
+    frame[layout.KIND] = layout.WIDE
+    frame[layout.FIRST], frame[layout.CURSOR], frame[layout.END] = 0, 0, n_branches
+    frame[layout.N_COLUMNS], frame[layout.N_WORDS] = n, n_words
+    frame[layout.CANDIDATES], frame[layout.ROWS] = candidates, rows
+    frame[layout.EXCLUDED], frame[layout.N_EXCLUDED] = excluded, (candidates - excluded) // n_words
+    frame[layout.WORDS_TOP] = candidates + n_words
+    frame[layout.IDS], frame[layout.PATH], frame[layout.N_PATH] = ids, new_path.start, new_path.n
+    frame[layout.BRANCHES], frame[layout.INTS_TOP] = branches, branches + n_branches
 
 
 @njit(inline="always")
 def _join_universal(worker, matrix, path):
-    """Write the candidates without the universal ones behind the rows, and the path with these behind the ids."""
+    """Write the candidates without the universal ones behind the rows, and the path with them behind the ids."""
     words, ints = worker.words, worker.ints
     n, n_words, rows, _, candidates, ids = matrix
     new_path = Path(ids + n, path.n)
@@ -87,7 +87,7 @@ def _join_universal(worker, matrix, path):
 
 @njit(inline="always")
 def _keep_excluded(worker, matrix):
-    """Keep the excluded rows that hold all universal candidates, and for whom no candidate stands; where they end."""
+    """Keep excluded rows that contain every universal candidate and are not dominated; return the new end."""
     words = worker.words
     n, n_words, rows, excluded, top, _ = matrix
     candidates, universal = top, top + n_words
@@ -108,13 +108,13 @@ def _keep_excluded(worker, matrix):
 
 @njit(inline="always")
 def _is_dominated(words, row, rows, candidates, n_words):
-    """True if some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
+    """Return True if some candidate is adjacent to all candidates of a row (`word_walk`)."""
     for k in range(n_words):
         common = words[candidates + k]
         for j in range(n_words):
             rest = words[row + j]
             while rest != _ZERO and common != _ZERO:
-                common &= words[rows + (j * at.WORD_BITS + lowest_bit_index(rest)) * n_words + k]
+                common &= words[rows + (j * layout.WORD_BITS + lowest_bit_index(rest)) * n_words + k]
                 rest &= rest - _ONE
         if common != _ZERO:
             return True
@@ -123,9 +123,9 @@ def _is_dominated(words, row, rows, candidates, n_words):
 
 @njit(inline="always")
 def _branch(worker, matrix, candidates, branches):
-    """Write the candidates that the pivot is not adjacent to; returns how many.
+    """Write the candidates that are not adjacent to the pivot; return their number.
 
-    The excluded rows that are left end where the mask of the candidates stands.
+    The kept excluded rows end at the mask of the candidates.
     """
     words = worker.words
     n, n_words, rows, excluded, _, _ = matrix

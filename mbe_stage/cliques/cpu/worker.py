@@ -1,4 +1,4 @@
-"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
+"""One thread's work: walk subproblems in time quanta, and deliver blocks of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
 from mbe_stage.cliques.cpu.tree import run_quantum
@@ -15,10 +15,10 @@ from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,
     give_back,
     new_state,
-    set_piece,
+    set_subproblem,
     share_left,
     short_of,
-    split_piece,
+    split_subproblem,
 )
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.cliques.results import CliqueBlock, Detail
@@ -34,11 +34,11 @@ class Plan:
     Attributes
     ----------
     held : tuple of int
-        Vertices that all cliques hold beside those of the graph, ascending.
+        Vertices that all cliques hold besides those of the graph, ascending.
     min_size, max_size : int
-        Of a clique, those included.
+        Sizes of a clique, including `held`.
     first_sizes : FirstSizes
-        Entries that a worker's arenas start with.
+        Initial sizes of a worker's arenas.
     """
 
     graph: OrderedGraph
@@ -51,25 +51,25 @@ class Plan:
 
     @property
     def largest(self) -> int:
-        """No clique has more members: a vertex is in none that is larger than its core number and itself."""
+        """Most members of a clique: no vertex is in one larger than its core number plus one."""
         return len(self.held) + 1 + int(self.graph.cores[-1])
 
     @property
     def first_root(self) -> int:
-        """Those before are in no clique that is large enough; core numbers ascend."""
+        """First root that can be in a clique of the minimum size; core numbers ascend."""
         return int(np.searchsorted(self.graph.cores, self.min_size - 1 - len(self.held)))
 
     def new_output(self) -> Output:
-        """Room for found cliques: for what a block takes, and for whatever one step finds."""
+        """Allocate output for a block, and for whatever one step finds."""
         most = MOST_CLIQUES * self.largest if self.detail == Detail.MEMBERS else 0
         n_bytes = self.block_bytes if self.detail == Detail.MEMBERS else 0
-        # Members are written where a size fits too: the shortest cliques have two.
+        # Members are written if their size fits; the shortest cliques have two.
         n_sizes = self.block_bytes // (12 if self.detail == Detail.MEMBERS else 4) + MOST_CLIQUES
         return Output(np.empty(n_bytes // 4 + most, np.int32), np.empty(n_sizes, np.int32))
 
 
 class Worker(QuantumWorker):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+    """Take subproblems from the pool until there are none, and deliver the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -80,7 +80,7 @@ class Worker(QuantumWorker):
         self.n_visited = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Work until the pool has no more subproblems."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
@@ -91,14 +91,14 @@ class Worker(QuantumWorker):
         sizes = max(n_ints, len(self._plan.held)), n_words, n_frames
         return new_state(self._plan.graph.vertices.size, sizes)
 
-    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
-        set_piece(state, first, end, self._plan.held)
+    def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
+        set_subproblem(state, first, end, self._plan.held)
 
     def _share_left(self, state: WorkerState) -> float:
         return share_left(state)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-        return split_piece(state, reserve)
+        return split_subproblem(state, reserve)
 
     def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
         return give_back(state)
@@ -107,30 +107,30 @@ class Worker(QuantumWorker):
         return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's piece, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         plan, control = self._plan, state.control
-        control[at.MIN_SIZE], control[at.MAX_SIZE] = plan.min_size, plan.max_size
-        control[at.LARGEST], control[at.FIRST_ROOT] = self._largest, self._first_root
-        control[at.N_OUT], control[at.MEMBERS_USED] = self._n_out, self._members_used
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
+        control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root
+        control[layout.N_OUT], control[layout.MEMBERS_USED] = self._n_out, self._members_used
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out, self._members_used = int(control[at.N_OUT]), int(control[at.MEMBERS_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out, self._members_used = int(control[layout.N_OUT]), int(control[layout.MEMBERS_USED])
         return status
 
     def _make_room(self) -> None:
         self._flush()
 
     def _flush(self) -> None:
-        """Deliver everything found so far; its arrays go with it."""
+        """Deliver all results so far; their arrays go with them."""
         plan, output, work_done = self._plan, self._output, self._pool.work_done
         if output is None:
             self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
         else:
             sizes, members = output.sizes[: self._n_out], output.members[: self._members_used]
             if 2 * (sizes.size + members.size) > output.sizes.size + output.members.size:
-                # Nothing is copied: the arrays go with the blocks.
+                # Without a copy: the arrays belong to the blocks from here on.
                 self._output = plan.new_output()
             else:
                 sizes, members = sizes.copy(), members.copy()
@@ -144,17 +144,17 @@ class Worker(QuantumWorker):
 def blocks_of(
     sizes: np.ndarray, members: np.ndarray | None, block_bytes: int, work_done: float
 ) -> Iterator[CliqueBlock]:
-    """Blocks of at most `block_bytes`, a larger clique alone in its own; one without cliques where there are none.
+    """Cut cliques into blocks of at most `block_bytes`, a larger clique alone; one empty block if there are none.
 
     Parameters
     ----------
     sizes : (n,) int32
     members : int32 or None
-        None where only sizes are wanted.
+        None if only sizes are wanted.
     block_bytes : int
         Bytes of members and sizes.
     work_done : float
-        What the blocks report.
+        Share of the work for the blocks to report.
     """
     n_bytes = 4 * (sizes.astype(np.int64) + 1 if members is not None else np.ones(sizes.size, np.int64))
     ends = np.cumsum(n_bytes)

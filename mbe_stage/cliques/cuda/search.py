@@ -1,4 +1,4 @@
-"""One search on the current device, quantum by quantum: what is prepared, planned and searched, and its barriers."""
+"""A search on the current device, quantum by quantum: preparation, plan, search and barriers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.cliques.cuda.kernels import searching_blocks
+from mbe_stage.cliques.cuda.kernels import kernel_blocks
 from mbe_stage.cliques.cuda.memory_plan import SearchSizes, plan_memory
 from mbe_stage.cliques.cuda.prepare import prepare
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
@@ -23,28 +23,28 @@ from mbe_stage.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """What is searched for, and with what means.
+class SearchRequest:
+    """A search's task and means.
 
     Attributes
     ----------
     graph : UndirectedCSR
-        With one vertex at least.
+        With at least one vertex.
     roots : RootOrder
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
-        Fewest and most members that are not held by all.
+        Fewest and most members, besides those that all cliques hold.
     budget : int
         Bytes of device memory.
     wanted : (n,) int64 or None
-        Which of the roots; None for all.
+        The wanted roots; None for all.
     sizes : dict
         Fields of the `MemoryPlan` to override.
     techniques : int
         `Techniques.kernel_mask`.
     n_copies : int
-        As `MemoryPlan.n_copies`.
+        As in `MemoryPlan`.
     """
 
     graph: UndirectedCSR
@@ -63,25 +63,25 @@ class Search(HeldSearch[Session]):
 
     Parameters
     ----------
-    asked : Asked
+    request : SearchRequest
     """
 
-    def __init__(self, asked: Asked) -> None:
-        self._roots = asked.roots
-        graph, budget = asked.graph, asked.budget
+    def __init__(self, request: SearchRequest) -> None:
+        self._roots = request.roots
+        graph, budget = request.graph, request.budget
         with device_work(budget):
             prepared = prepare(_on_device(graph), resident_blocks(), budget)
-            if asked.wanted is not None:
-                prepared = prepared.with_roots(asked.roots.order[asked.wanted])
+            if request.wanted is not None:
+                prepared = prepared.with_roots(request.roots.order[request.wanted])
             of_graph = (graph.n_edges, prepared.most_later, prepared.most_neighbours)
-            facts = SearchSizes(*of_graph, asked.mode, asked.n_copies)
-            plan = replace(plan_memory(facts, searching_blocks(), budget), **asked.sizes)
-            session = Session(prepared, asked.mode, asked.size_limits, plan, budget, asked.techniques)
+            facts = SearchSizes(*of_graph, request.mode, request.n_copies)
+            plan = replace(plan_memory(facts, kernel_blocks(), budget), **request.sizes)
+            session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
         super().__init__(session, budget)
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """Work expected below each root."""
+        """Expected work below each root."""
         return task_costs(self.session.later_neighbours()[self._roots.order])
 
     def _ahead(self) -> np.ndarray | None:

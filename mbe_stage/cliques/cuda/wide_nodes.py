@@ -1,4 +1,4 @@
-"""Nodes of more candidates than a frame has: their blocks in the pool, and their pivots."""
+"""Wide nodes, with more candidates than a frame: their blocks in the pool, and their pivots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
 from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, count_bits, inclusive_sum, max_all, next_one, next_tile
@@ -19,13 +19,13 @@ _U = np.uint32
 
 
 class Wide(NamedTuple):
-    """A wide node's block.
+    """The block of a wide node.
 
     Attributes
     ----------
     ids_at, base_at, branches_at, rows_at : int64
-        Where the candidates' ids begin, the base, the bits of those to branch on, and the rows: of the candidates, then
-        of the excluded vertices.
+        Begin of the candidates' ids, the base, the bits of the candidates to branch on, and the rows: first of the
+        candidates, then of the excluded vertices.
     n, n_excluded, n_base, n_words : int32
         Candidates, rows of excluded vertices, vertices of the base, words of a row.
     """
@@ -46,7 +46,7 @@ NO_BLOCK = -1
 
 @cuda.jit(device=True, forceinline=True)
 def _wide(place, n, n_excluded, n_base):
-    """The parts of a block that begins at `place`."""
+    """Return the parts of a block that begins at `place`."""
     n_words = _I((n + 31) >> 5)
     base_at = _L(place + n)
     branches_at = _L(base_at + n_base)
@@ -62,22 +62,22 @@ def _size_of(n, n_excluded, n_base):
 
 @cuda.jit(device=True, forceinline=True)
 def new_wide(n, n_excluded, n_base, device):
-    """A block of the pool, yet to be written; `NO_BLOCK` as its place where there is no room."""
+    """Allocate a block of the pool; its place is `NO_BLOCK` if there is no room."""
     place = take_words(_size_of(n, n_excluded, n_base), True, device.control, device.settings)
     return _wide(place, n, n_excluded, n_base)
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_wide(node, nodes):
-    """The block of a node."""
+    """Return the block of a node."""
     fields = nodes[node]
-    n, n_excluded, n_base = _I(fields[at.N_CANDIDATES]), _I(fields[at.N_EXCLUDED]), _I(fields[at.N_BASE])
-    return _wide(_L(fields[at.OFFSET]), n, n_excluded, n_base)
+    n, n_excluded, n_base = _I(fields[layout.N_CANDIDATES]), _I(fields[layout.N_EXCLUDED]), _I(fields[layout.N_BASE])
+    return _wide(_L(fields[layout.OFFSET]), n, n_excluded, n_base)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _pivot(wide, n_rows, words):
-    """The row with the most bits, and how many those are."""
+    """Return the row with the most bits, and their number."""
     best, most = _I(0), _I(-1)
     row = _I(cuda.laneid)
     tile = _I(0)
@@ -99,19 +99,19 @@ def _pivot(wide, n_rows, words):
 
 @cuda.jit(device=True, forceinline=True)
 def publish_wide(wide, newest, device, techniques):
-    """Choose the pivot of a node whose block is written, and let anybody take its children.
+    """Choose the pivot of a written node, and open the node to all warps.
 
     Parameters
     ----------
     newest : int32
-        The node that this warp made before, or -1.
+        The last node that this warp made, or -1.
     techniques : int
 
     Returns
     -------
     int32
-        The newest node of this warp: the one before where an excluded vertex is adjacent to all candidates; -2 where
-        there is no room.
+        The newest node of this warp. It is the one before if an excluded vertex is adjacent to all candidates, and -2
+        if there is no room.
     """
     words = device.words
     cuda.syncwarp()
@@ -136,13 +136,13 @@ def publish_wide(wide, newest, device, techniques):
         n_children = _I(n_children + cuda.shfl_sync(ALL, inclusive_sum(n_here), 31))
         tile = next_tile(tile)
     if cuda.laneid == 0:
-        device.nodes[node, at.OFFSET] = wide.ids_at
-        device.nodes[node, at.WORDS] = _size_of(wide.n, wide.n_excluded, wide.n_base)
-        device.nodes[node, at.LINK] = _L(newest)
-        device.nodes[node, at.KIND] = _L(at.WIDE)
-        device.nodes[node, at.N_CANDIDATES] = _L(wide.n)
-        device.nodes[node, at.N_EXCLUDED] = _L(wide.n_excluded)
-        device.nodes[node, at.N_BASE] = _L(wide.n_base)
+        device.nodes[node, layout.OFFSET] = wide.ids_at
+        device.nodes[node, layout.WORDS] = _size_of(wide.n, wide.n_excluded, wide.n_base)
+        device.nodes[node, layout.LINK] = _L(newest)
+        device.nodes[node, layout.KIND] = _L(layout.WIDE)
+        device.nodes[node, layout.N_CANDIDATES] = _L(wide.n)
+        device.nodes[node, layout.N_EXCLUDED] = _L(wide.n_excluded)
+        device.nodes[node, layout.N_BASE] = _L(wide.n_base)
     cuda.syncwarp()
     publish(node, n_children, device.nodes, device.control)
     return node

@@ -1,8 +1,8 @@
-"""The matrix of a root: the rows after it that share enough of its columns, and which of these they have.
+"""The matrix of a root: its columns, and the later rows that share enough of them.
 
-The two-step paths from the root to later rows are walked twice. First each row's paths are counted, and a row gets a
-number when it has as many as it needs; then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a
-lane each, longer ones by the warp.
+The two-step paths from the root to later rows are walked twice. First each row's paths are counted, and a row with
+enough of them gets a number. Then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a lane
+each, longer ones by the warp.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def _count_path(is_path, row, n_met, fewest, own):
-    """One more path to a row; a row that has enough of them now goes onto the list, which has `n_met`."""
+    """Count a path to a row; put the row on the list, which has `n_met`, once it has enough."""
     is_met = False
     if is_path:
         is_met = cuda.atomic.add(own.counts, row, _I(1)) == fewest - 1
@@ -33,18 +33,18 @@ def _count_path(is_path, row, n_met, fewest, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_path(is_path, row, column, place, n_words, own, words):
-    """Set the bit of a column in a row that has a number; forget the paths of others. Numbers are below 0.
+    """Set the bit of a column in a numbered row; clear the count of other rows. Numbers are below 0.
 
     Parameters
     ----------
     is_path : bool
-        Whether this lane has one.
+        True if this lane has a path.
     row, column : int32
-        Where it leads to, and by which of the root's columns.
+        Its end, and its column of the root.
     place : int64
-        Where the matrix stands.
+        Position of the matrix.
     n_words : int32
-        Of its rows.
+        Words of its rows.
     words : uint32, global
     """
     if is_path:
@@ -58,24 +58,24 @@ def _mark_path(is_path, row, column, place, n_words, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
-    """All two-step paths to later rows, counted or marked.
+    """Walk all two-step paths to later rows, and count or mark them.
 
     Parameters
     ----------
     root : int32
     is_marking : bool
     place : int64
-        Where the matrix stands.
+        Position of the matrix.
     n_words : int32
-        Of its rows.
+        Words of its rows.
     fewest : int32
-        Paths that a row needs.
+        Fewest paths of a row.
     words : uint32, global
 
     Returns
     -------
     int32
-        Rows on the list, where paths are counted.
+        Rows on the list, if paths are counted.
     """
     lane = _I(cuda.laneid)
     first, end = graph.row_offsets[root], graph.row_offsets[root + 1]
@@ -86,7 +86,7 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
         column = _I(tile + lane)
         start, stop = _L(0), _L(0)
         if column < n_columns:
-            # Rows of a list ascend: the later ones stand behind the root.
+            # Rows of a list ascend: the later ones follow the root.
             start = _L(graph.positions[first + column] + 1)
             stop = graph.column_offsets[graph.row_members[first + column] + 1]
         is_long = stop - start > SHORT
@@ -137,7 +137,7 @@ def _number_rows(n_rows, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _forget_rows(n_rows, keeps_rows, own):
-    """Zeros again for the rows of the list, which becomes one of the matrix's rows where it is not to be kept."""
+    """Clear the counts of the listed rows. Unless the list is kept, it becomes one of the matrix's rows."""
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_rows:
@@ -152,7 +152,7 @@ def _forget_rows(n_rows, keeps_rows, own):
 
 @cuda.jit(device=True, forceinline=True)
 def all_columns(n_columns, n_words, own):
-    """All columns into the mask."""
+    """Put all columns into the mask."""
     tile = _I(0)
     while tile < n_words:
         word = _I(tile + _I(cuda.laneid))
@@ -165,7 +165,7 @@ def all_columns(n_columns, n_words, own):
 
 @cuda.jit(device=True, forceinline=True)
 def clear_words(place, size, words):
-    """Zeros for a matrix, in whole cache lines."""
+    """Clear the words of a matrix, in whole cache lines."""
     n_tiles = _I((size + 31) >> 5)
     position = _L(max(place, _L(0)) + _L(cuda.laneid))
     k = _I(0)
@@ -177,23 +177,23 @@ def clear_words(place, size, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, fewest, keeps_rows, own, graph, device):
+def root_submatrix(root, fewest, keeps_rows, own, graph, device):
     """Write the matrix of a root into the pool, its rows on the warp's list and all of its columns in the mask.
 
     Parameters
     ----------
     root : int32
     fewest : int32
-        Columns that a row has to share with it.
+        Columns that a row has to share with the root.
     keeps_rows : bool
-        Whether the list has the rows of the graph afterwards, and not those of the matrix.
+        True if the list keeps rows of the graph, instead of those of the matrix.
 
     Returns
     -------
     place : int64
-        Where the matrix stands; -1 where the pool is short: nothing has been done then.
+        Position of the matrix; -1 if the pool is short: then nothing is done.
     n_rows, n_columns, n_words : int32
-        Of the matrix, and words of a row; no matrix is written where there are no rows.
+        Those of the matrix, and words of a row; no matrix is written without rows.
     """
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
@@ -204,10 +204,10 @@ def root_piece(root, fewest, keeps_rows, own, graph, device):
     place = take_words(size, True, device.control, device.settings)
     clear_words(place, size if place >= 0 else _L(0), device.words)
     if place < 0:
-        # Nobody has a number then, and all paths are forgotten.
+        # No row has a number then, and all paths are cleared.
         _forget_rows(n_rows, keeps_rows, own)
     _walk_paths(root, True, place, n_words, fewest, own, graph, device.words)
-    # The bits were set in the second level of the cache; the first may have the zeros.
+    # The bits were set in the second level of the cache; the first may still have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
     _forget_rows(n_rows, keeps_rows, own)

@@ -1,8 +1,8 @@
-"""Nodes and tasks that wait on the host, where the pool is too small for all that has been begun.
+"""Nodes and tasks that wait on the host, because the pool is too small for all begun work.
 
-What is begun has to be ended before anything new is: then few nodes are enough. A task of a node needs room for a child
-beside it, a root for its matrix and its node, and a pool has room for either (`memory_plan`), so each quantum brings
-one of them to an end at least.
+Begun work has to end before new work begins, so few nodes are enough. A task of a node needs room for a child beside
+the node, a root for its matrix and its node. A pool has room for either (`memory_plan`), so each quantum finishes at
+least one of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
 from mbe_stage.device.copying import copy_pieces
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Device
 from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
-    """A node, and those of its children that a warp has taken and could not do."""
+class _PendingNode:
+    """A node, and its children that a warp took and could not finish."""
 
     fields: np.ndarray
     words: np.ndarray
@@ -33,23 +33,23 @@ class _Node:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
-    """What waits; false where nothing does."""
+class PendingTasks:
+    """The waiting nodes and roots; false if there are none."""
 
-    # The node with the fewest words comes first; of equally many the one that came first.
-    _nodes: list[tuple[int, int, _Node]] = field(default_factory=list)
+    # The node with the fewest words comes first; of equal ones the earliest.
+    _nodes: list[tuple[int, int, _PendingNode]] = field(default_factory=list)
     _roots: list[int] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     n_words: int = field(default=0, init=False)
-    """What the nodes that wait take of a pool."""
+    """Words of the waiting nodes in a pool."""
 
     def __len__(self) -> int:
-        """How many nodes and roots wait."""
+        """Number of waiting nodes and roots."""
         return len(self._nodes) + len(self._roots)
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes wait."""
+        """Number of waiting nodes."""
         return len(self._nodes)
 
     def fetch(self, device: Device, plan: MemoryPlan, live: np.ndarray, state: np.ndarray) -> None:
@@ -58,33 +58,33 @@ class Waiting:
         Parameters
         ----------
         plan : MemoryPlan
-            That the device has its memory by.
+            The plan of the device's memory.
         live : (n,) integers
-            The nodes that have children left or a task.
+            The nodes with children left or a task.
         state : (n_warps, STATE_FIELDS) int64, on the host
-            Of the warps; no warp has a task afterwards.
+            State of the warps; no warp has a task afterwards.
         """
-        # Half of the nodes are what the plan has room for twice.
+        # Half of the nodes can exist twice in the plan.
         some = max(1, plan.n_nodes // 2)
         found = {}
         for first in range(0, live.size, some):
             numbers = live[first : first + some]
             fields = cp.asnumpy(device.nodes[cp.asarray(numbers)])
-            words = _words_of(device.words, fields[:, at.OFFSET], fields[:, at.WORDS], plan.moved_words)
+            words = _words_of(device.words, fields[:, layout.OFFSET], fields[:, layout.WORDS], plan.moved_words)
             for number, of_one, its_words in zip(numbers.tolist(), fields, words, strict=True):
-                found[number] = _Node(of_one.copy(), its_words, [])
-        for node, child in state[:, [at.PENDING_NODE, at.PENDING_CHILD]].tolist():
-            if node == at.ROOT:
+                found[number] = _PendingNode(of_one.copy(), its_words, [])
+        for node, child in state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]].tolist():
+            if node == layout.ROOT:
                 self._roots.append(child)
             elif node >= 0:
                 found[node].children.append(child)
-        state[:, at.PENDING_NODE] = at.NOTHING
+        state[:, layout.PENDING_NODE] = layout.NOTHING
         for one in found.values():
             self.n_words += whole_lines(one.words.size)
             heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
 
     def take_roots(self, roots: np.ndarray) -> None:
-        """Roots that wait as well."""
+        """Take roots that wait as well."""
         self._roots += roots.tolist()
 
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
@@ -93,9 +93,9 @@ class Waiting:
         Parameters
         ----------
         device : Device
-            Nothing on it is kept.
+            Its contents are overwritten.
         state : (n_warps, STATE_FIELDS) int64, on the host
-            Changed: which warp begins with what.
+            Changed: the first task of each warp.
         control : (CONTROL_WORDS,) int64, on the host
             Changed.
         """
@@ -103,32 +103,32 @@ class Waiting:
         tasks = [(number, child) for number, node in enumerate(chosen) for child in node.children]
         if not chosen:
             n_roots = min(plan.n_warps, plan.n_roots_at_once)
-            tasks, self._roots = [(at.ROOT, root) for root in self._roots[:n_roots]], self._roots[n_roots:]
+            tasks, self._roots = [(layout.ROOT, root) for root in self._roots[:n_roots]], self._roots[n_roots:]
         for warp, task in enumerate(tasks):
-            state[warp, [at.PENDING_NODE, at.PENDING_CHILD]] = task
-        table, words = np.zeros((len(chosen), at.NODE_FIELDS), np.int64), np.zeros(n_words, np.uint32)
+            state[warp, [layout.PENDING_NODE, layout.PENDING_CHILD]] = task
+        table, words = np.zeros((len(chosen), layout.NODE_FIELDS), np.int64), np.zeros(n_words, np.uint32)
         place = 0
         for number, node in enumerate(chosen):
             table[number] = node.fields
-            table[number, [at.OFFSET, at.LINK]] = place, at.ANYBODYS
+            table[number, [layout.OFFSET, layout.LINK]] = place, layout.ANYBODYS
             words[place : place + node.words.size] = node.words
             place += whole_lines(node.words.size)
         device.nodes.fill(0)
         if chosen:
             upload(table, device.nodes[: len(chosen)])
             upload(words, device.words[:n_words])
-        control[at.N_NODES], control[at.POOL_TOP] = len(chosen), n_words
-        control[at.N_OPEN] = int((table[:, at.CURSOR] < table[:, at.END]).sum())
+        control[layout.N_NODES], control[layout.POOL_TOP] = len(chosen), n_words
+        control[layout.N_OPEN] = int((table[:, layout.CURSOR] < table[:, layout.END]).sum())
 
-    def _smallest(self, plan: MemoryPlan) -> tuple[list[_Node], int]:
-        """The nodes that are to be loaded, which wait no longer, and how many words of the pool they take."""
-        chosen: list[_Node] = []
+    def _smallest(self, plan: MemoryPlan) -> tuple[list[_PendingNode], int]:
+        """Take the nodes to load, and the number of their words in the pool."""
+        chosen: list[_PendingNode] = []
         n_words = n_tasks = 0
         while self._nodes:
             node = self._nodes[0][2]
             more_words, more_tasks = n_words + whole_lines(node.words.size), n_tasks + len(node.children)
             is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * len(chosen) >= plan.n_nodes
-            # A warp has one task, so those of one node are never more than there are warps.
+            # A warp has one task, so a node never has more tasks than there are warps.
             if is_full and chosen:
                 break
             n_words, n_tasks = more_words, more_tasks
@@ -138,15 +138,15 @@ class Waiting:
 
 
 def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndarray]:
-    """The words of each node, of those of the pool no others.
+    """Copy the words of each node from the pool to the host.
 
     Parameters
     ----------
     pool : uint32
     starts, sizes : (n,) int64
-        Where the words of a node begin, and how many there are.
+        Position and number of each node's words.
     room : int
-        How many words of device memory may be taken to put them together.
+        Words of device memory available to put them together.
     """
     ends = np.cumsum(sizes)
     first = 0
@@ -154,7 +154,7 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
         n_before = int(ends[first] - sizes[first])
         stop = int(np.searchsorted(ends, n_before + room, side="right"))
         if stop <= first:
-            # A node that there is no room for stands together already.
+            # A node that does not fit is contiguous already.
             start = int(starts[first])
             yield cp.asnumpy(pool[start : start + int(sizes[first])]).copy()
             first += 1

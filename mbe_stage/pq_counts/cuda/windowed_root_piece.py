@@ -1,9 +1,9 @@
-"""The matrix of a root where memory is short: rows are counted a window at a time, in the shared memory of the frame.
+"""The matrix of a root in little memory: rows are counted a window at a time, in the frame's shared memory.
 
-`root_piece` has an array of all rows for each warp, and lists that say where a row stands in those of its columns. Here
-a warp needs neither: it counts as many rows as a frame has halves of words (no frame is in use before there is a
-piece), and looks for the beginning of a window in each list. Windows without a path are passed over, and those without
-a row of the matrix are not walked again.
+`root_submatrix` has an array of all rows for each warp, and the positions of a row in the lists of its columns. Here a
+warp needs neither. It counts as many rows as a frame has half words (no frame is in use before there is a submatrix),
+and looks for the beginning of a window in each list. Windows without a path are skipped, and those without a row of the
+matrix are not walked again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
 from mbe_stage.search.cuda.nodes import take_words
 
-WINDOW = 2 * at.FRAME_WORDS // 32 * 32
-"""Rows that are counted at a time."""
+WINDOW = 2 * layout.FRAME_WORDS // 32 * 32
+"""Rows counted at a time."""
 _NEVER = 0x7FFFFFFF
 _I = np.int32
 _L = np.int64
@@ -27,10 +27,10 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def _first_from(row, start, stop, members):
-    """Where in an ascending list the first entry stands that is not below `row`; `stop` where there is none.
+    """Position of the first entry not below `row` in an ascending list; `stop` if there is none.
 
-    Places are uint32, in half the registers: entries are fewer than 2**31, so neither a sum of two places overflows nor
-    a step beyond the end.
+    Positions are uint32, in half the registers. Entries are fewer than 2**31, so neither a sum of two positions
+    overflows, nor a step beyond the end.
     """
     while start < stop:
         middle = _U(_U(start + stop) >> _U(1))
@@ -43,28 +43,28 @@ def _first_from(row, start, stop, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words):
-    """A path to a row: count it, or set its bit where the row has a number, which is below 0.
+    """Follow a path to a row: count it, or set its bit if the row has a number, which is below 0.
 
     Parameters
     ----------
     row, window : int32
         `WINDOW` rows from the second one on are counted.
     column : int32
-        Of the root's, by which the path leads.
+        The root's column on the path.
     is_marking : bool
     place : int64
-        Where the matrix stands.
+        Position of the matrix.
     n_words : int32
-        Of its rows.
+        Words of its rows.
     counts : int32, shared
-        The warp's begin at `counts_at`.
+        This warp's counts begin at `counts_at`.
     counts_at : int32
     words : uint32, global
 
     Returns
     -------
     int32
-        The row where it is behind the window, else `_NEVER`.
+        The row if it is behind the window, else `_NEVER`.
     """
     if row >= window + WINDOW:
         return _I(row)
@@ -81,20 +81,20 @@ def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, wo
 
 @cuda.jit(device=True, forceinline=True)
 def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words):
-    """The two-step paths to the rows of a window, counted or marked; the first row behind it that there is one to.
+    """Walk the two-step paths to the rows of a window, counting or marking; return the first row behind it.
 
     Parameters
     ----------
     root : int32
     window, is_marking, place, n_words, counts, counts_at, words
-        As `_meet` has them.
+        As in `_meet`.
     graph : Graph
         Its positions are not read.
 
     Returns
     -------
     int32
-        `_NEVER` where no later row is met.
+        `_NEVER` if no later row is met.
     """
     lane = _I(cuda.laneid)
     first = _U(graph.row_offsets[root])
@@ -113,7 +113,7 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
         if not is_long:
             row = members[start] if start < stop else _I(0)
             while start < stop:
-                # The next entry is on its way while this one is counted.
+                # The next entry is loaded while this one is counted.
                 start = _U(start + _U(1))
                 following = members[start] if start < stop else _I(0)
                 met = _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words)
@@ -148,13 +148,13 @@ def _clear_counts(counts, counts_at):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_window(window, n_met, fewest, counts, counts_at, rows):
-    """The rows of a window that have enough paths, behind the `n_met` of those before; how many there are, int32.
+    """List the rows of a window with enough paths, behind the `n_met` earlier ones; return the new length, int32.
 
     Parameters
     ----------
     window, n_met, fewest : int32
     counts, counts_at
-        As `_meet` has them.
+        As in `_meet`.
     rows : int32, global
         The warp's list.
     """
@@ -174,14 +174,14 @@ def _list_window(window, n_met, fewest, counts, counts_at, rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_window(window, n_before, n_rows, counts, counts_at, rows):
-    """Numbers below 0 for the rows of the list that are in a window; how many rows are done then, int32.
+    """Give numbers below 0 to listed rows in a window; return how many rows are done, int32.
 
     Parameters
     ----------
     window, n_before, n_rows : int32
-        The list has `n_rows`, of which so many are done.
+        The list has `n_rows`, the first `n_before` of them done.
     counts, counts_at
-        As `_meet` has them.
+        As in `_meet`.
     rows : int32, global
         The warp's list.
     """
@@ -204,13 +204,13 @@ def _number_window(window, n_before, n_rows, counts, counts_at, rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_rows(root, fewest, counts, counts_at, own, graph, words):
-    """List the later rows that share enough columns with a root, ascending; how many, int32.
+    """List the later rows that share enough columns with a root, ascending; return their number, int32.
 
     Parameters
     ----------
     root, fewest : int32
     counts, counts_at, words
-        As `_meet` has them.
+        As in `_meet`.
     """
     n_met = _I(0)
     window = _I(root + 1)
@@ -226,13 +226,13 @@ def _list_rows(root, fewest, counts, counts_at, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words):
-    """Set the bits of the rows of the list.
+    """Set the bits of the listed rows.
 
     Parameters
     ----------
     root, n_rows : int32
     n_words, place, counts, counts_at, words
-        As `_meet` has them.
+        As in `_meet`.
     """
     n_done = _I(0)
     while n_done < n_rows:
@@ -243,8 +243,8 @@ def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, word
 
 
 @cuda.jit(device=True, forceinline=True)
-def windowed_root_piece(root, fewest, own, graph, device):
-    """As `root_piece`."""
+def windowed_root_submatrix(root, fewest, own, graph, device):
+    """Make the matrix of a root as `root_submatrix`."""
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
     counts, counts_at = own.frame.view(np.int32), _I(2 * own.frame_at)
@@ -254,7 +254,7 @@ def windowed_root_piece(root, fewest, own, graph, device):
     if place >= 0:
         clear_words(place, size, device.words)
         _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, device.words)
-    # The bits were set in the second level of the cache; the first may have the zeros.
+    # The bits were set in the second level of the cache; the first may still have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
     k = _I(cuda.laneid)

@@ -1,4 +1,4 @@
-"""Open nodes that are kept between two quanta, and how their words are moved together in the pool."""
+"""Open nodes kept between two quanta, and how their words are moved together in the pool."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import numpy as np
 
 from mbe_stage.device import whole_lines
 from mbe_stage.device.copying import copy_pieces
-from mbe_stage.search.cuda import control as at
+from mbe_stage.search.cuda import control as layout
 
 
 class KeptNodes:
-    """The nodes that have children left, or a child that a warp has taken and could not do.
+    """The nodes that have children left, or a child that a warp took and could not finish.
 
     Parameters
     ----------
     nodes : (n_nodes, NODE_FIELDS) int64
     pending : (n_warps,) int64, on the host
-        The nodes of the children that warps have to begin anew; below 0 for none.
+        Nodes whose child a warp has to start over; below 0 for none.
 
     Attributes
     ----------
@@ -26,15 +26,16 @@ class KeptNodes:
     fields : (n, NODE_FIELDS) int64
         A copy of the nodes. `write` changes where their blocks begin.
     n, n_words : int
-        The nodes, and the words of their blocks. Blocks begin on cache lines; levels of one frame share theirs.
+        Number of nodes, and of words of their blocks. Blocks begin on cache lines; entries of one frame's stack share
+        one.
     """
 
     def __init__(self, nodes: cp.ndarray, pending: np.ndarray) -> None:
-        is_kept = nodes[:, at.CURSOR] < nodes[:, at.END]
+        is_kept = nodes[:, layout.CURSOR] < nodes[:, layout.END]
         is_kept[cp.asarray(pending[pending >= 0])] = True
         kept = cp.flatnonzero(is_kept)
         self.live, self.fields = cp.asnumpy(kept), nodes[kept]
-        blocks = cp.asnumpy(self.fields[:, [at.OFFSET, at.WORDS]])
+        blocks = cp.asnumpy(self.fields[:, [layout.OFFSET, layout.WORDS]])
         self._starts, first, block_of = np.unique(blocks[:, 0], return_index=True, return_inverse=True)
         self._sizes, self._block_of = blocks[first, 1], block_of.reshape(-1)
         self._ends = np.cumsum(whole_lines(self._sizes))
@@ -42,7 +43,7 @@ class KeptNodes:
         self.n, self.n_words = self.live.size, int(self._ends[-1]) if self._ends.size else 0
 
     def copy(self, words: cp.ndarray, target: cp.ndarray, first: int = 0, stop: int | None = None) -> None:
-        """Copy some blocks, all by default, to the beginning of another array, one behind the other."""
+        """Copy some blocks, by default all, to the beginning of another array, contiguously."""
         starts, sizes, places = self._starts[first:stop], self._sizes[first:stop], self._places[first:stop]
         copy_pieces(words.view(cp.int32), starts, sizes, target.view(cp.int32), places - places[:1])
 
@@ -53,7 +54,7 @@ class KeptNodes:
         ----------
         words : uint32
         room : int
-            Words of device memory that may be taken, at least as many as the largest block has.
+            Words of device memory available for this, at least the size of the largest block.
         """
         is_elsewhere = self._starts != self._places
         first = int(np.argmax(is_elsewhere)) if is_elsewhere.any() else self._ends.size
@@ -66,14 +67,14 @@ class KeptNodes:
             first = stop
 
     def write(self, nodes: cp.ndarray, control: np.ndarray) -> None:
-        """Write the nodes to the beginning of a table, and how many there are into the control words on the host."""
-        self.fields[:, at.OFFSET] = cp.asarray(self._places[self._block_of])
-        self.fields[:, at.LINK] = at.ANYBODYS
+        """Write the nodes to the beginning of a table, and their number into the control words on the host."""
+        self.fields[:, layout.OFFSET] = cp.asarray(self._places[self._block_of])
+        self.fields[:, layout.LINK] = layout.ANYBODYS
         nodes.fill(0)
         nodes[: self.n] = self.fields
-        control[at.N_NODES], control[at.POOL_TOP] = self.n, self.n_words
-        control[at.N_OPEN] = int((self.fields[:, at.CURSOR] < self.fields[:, at.END]).sum())
+        control[layout.N_NODES], control[layout.POOL_TOP] = self.n, self.n_words
+        control[layout.N_OPEN] = int((self.fields[:, layout.CURSOR] < self.fields[:, layout.END]).sum())
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
-        """The new numbers of some nodes; what is below 0 stays."""
+        """Return the new numbers of some nodes; numbers below 0 stay."""
         return np.where(nodes >= 0, np.searchsorted(self.live, nodes), nodes)

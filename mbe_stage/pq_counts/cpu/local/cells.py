@@ -15,7 +15,7 @@ from mbe_stage.options import Execution
 from mbe_stage.pq_counts.cpu.local import leaves, tree
 from mbe_stage.pq_counts.cpu.local.words import n_words
 from mbe_stage.pq_counts.cpu.local.workers import LocalCounting, Sums, bytes_needed
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.local_from_degrees import from_degrees
 from mbe_stage.pq_counts.local_tables import Places, table_bytes
 from mbe_stage.pq_counts.query import PqQuery
@@ -23,12 +23,12 @@ from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 _FEWEST_DIGITS = 2
-# Only the empty block at the end says that all is done: others may wait behind one that does.
+# Only the empty block at the end reports that all is done, since others may follow one that does.
 _BEFORE_THE_END = 0.999
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what local counts need beside the counts."""
+    """Compile the code of local counts, besides that of the counts."""
     return (*tree.compile_steps(), *leaves.compile_steps())
 
 
@@ -37,26 +37,26 @@ class LocalSearch:
 
     Parameters
     ----------
-    search : Search
-        Of the same.
+    search : PlannedSearch
+        The search for the counts.
     detail : Detail
-        Vertices, or edges too.
+        Vertices, or edges, too.
 
     Attributes
     ----------
     n_searched : int
-        Cells that are searched for.
+        Number of cells that need a search.
     n_nodes : int
-        Visited so far.
+        Nodes visited so far.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Tables of all cells, and the sums of all threads, do not fit the budget even where no number is above 64 bits.
+        Tables of all cells, and the sums of all threads, do not fit the budget even if no number is above 64 bits.
     """
 
     def __init__(
-        self, graph: BipartiteCSR, query: PqQuery, search: Search, execution: Execution, detail: Detail
+        self, graph: BipartiteCSR, query: PqQuery, search: PlannedSearch, execution: Execution, detail: Detail
     ) -> None:
         self._graph = graph
         self._search = search
@@ -75,25 +75,26 @@ class LocalSearch:
 
     def blocks(
         self,
-        pieces: Any,
+        task_ranges: Any,
         counts: Mapping[tuple[int, int], int],
         work_done: float,
         deadline: float,
         *,
         is_first: bool,
     ) -> Generator[PqBlock]:
-        """Yield the counts of some pieces of the work, at least one block with `local` for each cell.
+        """Yield the counts of some task ranges, at least one block with `local` for each cell.
 
         Parameters
         ----------
-        pieces : sequence of Piece
-            What `_counting` takes.
+        task_ranges : sequence of TaskRange
+            Input of `_counting`.
         counts : (p, q) -> int
-            How many bicliques the search finds in them.
+            Number of bicliques that the search finds in them.
         work_done : float
-            Share of the whole work that was done before.
+            Share of the whole work done before.
         deadline : float
-            In the time of `time.perf_counter`: from then on only what is known anyway, as the counts may fall short.
+            By `time.perf_counter`: from then on only numbers known from degrees follow, as the counts may be
+            incomplete.
         is_first : bool
             True if the counts known from degrees are included.
         """
@@ -101,7 +102,7 @@ class LocalSearch:
         for cell in self._cells:
             p, q = self._to_choose(cell)
             if min(p, q) >= 2 and counts[cell] and time.perf_counter() < deadline:
-                with closing(self._searched(cell, pieces, counts[cell], deadline)) as found:
+                with closing(self._searched(cell, task_ranges, counts[cell], deadline)) as found:
                     for local, done in found:
                         yield PqBlock(Leaves.none(), local, min(work_done + each * done, _BEFORE_THE_END))
             elif is_first and self._search.is_possible and 0 <= min(p, q) <= 1:
@@ -111,37 +112,37 @@ class LocalSearch:
             work_done += each * (min(p, q) >= 2)
 
     def _searched(
-        self, cell: tuple[int, int], pieces: Any, count: int, deadline: float
+        self, cell: tuple[int, int], task_ranges: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
-        """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
+        """Search a cell with this number of bicliques; yield tables, and the share of its work that is done."""
         counting = self._counting(cell, count)
-        done, is_told = 0.0, False
-        with closing(counting.run(pieces, deadline)) as found:
+        done, has_results = 0.0, False
+        with closing(counting.run(task_ranges, deadline)) as found:
             for sums, done in found:
                 yield None if sums is None else self._table(cell, sums), done
-                is_told |= sums is not None
-        if not is_told:
-            # A time limit left nothing.
+                has_results |= sums is not None
+        if not has_results:
+            # The time limit left no results.
             yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
 
     def _counting(self, cell: tuple[int, int], count: int) -> Any:
-        """The counter, with `run`, `n_nodes` and its own memory, of a cell with so many bicliques."""
+        """Return the counter of a cell with this number of bicliques; it has `run`, `n_nodes` and its own memory."""
         budget = self._budget - self._bytes_of_tables()
         return LocalCounting(
-            self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
+            self._search.lists, self._size_bounds(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
 
     def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
-        """Bytes that the counter takes beside the tables."""
-        return bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
+        """Bytes of the counter besides the tables."""
+        return bytes_needed(self._search.lists, self._size_bounds(cell), 1, self._n_threads, edges=self._edges)
 
     def _beside(self) -> tuple[str, str]:
-        """Text of a refusal: who counts, and what would take less."""
+        """Text of a refusal: the engine, and how to use less."""
         return f", {self._n_threads} threads", ", use fewer threads"
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
-        """The sums, for the user's vertices and edges."""
+        """Return the sums for the user's vertices and edges."""
         of_rows, of_edges = np.empty_like(sums.rows), None
         of_rows[self._search.order] = sums.rows
         if sums.edges is not None:
@@ -151,26 +152,26 @@ class LocalSearch:
         return self._core.table(cell, sums.total, *sides, of_edges)
 
     def _known(self, cell: tuple[int, int]) -> LocalCounts:
-        """A cell with at most one vertex to choose on a side."""
+        """Return the table of a cell with at most one vertex to choose on a side."""
         return self._whole.table(cell, *from_degrees(self._search.whole.graph, *self._to_choose(cell)))
 
     def _nothing(self, cell: tuple[int, int]) -> LocalCounts:
-        """No biclique."""
+        """Return the table of a cell without bicliques."""
         graph = self._graph
         left, right, edges = (np.zeros((n, 1), np.uint64) for n in (graph.n_left, graph.n_right, graph.n_edges))
         return LocalCounts(*cell, left, right, edges if self._edges else None)
 
     def _to_choose(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """Vertices to choose on each side, beyond those that all hold; negative if there are more than the cell has."""
+        """Vertices to choose on each side besides those that all contain; negative if these exceed the cell."""
         return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
 
-    def _asked(self, cell: tuple[int, int]) -> np.ndarray:
-        """The cell in rows and columns."""
+    def _size_bounds(self, cell: tuple[int, int]) -> np.ndarray:
+        """Sizes of the cell, in rows and columns."""
         p, q = self._to_choose(cell)
         return np.array([p, p, q, q] if self._search.are_left else [q, q, p, p], np.int64)
 
     def _entries_by_left(self) -> np.ndarray:
-        """The edge of the core, by left vertex, that each entry of the rows is."""
+        """The edge of the core, by left vertex, of each entry of the rows."""
         part, lists = self._search.part.graph, self._search.lists
         begins = part.left_offsets[self._search.order] - lists.row_offsets[:-1]
         by_row = np.repeat(begins, np.diff(lists.row_offsets)) + np.arange(lists.columns.size)
@@ -182,7 +183,7 @@ class LocalSearch:
         return len(self._cells) * table_bytes(self._graph, _FEWEST_DIGITS, edges=self._edges)
 
     def _check_budget(self) -> None:
-        """Refuse before any work what cannot fit."""
+        """Raise before any work if the tables cannot fit."""
         needed = self._bytes_of_tables()
         searched = [cell for cell in self._cells if min(self._to_choose(cell)) >= 2]
         if searched:

@@ -1,4 +1,4 @@
-"""Threads that add up the local counts of one cell, each with sums of its own."""
+"""Threads that add the local counts of one cell, each with its own sums."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mbe_stage.pq_counts.cpu.local.layout import N_KINDS, LocalWorker, new_local
 from mbe_stage.pq_counts.cpu.local.leaves import n_ways, ways
 from mbe_stage.pq_counts.cpu.local.tree import add_roots
 from mbe_stage.pq_counts.cpu.local.words import digits_of_words
-from mbe_stage.pq_counts.cpu.workers import TAKING_SECONDS, Piece, worked_off
+from mbe_stage.pq_counts.cpu.workers import TAKING_SECONDS, TaskRange, worked_off
 
-# Copying what was added takes time: so many numbers as are worth a second of it.
+# Copying sums takes time: copies come after this many numbers, worth a second.
 _NUMBERS_A_SECOND = 1 << 21
 
 
@@ -28,11 +28,11 @@ class Sums(NamedTuple):
     Attributes
     ----------
     total : (1, n_digits) uint64
-        How many bicliques.
+        Number of bicliques.
     rows, columns : (n_rows, n_digits) and (n_columns, n_digits) uint64
-        How many each is in.
+        Numbers for each row and column.
     edges : (n_entries, n_digits) uint64 or None
-        Of each entry of each row.
+        Numbers for each entry of each row.
     """
 
     total: np.ndarray
@@ -41,39 +41,43 @@ class Sums(NamedTuple):
     edges: np.ndarray | None
 
 
-def bytes_needed(lists: Lists, asked: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
-    """Bytes of the sums of all threads, of what they share, and of one copy that is handed over.
+def bytes_needed(lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
+    """Bytes of the sums of all threads, of their shared data, and of one copy that is delivered.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     n_words : int
-        Of a number.
+        Words of a number.
     """
     n_rows, n_columns, n_entries = lists.row_offsets.size - 1, lists.column_offsets.size - 1, lists.columns.size
     most_rows, most_columns = _most(lists)
-    shared = 8 * n_words * (n_ways(most_rows, int(asked[MAX_ROWS])) + n_ways(most_columns, int(asked[MAX_COLUMNS])))
+    shared = (
+        8
+        * n_words
+        * (n_ways(most_rows, int(size_bounds[MAX_ROWS])) + n_ways(most_columns, int(size_bounds[MAX_COLUMNS])))
+    )
     copy = 16 * n_words * (n_rows + n_columns + (n_entries if edges else 0))
     each = worker_bytes(n_rows, n_columns, n_entries, n_words, edges=edges)
     return shared + copy + 8 * n_entries * edges + n_threads * each
 
 
 class LocalCounting:
-    """Adds up in how many bicliques of one cell each row, column and entry is.
+    """Adds the bicliques of one cell that contain each row, column and entry.
 
     Parameters
     ----------
     lists : Lists
         The whole graph; roots are rows.
-    asked : (4,) int64
+    size_bounds : (4,) int64
         The cell.
     n_words : int
-        Of a number: enough for the number of all bicliques that are counted.
+        Words of a number: enough for the number of all counted bicliques.
     memory_budget : int
-        Bytes for all threads together, and for what they share.
+        Limit for all threads together, with their shared data, in bytes.
     edges : bool
-        True if entries are asked for.
+        True if entries are requested.
 
     Raises
     ------
@@ -82,67 +86,75 @@ class LocalCounting:
     """
 
     def __init__(
-        self, lists: Lists, asked: np.ndarray, n_words: int, n_threads: int, memory_budget: int, *, edges: bool
+        self, lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, memory_budget: int, *, edges: bool
     ) -> None:
         self._lists = lists
-        self._asked = asked
+        self._size_bounds = size_bounds
         self._n_threads = n_threads
         self._edges = edges
-        self._needed = bytes_needed(lists, asked, n_words, n_threads, edges=edges)
+        self._needed = bytes_needed(lists, size_bounds, n_words, n_threads, edges=edges)
         if self._needed > memory_budget:
             raise self._lack(self._needed, memory_budget)
         self._budget = memory_budget
         self._share = (memory_budget - self._needed) // n_threads
         most_rows, most_columns = _most(lists)
         shared = (
-            ways(most_rows, int(asked[MAX_ROWS]), n_words),
-            ways(most_columns, int(asked[MAX_COLUMNS]), n_words),
+            ways(most_rows, int(size_bounds[MAX_ROWS]), n_words),
+            ways(most_columns, int(size_bounds[MAX_COLUMNS]), n_words),
             _entries_of_columns(lists) if edges else np.empty(0, np.int64),
         )
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
         self._workers = [
             new_local_worker(n_rows, n_columns, *shared, self._share, edges=edges) for _ in range(n_threads)
         ]
-        numbers = self._workers[0].lines.size + self._workers[0].edges.size
+        numbers = self._workers[0].vertices.size + self._workers[0].edges.size
         self._taking_seconds = TAKING_SECONDS + numbers / _NUMBERS_A_SECOND
         self._is_whole = [True] * n_threads
         self._last_taken = [time.perf_counter()] * n_threads
 
-    def run(self, pieces: Sequence[Piece], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
-        """Work all pieces off; yields now and then what was newly added, and the share of the work that is done.
+    def run(self, task_ranges: Sequence[TaskRange], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
+        """Do all task ranges; yield new sums now and then, with the share of the work that is done.
 
         Parameters
         ----------
         deadline : float, optional
-            As `cpu.workers.Counting` takes it: the pieces that are stopped then are left out.
+            As in `cpu.workers.Counting`; task ranges stopped by it are left out.
         """
         done = 0.0
-        with closing(worked_off(pieces, self._n_threads, self._add, self._stop, deadline)) as found:
+        with closing(worked_off(task_ranges, self._n_threads, self._add, self._stop, deadline)) as found:
             for sums, done in found:
                 yield sums, done
         for worker, is_whole in zip(self._workers, self._is_whole, strict=True):
-            # Of a worker that was stopped nothing; but whoever set the limit hears before the end that it was reached.
+            # A stopped worker has no results, but the caller learns before the end that the limit was reached.
             yield self._taken(worker) if is_whole else None, done
 
     @property
     def n_nodes(self) -> int:
-        """Nodes that were visited so far."""
+        """Number of nodes visited so far."""
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
     def _stop(self) -> None:
         for worker in self._workers:
             worker.control[STOP] = STOPPED
 
-    def _add(self, k: int, piece: Piece) -> Sums | None:
-        """Add a piece to the sums of a worker; what was added is handed over now and then."""
+    def _add(self, k: int, task_range: TaskRange) -> Sums | None:
+        """Add a task range to the sums of a worker; return these now and then."""
         worker = self._workers[k]
-        add_roots(self._lists, worker, self._asked, piece.first, piece.end, piece.part, piece.n_parts)
+        add_roots(
+            self._lists,
+            worker,
+            self._size_bounds,
+            task_range.first,
+            task_range.end,
+            task_range.part,
+            task_range.n_parts,
+        )
         if worker.control[STOP] == LACKS_MEMORY:
             raise self._lack(
                 self._needed + self._n_threads * (int(worker.control[BYTES_HELD]) + 1), self._budget, at_least=True
             )
         now = time.perf_counter()
-        # What a worker has that was stopped is of no use: lines are open.
+        # The sums of a stopped worker are useless: vertices are open.
         if worker.control[STOP]:
             self._is_whole[k] = False
             return None
@@ -152,12 +164,12 @@ class LocalCounting:
         return self._taken(worker)
 
     def _taken(self, worker: LocalWorker) -> Sums:
-        """The sums of a worker, which are zero then."""
+        """Return the sums of a worker, and clear them."""
         n_rows, n_kinds = self._lists.row_offsets.size - 1, int(worker.control[N_KINDS])
-        lines = digits_of_words(worker.lines[::n_kinds])
+        vertices = digits_of_words(worker.vertices[::n_kinds])
         edges = digits_of_words(worker.edges) if n_kinds == 2 else None
-        sums = Sums(digits_of_words(worker.totals[:1]), lines[:n_rows], lines[n_rows:], edges)
-        for numbers in (worker.totals, worker.lines, worker.edges):
+        sums = Sums(digits_of_words(worker.totals[:1]), vertices[:n_rows], vertices[n_rows:], edges)
+        for numbers in (worker.totals, worker.vertices, worker.edges):
             numbers[:] = 0
         return sums
 
@@ -171,11 +183,11 @@ class LocalCounting:
 
 
 def _most(lists: Lists) -> tuple[int, int]:
-    """The most rows of a column, and the most columns of a row."""
+    """Most rows of a column, and most columns of a row."""
     of_column, of_row = np.diff(lists.column_offsets), np.diff(lists.row_offsets)
     return int(of_column.max(initial=0)), int(of_row.max(initial=0))
 
 
 def _entries_of_columns(lists: Lists) -> np.ndarray:
-    """The entry of the rows that each entry of the columns is; rows of a column ascend."""
+    """Return the entry of the rows for each entry of the columns; rows of a column ascend."""
     return np.argsort(lists.columns, kind="stable")

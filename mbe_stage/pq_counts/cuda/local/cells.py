@@ -1,4 +1,4 @@
-"""The local counts of a query, cell by cell, with the searches on the device."""
+"""Local counts of a query, cell by cell, with searches on the device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS
 from mbe_stage.pq_counts.cpu.local.cells import LocalSearch
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.local.memory_plan import LocalSizes
@@ -18,23 +18,23 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
 _SUMS_BYTES = 32
-"""Of each number that comes from the device: as it is, and its digits, twice."""
+"""Bytes of each number from the device: the number, and twice its digits."""
 
 
 class DeviceLocalSearch(LocalSearch):
-    """What each vertex, and each edge, is in.
+    """Local counts of each vertex, and of each edge.
 
     Parameters
     ----------
     graph : BipartiteCSR
         On the host.
     query : PqQuery
-    search : Search
-        Of the same.
+    search : PlannedSearch
+        The search for the counts.
     execution : Execution
         Its memory budget is for the tables, which are on the host.
     detail : Detail
-        Vertices, or edges too.
+        Vertices, or edges, too.
     device_budget : int
         Bytes of device memory.
     overrides : dict
@@ -43,19 +43,19 @@ class DeviceLocalSearch(LocalSearch):
     Attributes
     ----------
     facts : dict
-        What the warps did, of all cells.
+        Statistics of the warps, over all cells.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The tables do not fit the host's budget, or what a search takes does not fit the device's.
+        The tables do not fit the host's budget, or a search does not fit the device's.
     """
 
     def __init__(
         self,
         graph: BipartiteCSR,
         query: PqQuery,
-        search: Search,
+        search: PlannedSearch,
         execution: Execution,
         detail: Detail,
         device_budget: int,
@@ -68,7 +68,7 @@ class DeviceLocalSearch(LocalSearch):
         super().__init__(graph, query, search, execution, detail)
 
     def let_go(self) -> None:
-        """Give back the device memory that is kept between two calls of `blocks`."""
+        """Free the device memory kept between two calls of `blocks`."""
         self._on_device = None
 
     def _beside(self) -> tuple[str, str]:
@@ -88,6 +88,6 @@ class DeviceLocalSearch(LocalSearch):
         return _SUMS_BYTES * sizes.n_sums
 
     def _sizes(self, cell: tuple[int, int]) -> LocalSizes:
-        lists, asked = self._search.lists, self._asked(cell)
-        most = int(asked[MAX_ROWS]), int(asked[MAX_COLUMNS])
+        lists, size_bounds = self._search.lists, self._size_bounds(cell)
+        most = int(size_bounds[MAX_ROWS]), int(size_bounds[MAX_COLUMNS])
         return LocalSizes.of(lists.row_offsets, lists.column_offsets, self._paths, most, edges=self._edges)

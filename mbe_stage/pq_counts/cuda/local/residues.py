@@ -1,7 +1,7 @@
-"""Numbers of any size from kernels that add 64 bits: modulo as many primes as their bound needs.
+"""Numbers of any size from kernels that add 64 bits: modulo as many primes as needed.
 
-Below 2^63 numbers are what they are, in one search. Above, each search of `moduli` gives what a prime leaves of them,
-and the numbers follow (Chinese remainder theorem, in mixed radix: Garner 1959), as digits of 32 bits.
+Numbers below 2^63 need one search. For larger ones, each search of `moduli` gives the residues of a prime, and the
+numbers follow (Chinese remainder theorem, in mixed radix: Garner 1959), as digits of 32 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOW = np.uint64((1 << BITS) - 1)
 
 
 def moduli(largest: int) -> list[int]:
-    """What to search modulo so that every number up to `largest` follows; ``[0]`` where they fit as they are.
+    """Return the moduli from which every number up to `largest` follows; ``[0]`` if they fit as they are.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def moduli(largest: int) -> list[int]:
 
 
 def _is_prime(n: int) -> bool:
-    """Miller and Rabin's test; these bases are enough below 3,215,031,751."""
+    """Apply Miller and Rabin's test; these bases are enough below 3,215,031,751."""
     odd, twos = n - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
@@ -48,9 +48,9 @@ def _is_prime(n: int) -> bool:
 
 
 def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
-    """Binomials C(n, k) for n up to `most` and k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
+    """Return binomials C(n, k), n up to `most`, k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
 
-    With a modulus of 0 they are told modulo 2^64: those that a number below 2^63 is made of are right.
+    With a modulus of 0 they are modulo 2^64, which is right for those that occur in numbers below 2^63.
     """
     table = np.zeros((most + 1, size + 1), np.uint64)
     table[:, 0] = 1
@@ -62,14 +62,14 @@ def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
 
 
 def digits_of_residues(residues: Sequence[np.ndarray], primes: Sequence[int], largest: int) -> np.ndarray:
-    """The numbers up to `largest` that leave these residues: ``(n, n_digits) uint64``, digits of 32 bits.
+    """Return the numbers up to `largest` with these residues: ``(n, n_digits) uint64``, digits of 32 bits.
 
     Parameters
     ----------
     residues : sequence of (n,) int64
         One for each of `moduli`.
     primes : sequence of int
-        What `moduli` gave.
+        Result of `moduli`.
     largest : int
     """
     if list(primes) == [0]:
@@ -87,11 +87,11 @@ def digits_of_residues(residues: Sequence[np.ndarray], primes: Sequence[int], la
 
 
 def _mixed_radix(residues: list[np.ndarray], primes: Sequence[int]) -> list[np.ndarray]:
-    """The numbers as ``v0 + v1 p0 + v2 p0 p1 + ...``, each v below its prime."""
+    """Return the numbers as ``v0 + v1 p0 + v2 p0 p1 + ...``, each v below its prime."""
     places: list[np.ndarray] = []
     for k, (residue, prime) in enumerate(zip(residues, primes, strict=True)):
         modulus = np.uint64(prime)
-        # What the places so far amount to, and the product of their primes.
+        # Value of the places so far, and the product of their primes.
         known, radix = np.zeros_like(residue), 1
         for place, before in zip(places, primes[:k], strict=True):
             known = (known + place % modulus * np.uint64(radix)) % modulus

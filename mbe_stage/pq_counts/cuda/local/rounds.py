@@ -1,8 +1,7 @@
-"""Counts and local counts in rounds, where barriers may be asked for: so many roots, counted and then searched again.
+"""Counts and local counts in rounds, if barriers may be requested: some roots are counted, then searched again.
 
-What is local of a root is known when all cells have been searched below it. So a barrier can only be behind all cells
-of some roots. A round counts for a moment, holds the other roots back, and searches each cell below those that were
-counted.
+Local counts of a root are known when all cells are searched below it. So a barrier can only follow all cells of some
+roots. A round counts for a while, holds the other roots back, and searches each cell below the counted ones.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, positions, without
 
 ROUND_SECONDS = 1.0
-"""How long a round counts at least, before it finishes the roots that were begun: short beside the time between
+"""Least seconds that a round counts before it finishes the begun roots: short compared with the time between
 checkpoints."""
 TIMES_ITS_BEGINNING = 20.0
-"""A round counts so many times as long as it takes until the first quantum begins: the graph is prepared in each."""
+"""A round counts this many times as long as the time to its first quantum, since each round prepares the graph."""
 _BEFORE_THE_END = 0.999
 
 
 class LocalBlocks(Protocol):
-    """What searches all cells below some rows: `cells.DeviceLocalSearch`."""
+    """Searches all cells below some rows: `cells.DeviceLocalSearch`."""
 
     n_searched: int
 
@@ -43,26 +42,26 @@ class LocalBlocks(Protocol):
         *,
         is_first: bool,
     ) -> Iterator[PqBlock]:
-        """What the rows amount to."""
+        """Yield the local counts of the rows."""
 
     def let_go(self) -> None:
-        """Give back the device memory that is kept between two calls."""
+        """Free the device memory kept between two calls."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """The counts, which say how large the numbers get; then what each vertex and edge is in.
+    """Runs the counts, which show how large the numbers get, and then the local counts.
 
     Attributes
     ----------
     counted : callable
-        Counts what is below some tasks, or all, with a barrier of its own; gives a generator.
+        Counts below some tasks, or all, with a barrier of its own; returns a generator.
     query : PqQuery
     local : LocalBlocks
     ranges : callable
-        The ranges of some tasks, or of all where it is given None; the first root is what is known without a search.
+        Returns the ranges of some tasks, or of all for None. The first root stands for the counts known from degrees.
     deadline : float
-        In the time of `time.perf_counter`.
+        By `time.perf_counter`.
     """
 
     counted: Callable[[tuple[Task, ...] | None, Barrier | None], Generator[PqBlock]]
@@ -72,11 +71,11 @@ class Rounds:
     deadline: float
 
     def blocks(self, tasks: tuple[Task, ...] | None, barrier: Barrier | None) -> Iterator[PqBlock]:
-        """What is below some tasks, or all; in one round, unless barriers may be asked for."""
+        """Yield the results below some tasks, or all; in one round, unless barriers may be requested."""
         done = 0.0
         while True:
             remaining: tuple[Task, ...] | None = None
-            for block in self._round(tasks, is_asked=barrier is not None):
+            for block in self._round(tasks, is_requested=barrier is not None):
                 remaining = block.remaining
                 if remaining is None:
                     yield replace(block, work_done=done + (1.0 - done) * block.work_done)
@@ -86,19 +85,19 @@ class Rounds:
                 return
             self.local.let_go()
             if time.perf_counter() > self.deadline:
-                # What is local may fall short of the counts. Whoever set the limit knows by this that there was more.
+                # Local counts may fall short of the counts. By this the caller knows that work was left.
                 yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done))
                 return
-            if barrier.is_asked:
+            if barrier.is_requested:
                 barrier.reached()
                 yield PqBlock(Leaves.none(), work_done=done, remaining=remaining)
             tasks = remaining
 
-    def _round(self, tasks: tuple[Task, ...] | None, *, is_asked: bool) -> Iterator[PqBlock]:
-        """One round; the last block has the tasks that remain, where there are any."""
-        # Each cell takes longer than the counts of all.
+    def _round(self, tasks: tuple[Task, ...] | None, *, is_requested: bool) -> Iterator[PqBlock]:
+        """Run one round; the last block has the remaining tasks, if there are any."""
+        # Each cell takes longer than all counts together.
         share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
-        own, last = Barrier() if is_asked else None, PqBlock(Leaves.none(), work_done=1.0)
+        own, last = Barrier() if is_requested else None, PqBlock(Leaves.none(), work_done=1.0)
         began, until = time.perf_counter(), math.inf
         with closing(self.counted(tasks, own)) as counted:
             for block in counted:
@@ -117,7 +116,7 @@ class Rounds:
             counted_ranges = without(counted_ranges, self.ranges(last.remaining))
         is_first = bool(counted_ranges) and counted_ranges[0][0] == 0
         rows = positions(counted_ranges) - 1
-        # All of them are not listed.
+        # If all remain, they are not listed.
         wanted = None if tasks is None and last.remaining is None else rows[rows >= 0]
         for block in self.local.blocks(wanted, found.counts(), share, self.deadline, is_first=is_first):
             yield replace(block, work_done=last.work_done * block.work_done)

@@ -1,4 +1,4 @@
-"""The local counts of one cell on the device: its lists and sums, and a search for each modulus."""
+"""Local counts of one cell on the device: its lists and sums, and a search for each modulus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.pq_counts.cpu.local.workers import Sums as SumsOfCell
-from mbe_stage.pq_counts.cuda.kernels import counting_blocks
+from mbe_stage.pq_counts.cuda.kernels import kernel_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.local.kernels import local_kernel_for
 from mbe_stage.pq_counts.cuda.local.layout import PAIRS_AT, PATH_AT, Scratch, Sums
@@ -27,29 +27,29 @@ _SHORTEST_QUANTUM = 0.01
 
 
 class LocalSession(Session):
-    """A search that adds up local counts; no leaf is told.
+    """A search that adds up local counts; it reports no leaves.
 
     Parameters
     ----------
     graph : Graph
-    asked, keys, plan, budget_bytes
-        As `Session` takes them.
+    size_bounds, keys, plan, budget_bytes
+        As in `Session`.
     sizes : LocalSizes
     sums : Sums
-        That are added to.
+        The sums to add to.
     """
 
     def __init__(
         self,
         graph: Graph,
-        asked: tuple[int, int, int, int],
+        size_bounds: tuple[int, int, int, int],
         keys: KeyLayout,
         plan: MemoryPlan,
         budget_bytes: int,
         sizes: LocalSizes,
         sums: Sums,
     ) -> None:
-        super().__init__(graph, asked, keys, plan, budget_bytes, ALL_TECHNIQUES)
+        super().__init__(graph, size_bounds, keys, plan, budget_bytes, ALL_TECHNIQUES)
         n_warps, with_edges = plan.n_warps, sizes.edges
         self._sums, self._kernel = sums, local_kernel_for(with_edges)
         words = cp.empty((n_warps, sizes.scratch_words), cp.int64)
@@ -61,7 +61,7 @@ class LocalSession(Session):
 
 
 def device_lists(lists: Any) -> Graph:
-    """The lists of a core, as kernels read them: all rows are roots, those with the most two-step paths first.
+    """Copy the lists of a core for kernels: all rows are roots, those with the most two-step paths first.
 
     Parameters
     ----------
@@ -81,31 +81,31 @@ def device_lists(lists: Any) -> Graph:
 
 
 class DeviceCounting:
-    """Adds up in how many bicliques of one cell each row, column and entry is.
+    """Adds up the bicliques of one cell that contain each row, column and entry.
 
     Parameters
     ----------
     graph : Graph
     sizes : LocalSizes
-        Of the cell.
+        Sizes of the cell.
     count : int
-        How many bicliques are found.
+        Number of bicliques.
     budget : int
         Bytes of device memory.
     overrides : dict
         Fields of the plan. For tests.
     facts : dict
-        Receives what the warps did, added up.
+        Receives statistics of the warps, added up.
 
     Attributes
     ----------
     n_nodes : int
-        Visited so far.
+        Nodes visited so far.
 
     Raises
     ------
     MemoryBudgetExceeded
-        It does not fit the budget.
+        The search does not fit the budget.
     """
 
     def __init__(
@@ -118,19 +118,19 @@ class DeviceCounting:
         facts: dict[str, int],
     ) -> None:
         self._graph, self._sizes, self._count, self._budget = graph, sizes, count, budget
-        self._plan = replace(sizes.plan(counting_blocks(), budget), **overrides)
+        self._plan = replace(sizes.plan(kernel_blocks(), budget), **overrides)
         self._keys, self._facts = key_layout(sizes.search), facts
         self.n_nodes = 0
 
     def run(self, rows: np.ndarray | None, deadline: float = math.inf) -> Generator[tuple[SumsOfCell | None, float]]:
-        """Search for what is below some rows, or all: the share of the work that is done, and the sums with the last.
+        """Search below some rows, or all: yield the share of the work that is done, and the sums at the end.
 
         Parameters
         ----------
         rows : (n,) int64 or None
         deadline : float, optional
-            In the time of `time.perf_counter`. What has been added until then are lower bounds; nothing is known of
-            numbers that take several searches.
+            By `time.perf_counter`. Sums until then are lower bounds; numbers that need several searches are not known
+            then.
         """
         primes = moduli(self._count)
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -142,7 +142,7 @@ class DeviceCounting:
                 with device_work(self._budget):
                     session.quantum()
                     if modulus:
-                        for array in (sums.lines, sums.edges, sums.total):
+                        for array in (sums.vertices, sums.edges, sums.total):
                             array %= modulus
                 yield None, (number + session.share) / len(primes)
                 if time.perf_counter() >= deadline:
@@ -153,15 +153,15 @@ class DeviceCounting:
                 self._facts[name] = self._facts.get(name, 0) + fact
             if not session.is_over and modulus:
                 return
-            found.append((cp.asnumpy(sums.total), cp.asnumpy(sums.lines), cp.asnumpy(sums.edges)))
-        yield self._told(found, primes), 1.0
+            found.append((cp.asnumpy(sums.total), cp.asnumpy(sums.vertices), cp.asnumpy(sums.edges)))
+        yield self._result(found, primes), 1.0
 
-    def _told(self, found: list[tuple[np.ndarray, np.ndarray, np.ndarray]], primes: list[int]) -> SumsOfCell:
-        total, lines, edges = (
+    def _result(self, found: list[tuple[np.ndarray, np.ndarray, np.ndarray]], primes: list[int]) -> SumsOfCell:
+        total, vertices, edges = (
             digits_of_residues(residues, primes, self._count) for residues in zip(*found, strict=True)
         )
         n_rows = self._sizes.search.n_rows
-        return SumsOfCell(total, lines[:n_rows], lines[n_rows:], edges if self._sizes.edges else None)
+        return SumsOfCell(total, vertices[:n_rows], vertices[n_rows:], edges if self._sizes.edges else None)
 
     def _empty_sums(self, modulus: int) -> Sums:
         search = self._sizes.search
@@ -180,8 +180,10 @@ class DeviceCounting:
             is_wanted = cp.zeros(search.n_rows, cp.bool_)
             is_wanted[cp.asarray(rows)] = True
             graph = graph._replace(order=cp.ascontiguousarray(graph.order[is_wanted[graph.order]]))
-        # The time of a quantum is over before the deadline is.
+        # A quantum ends before the deadline.
         left = max(_SHORTEST_QUANTUM, (deadline - time.perf_counter()) / 2)
         plan = replace(plan, quantum_seconds=min(plan.quantum_seconds, left))
-        asked = (search.most_rows, search.most_rows, search.most_columns, search.most_columns)
-        return LocalSession(graph, asked, self._keys, plan, self._budget - self._sizes.fixed_bytes, self._sizes, sums)
+        size_bounds = (search.most_rows, search.most_rows, search.most_columns, search.most_columns)
+        return LocalSession(
+            graph, size_bounds, self._keys, plan, self._budget - self._sizes.fixed_bytes, self._sizes, sums
+        )

@@ -1,8 +1,8 @@
-"""The leaves of a piece, added to the sums of the graph: a matrix of any width.
+"""Add the leaves of a submatrix of any width to the sums of the graph.
 
-Where one more row is to be held, each row is a leaf. What that amounts to for its columns is written down (`weights`),
-and each column adds up those of its rows in a register: one addition to the graph for each column, and no two lanes add
-to the same. Where columns are held it is the other way round.
+If one more row is to be held, each row is a leaf. Its bicliques for its columns are noted (`weights`), and each column
+sums those of its rows in a register. So there is one addition to the graph for each column, and no two lanes add to the
+same one. If columns are held it is the other way round.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from numba import cuda
 
 from mbe_stage.device.warp import first_bit, next_one, next_tile
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.layout import HELD, Values
 from mbe_stage.pq_counts.cuda.local.leaves import added, reduced, sum_of_lanes, values_of
-from mbe_stage.pq_counts.cuda.local.lines import add_path, add_to_edge, add_to_line
+from mbe_stage.pq_counts.cuda.local.lines import add_path, add_to_edge, add_to_vertex
 from mbe_stage.pq_counts.cuda.matrices import column_of_lane, list_words, met_by, met_column
 
 _I = np.int32
@@ -24,191 +24,191 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work):
-    """Add the leaves of a piece without rows or columns, or with at most one more to choose on a side.
+def add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work):
+    """Add the leaves of a submatrix without rows or columns, or with at most one more to choose on a side.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows, n_columns : int32
     n_path : int32
     """
     launch = work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     cuda.syncwarp()
     if (
         n_rows == 0
         or n_columns == 0
-        or chosen.held_rows == limits.most_rows
-        or chosen.held_columns == limits.most_columns
+        or chosen.held_rows == bounds.most_rows
+        or chosen.held_columns == bounds.most_columns
     ):
         total = _alone(n_rows, n_columns, chosen, work)
-        _add_rows(piece, lines, n_rows, False, total, n_path, work)
-        _add_columns(piece, lines, n_rows, False, total, n_path, work)
-    elif chosen.held_rows == limits.most_rows - 1:
+        _add_rows(submatrix, vertices, n_rows, False, total, n_path, work)
+        _add_columns(submatrix, vertices, n_rows, False, total, n_path, work)
+    elif chosen.held_rows == bounds.most_rows - 1:
         without = _alone(_I(0), n_columns, chosen, work)
-        total = added(without, _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work))
-        _add_columns(piece, lines, n_rows, True, without, n_path, work)
+        total = added(without, _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work))
+        _add_columns(submatrix, vertices, n_rows, True, without, n_path, work)
     else:
         without = _alone(n_rows, _I(0), chosen, work)
-        total = added(without, _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work))
-        _add_rows(piece, lines, n_rows, True, without, n_path, work)
+        total = added(without, _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work))
+        _add_rows(submatrix, vertices, n_rows, True, without, n_path, work)
     add_path(n_path, total, work)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def _alone(n_rows, n_columns, chosen, work):
-    """What a leaf amounts to whose remaining rows and columns are all optional; the same for all lanes."""
+    """Bicliques of a leaf whose remaining rows and columns are all optional; the same for all lanes."""
     launch = work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
-    # No more of a side are wanted than are held: what is left there need not have anything in common.
-    if chosen.held_rows == limits.most_rows:
+    # Enough vertices of one side are held, so its remaining vertices need no common neighbours.
+    if chosen.held_rows == bounds.most_rows:
         optional_rows = _I(0)
-    if chosen.held_columns == limits.most_columns:
+    if chosen.held_columns == bounds.most_columns:
         optional_columns = _I(0)
     leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
     return values_of(True, leaf, work)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_edges_of_line(line, is_row, with_held, with_optional, n_path, work):
-    """Add to the edges of this lane's line with the lines of the other side on the path, of both kinds.
+def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work):
+    """Add to the edges of this lane's vertex with vertices on the path of the other side, of both kinds.
 
     Parameters
     ----------
-    line : int32
-        A row, or a column as a line; below 0 where the lane has none.
+    vertex : int32
+        A row, or a column as a vertex; below 0 if the lane has none.
     is_row : bool
     with_held, with_optional : int64
     n_path, work
-        As `add_piece` takes them.
+        As in `add_submatrix`.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
     while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
+        code = _U(mine[local_layout.PATH_AT + one])
         other = _I(code >> _U(1))
-        if (other >= launch.n_rows) == is_row and line >= 0:
+        if (other >= launch.n_rows) == is_row and vertex >= 0:
             number = with_held if code & _U(1) == HELD else with_optional
             if is_row:
-                add_to_edge(line, other, number, work)
+                add_to_edge(vertex, other, number, work)
             else:
-                add_to_edge(other, line, number, work)
+                add_to_edge(other, vertex, number, work)
         one = next_one(one)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
-    """Add a leaf for each row, held as the last one, to the rows; write down its weight for columns.
+def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
+    """Add a leaf for each row, held as the last one, to the rows; note its weight for columns.
 
     Parameters
     ----------
-    piece, lines, n_rows, chosen, n_path, work
-        As `add_piece` takes them.
+    submatrix, vertices, n_rows, chosen, n_path, work
+        As in `add_submatrix`.
 
     Returns
     -------
     Values
-        Of all of these leaves.
+        Sum of these leaves.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     total = Values(_L(0), _L(0), _L(0), _L(0))
-    limits = launch.limits
-    n_listed = list_words(piece)
+    bounds = launch.bounds
+    n_listed = list_words(submatrix)
     tile = _I(0)
     while tile < n_rows:
         k = _I(tile + _I(cuda.laneid))
         is_leaf = k < n_rows
         met, row = _I(0), _I(-1)
         if is_leaf:
-            met = met_by(piece.rows[k], piece, n_listed)
-            row = _I(lines.words[lines.rows_at + piece.rows[k]])
-        leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+            met = met_by(submatrix.rows[k], submatrix, n_listed)
+            row = _I(vertices.words[vertices.rows_at + submatrix.rows[k]])
+        leaf = Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         values = values_of(is_leaf, leaf, work)
         total = added(total, values)
         if is_leaf:
-            add_to_line(row, values.held_held, work)
+            add_to_vertex(row, values.held_held, work)
             mine[weights_at + 2 * k] = values.held_optional
             mine[weights_at + 2 * k + 1] = values.optional_optional
         if launch.with_edges:
-            _add_edges_of_line(row, True, values.held_held, values.held_optional, n_path, work)
+            _add_edges_of_vertex(row, True, values.held_held, values.held_optional, n_path, work)
         tile = next_tile(tile)
     cuda.syncwarp()
     return sum_of_lanes(total, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
-    """Add a leaf for each column, held as the last one, to the columns; write down its weight for rows.
+def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
+    """Add a leaf for each column, held as the last one, to the columns; note its weight for rows.
 
     Parameters
     ----------
-    piece, lines, n_rows, chosen, n_path, work
-        As `add_piece` takes them.
+    submatrix, vertices, n_rows, chosen, n_path, work
+        As in `add_submatrix`.
 
     Returns
     -------
     Values
-        Of all of these leaves.
+        Sum of these leaves.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     lane = _I(cuda.laneid)
     total = Values(_L(0), _L(0), _L(0), _L(0))
-    limits = launch.limits
+    bounds = launch.bounds
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
-            met = met_column(piece, n_rows, word)
-            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+            met = met_column(submatrix, n_rows, word)
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
             is_leaf = _U(mask >> _U(lane)) & _U(1) != 0
             values = values_of(is_leaf, leaf, work)
             total = added(total, values)
             k = _I(32 * word + lane)
             column = _I(-1)
             if is_leaf:
-                column = _I(lines.words[lines.columns_at + k])
-                add_to_line(column, values.held_held, work)
+                column = _I(vertices.words[vertices.columns_at + k])
+                add_to_vertex(column, values.held_held, work)
             mine[weights_at + 2 * k] = values.optional_held
             mine[weights_at + 2 * k + 1] = values.optional_optional
             if launch.with_edges:
-                _add_edges_of_line(column, False, values.held_held, values.optional_held, n_path, work)
+                _add_edges_of_vertex(column, False, values.held_held, values.optional_held, n_path, work)
         word = next_one(word)
     cuda.syncwarp()
     return sum_of_lanes(total, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
-    """Add to the columns of a piece, which are optional: one leaf, and those of its rows where these have weights.
+def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
+    """Add to a submatrix's columns, which are optional: one leaf, and those of its rows if these have weights.
 
     Parameters
     ----------
-    piece, lines, n_rows, n_path, work
-        As `add_piece` takes them.
+    submatrix, vertices, n_rows, n_path, work
+        As in `add_submatrix`.
     is_weighted : bool
     without : Values
-        Of the one leaf.
+        Values of the one leaf.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     lane = _I(cuda.laneid)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
             is_there = _U(mask >> _U(lane)) & _U(1) != 0
             column = _I(-1)
             if is_there:
-                column = _I(lines.words[lines.columns_at + 32 * word + lane])
+                column = _I(vertices.words[vertices.columns_at + 32 * word + lane])
             with_held, with_optional = without.held_optional, without.optional_optional
             tile = _I(0)
             while is_weighted and tile < n_rows:
-                rows = column_of_lane(piece, n_rows, word, tile)
+                rows = column_of_lane(submatrix, n_rows, word, tile)
                 if not is_there:
                     rows = _U(0)
                 while rows != 0:
@@ -218,41 +218,42 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
                     with_held += number
                     if launch.with_edges:
                         with_optional += mine[weights_at + 2 * k + 1]
-                        row = _I(lines.words[lines.rows_at + piece.rows[k]])
+                        row = _I(vertices.words[vertices.rows_at + submatrix.rows[k]])
                         add_to_edge(row, column, number, work)
                 tile = next_tile(tile)
             if is_there:
-                add_to_line(column, with_held, work)
+                add_to_vertex(column, with_held, work)
             if launch.with_edges:
                 held, optional = reduced(with_held, work.sums), reduced(with_optional, work.sums)
-                _add_edges_of_line(column, False, held, optional, n_path, work)
+                _add_edges_of_vertex(column, False, held, optional, n_path, work)
         word = next_one(word)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
-    """Add to the rows of a piece, which are optional: one leaf, and those of its columns where these have weights.
+def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
+    """Add to a submatrix's rows, which are optional: one leaf, and those of its columns if these have weights.
 
     Parameters
     ----------
-    piece, lines, n_rows, is_weighted, without, n_path, work
-        As `_add_columns` takes them.
+    submatrix, vertices, n_rows, is_weighted, without, n_path, work
+        As in `_add_columns`.
     """
     mine, launch = work.mine, work.launch
-    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
     tile = _I(0)
     while tile < n_rows:
         place = _I(tile + _I(cuda.laneid))
         row = _I(-1)
         with_held, with_optional = without.optional_held, without.optional_optional
         if place < n_rows:
-            in_matrix = piece.rows[place]
-            row = _I(lines.words[lines.rows_at + in_matrix])
+            in_matrix = submatrix.rows[place]
+            row = _I(vertices.words[vertices.rows_at + in_matrix])
             word = _I(0)
-            while is_weighted and word < piece.n_words:
+            while is_weighted and word < submatrix.n_words:
                 columns = _U(
-                    piece.words[_L(piece.offset + _L(in_matrix) * _L(piece.n_words) + word)] & piece.mask[word]
+                    submatrix.words[_L(submatrix.offset + _L(in_matrix) * _L(submatrix.n_words) + word)]
+                    & submatrix.mask[word]
                 )
                 while columns != 0:
                     k = _I(32 * word + first_bit(columns))
@@ -261,12 +262,12 @@ def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
                     with_held += number
                     if launch.with_edges:
                         with_optional += mine[weights_at + 2 * k + 1]
-                        column = _I(lines.words[lines.columns_at + k])
+                        column = _I(vertices.words[vertices.columns_at + k])
                         add_to_edge(row, column, number, work)
                 word = next_one(word)
-            add_to_line(row, with_held, work)
+            add_to_vertex(row, with_held, work)
         if launch.with_edges:
             held, optional = reduced(with_held, work.sums), reduced(with_optional, work.sums)
-            _add_edges_of_line(row, True, held, optional, n_path, work)
+            _add_edges_of_vertex(row, True, held, optional, n_path, work)
         tile = next_tile(tile)
     cuda.syncwarp()

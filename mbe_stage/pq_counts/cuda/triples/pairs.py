@@ -1,4 +1,4 @@
-"""What two masks have in common."""
+"""Common columns of two masks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.pq_counts.cuda.rank_windows import tally
+from mbe_stage.pq_counts.cuda.rank_windows import count_leaf
 
 _I = np.int32
 _L = np.int64
@@ -15,17 +15,17 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def _in_common(one, other, n_words, n_partners, area, start):
-    """Columns that two masks have in common, int32.
+    """Count the common columns of two masks, int32.
 
     Parameters
     ----------
     one, other : int32
-        Which masks.
+        Numbers of the masks.
     n_words, n_partners : int32
-        Words of a mask, and masks: a word of all stands together.
+        Words of a mask, and masks: the same words of all masks are contiguous.
     area : uint32
     start : int32
-        Where they begin in the area.
+        First of them in the area.
     """
     n, at_one, at_other = _I(0), _I(start + one), _I(start + other)
     for _ in range(n_words):
@@ -35,24 +35,24 @@ def _in_common(one, other, n_words, n_partners, area, start):
 
 
 @cuda.jit(device=True, forceinline=True)
-def pairs(n_partners, n_words, start, adds, tallies, fewest, area, small, times):
-    """What each two partners have in common: added to what they had in other columns, or counted as a leaf, or both.
+def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, times):
+    """Count the common columns of each pair of partners: add them to earlier ones, or count a leaf, or both.
 
     Parameters
     ----------
     n_partners, n_words : int32
     start : int32
-        Where masks begin in the area; counters of pairs stand before, each of which has its thread.
-    adds, tallies : bool
+        First of the masks in the area; before them are counters of pairs, one thread for each.
+    adds, counts_leaves : bool
     fewest : int32
-        Columns of a leaf.
+        Fewest columns of a leaf.
     area : uint32
     small, times
-        As `rank_windows.tally` has them.
+        As in `rank_windows.count_leaf`.
     """
     lane, one = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
     n_warps = _I(cuda.blockDim.x // WARP_SIZE)
-    # Most leaves have as few columns as there may be: lanes count them alone.
+    # Most leaves have the fewest columns allowed: lanes count those on their own.
     n_fewest = _I(0)
     while one < n_partners - 1:
         row_start = _I(one * (n_partners - 1) - one * (one - 1) // 2 - one - 1)
@@ -62,11 +62,11 @@ def pairs(n_partners, n_words, start, adds, tallies, fewest, area, small, times)
             if adds:
                 n = _I(n + _I(area[row_start + other]))
                 area[row_start + other] = _U(n)
-            if tallies:
+            if counts_leaves:
                 if n == fewest:
                     n_fewest = _I(n_fewest + 1)
                 elif n > fewest:
-                    tally(n, small, times)
+                    count_leaf(n, small, times)
             other = _I(other + WARP_SIZE)
         one = _I(one + n_warps)
     if n_fewest > 0:
