@@ -15,20 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.worker import Plan, Worker
-from mbe_stage.bicliques.cpu.worker_state import FirstSizes, as_subgraph
+from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import ACTIVE, BicliqueQuery, size_constraints
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier, WorkerPool, subproblems_of
-from mbe_stage.search.cpu.processor import device, unavailable_reason
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, device, subproblems_of, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
@@ -88,7 +85,7 @@ def run(
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[BicliqueBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
@@ -101,7 +98,7 @@ def run(
     first_sizes : FirstSizes
         Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
-        Told the number of visited nodes at the end. For the ablation benchmark.
+        Receives the number of visited nodes at the end. For the ablation benchmark.
 
     Raises
     ------
@@ -146,7 +143,7 @@ def _collects(query: BicliqueQuery, detail: Detail) -> bool:
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost.
+    """Divide all work into at most `n` tasks of similar cost.
 
     A task holds the maximal bicliques whose first row, in the order of the roots, is in its range.
     """

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -38,7 +37,7 @@ _EVERYTHING = Techniques()
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """The kernels that such a run launches; where some of them have to be compiled, all that the engine has."""
+    """Return the kernels that such a run launches; if some of them have to be compiled, all of the engine's."""
     from mbe_stage.bicliques.cuda.compiling import all_steps, steps_of
     from mbe_stage.device.jit import all_at_once
 
@@ -144,12 +143,12 @@ def device_search(
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost: those of the CPU engine, in whose order the rows are here.
+    """Divide all work into at most `n` tasks of similar cost, as the CPU engine, in the same order of rows.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's; the work of cutting is the host's.
+        Its arrays may be CuPy's; the host makes the tasks.
     """
     from mbe_stage.bicliques import engine_cpu
 

@@ -70,7 +70,7 @@ def vertex_hashes(text_hashes: np.ndarray, side: str) -> np.ndarray:
 
 
 def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: np.ndarray) -> np.ndarray:
-    """The key of every biclique of a block; ``(n_bicliques,) int64``."""
+    """Key of every biclique of a block; ``(n_bicliques,) int64``."""
     return _biclique_keys(
         block.left_sizes, block.left_members, block.right_sizes, block.right_members, left_hashes, right_hashes
     )
@@ -79,7 +79,7 @@ def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: n
 def edge_fingerprint(
     left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
 ) -> str:
-    """Fingerprint of a set of edges by their ends' own keys, whatever their order."""
+    """Fingerprint of a set of edges by their ends' own keys, in any order."""
     fingerprint = Fingerprint()
     fingerprint.add(_edge_keys(left_ids, right_ids, left_hashes, right_hashes))
     return str(fingerprint)
@@ -147,7 +147,7 @@ def _hash_integers(values):
     for i in range(values.size):
         value = _FNV_OFFSET
         number = values[i]
-        # -2**63 has no positive twin in int64; its magnitude is right when read as unsigned.
+        # -2**63 has no positive counterpart in int64; its magnitude is right when read as unsigned.
         magnitude = uint64(number) if number >= 0 else uint64(0) - uint64(number)
         if number < 0:
             value = (value ^ uint64(45)) * _FNV_PRIME

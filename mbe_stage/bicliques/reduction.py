@@ -68,7 +68,7 @@ class ReducedGraph:
     right_groups: Groups
 
     def swapped(self) -> ReducedGraph:
-        """The same with its sides exchanged."""
+        """Return the same block with its sides exchanged."""
         return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
 
 

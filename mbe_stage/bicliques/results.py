@@ -54,7 +54,7 @@ class BicliqueBlock:
 
     @classmethod
     def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> BicliqueBlock:
-        """No biclique: such a block only reports progress, or marks a barrier."""
+        """Make a block without bicliques, which only reports progress or marks a barrier."""
         none = np.empty(0, np.int32)
         sizes = none if detail >= Detail.SIZES else None
         members = none if detail >= Detail.MEMBERS else None
@@ -132,7 +132,7 @@ class CountSink:
         self.n_bicliques += block.n_bicliques
 
     def merge(self, other: CountSink) -> None:
-        """Take in what another sink has counted of other tasks."""
+        """Add another sink's count, of other tasks."""
         self.n_bicliques += other.n_bicliques
 
 
@@ -161,7 +161,7 @@ class HistogramSink:
             self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
 
     def merge(self, other: HistogramSink) -> None:
-        """Take in what another sink has counted of other tasks."""
+        """Add another sink's count, of other tasks."""
         self.counts.update(other.counts)
 
 
@@ -217,7 +217,7 @@ class TableSink:
                 array.append(part)
 
     def merge(self, other: TableSink) -> None:
-        """Take in what another sink has kept of other tasks."""
+        """Add another sink's cliques, of other tasks."""
         for array, part in zip(self._arrays, other._arrays, strict=True):
             array.append(part.values())
 

@@ -45,7 +45,7 @@ class VertexStatistics:
         return cls(*(np.zeros(n_vertices, np.int64) for _ in range(3)))
 
     def add(self, sizes: np.ndarray, members: np.ndarray, n_edges: np.ndarray, keys: np.ndarray) -> None:
-        """Take in some bicliques.
+        """Add some bicliques.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class SizeCounts:
         return self._dense.nbytes
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
-        """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
+        """Add the sizes of some bicliques; both ``(n_bicliques,) int32``."""
         self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
 
     def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
@@ -128,7 +128,7 @@ def long_form(
     right_sizes: np.ndarray,
     right_members: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One row per member: each biclique's left members, then its right members, then the next biclique.
+    """Make one row per member: each biclique's left members, then its right members, then the next biclique.
 
     Returns
     -------

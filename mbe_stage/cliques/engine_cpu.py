@@ -13,8 +13,7 @@ import numpy as np
 
 from mbe_stage.cliques import ordering, reduction
 from mbe_stage.cliques.cpu import techniques, tree
-from mbe_stage.cliques.cpu.worker import Plan, Worker
-from mbe_stage.cliques.cpu.worker_state import FirstSizes
+from mbe_stage.cliques.cpu.worker import FirstSizes, Plan, Worker
 from mbe_stage.cliques.ordering import OrderedGraph, numbered, ordered
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
@@ -22,8 +21,7 @@ from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier, WorkerPool, subproblems_of
-from mbe_stage.search.cpu.processor import device, unavailable_reason
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, device, subproblems_of, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]

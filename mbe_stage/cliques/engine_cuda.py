@@ -31,8 +31,7 @@ from mbe_stage.tasks import Task, cut
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.search import SearchRequest
-    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.cliques.cuda.session import SearchRequest, Session
     from mbe_stage.search.cuda.session import Quantum
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
@@ -218,7 +217,7 @@ def _asked(
     wanted : (n,) int64 or None
         The wanted roots.
     """
-    from mbe_stage.cliques.cuda.search import SearchRequest
+    from mbe_stage.cliques.cuda.session import SearchRequest
     from mbe_stage.device.memory_budget import device_budget
 
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
@@ -234,7 +233,7 @@ def _searched(
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
     """Yield the results of each quantum; device memory is held from the first to the last."""
-    from mbe_stage.cliques.cuda.search import Search
+    from mbe_stage.cliques.cuda.session import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
     for quantum in with_barriers(Search(request), barrier, in_parts=request.mode == layout.MEMBERS):

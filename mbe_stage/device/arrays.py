@@ -11,7 +11,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 from numba import cuda
-from numba.cuda.typing.typeof import typeof_impl
+
+from mbe_stage.device.numba_private import resident, typed_kind
 
 __all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_device", "zeroed_beside"]
 
@@ -85,12 +86,7 @@ def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
 
 
 def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
-    """Return named tuples of arrays as a kernel takes them, with their types determined once.
-
-    Numba determines the type of a tuple at every launch, unless it has the attribute `_numba_type_`. A kernel that is
-    compiled, or looked up on disk, gets the type of the class itself, which pickles by its name, so other processes
-    find the code.
-    """
+    """Named tuples of arrays as a kernel takes them, their types worked out once."""
     return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
 
 
@@ -101,27 +97,12 @@ def _typed_kind(kernel: Any, bundle: Any) -> type:
     """Return the tuple class with its Numba type for arrays of these dtypes."""
     key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
     if key not in _KINDS:
-        numba_type = kernel.typeof_pyval(type(bundle)(*kernel_views(*bundle)))
-        kind = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
-        # Otherwise code that inspects tuples would find a different class in every process.
-        typeof_impl.register(kind, lambda _value, _context: numba_type)
-        _KINDS[key] = kind
+        _KINDS[key] = typed_kind(kernel, type(bundle)(*kernel_views(*bundle)))
     return _KINDS[key]
 
 
-class _Resident(cuda.In):  # type: ignore[misc]  # Numba's, without types
-    """An array on the device, with its launch data computed once."""
-
-    def __init__(self, array: Any) -> None:
-        super().__init__(array)
-        self._known = super().to_device([])
-
-    def to_device(self, retr: list[Any], stream: int = 0) -> Any:  # noqa: ARG002 - the signature is Numba's
-        return self._known
-
-
 @functools.lru_cache(maxsize=512)
-def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> _Resident:
+def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> Any:
     """Return one view per address and shape: CuPy reuses addresses, and making a view takes 13 us."""
     described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
-    return _Resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))
+    return resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+from mbe_stage.device.numba_private import driver_errors
+
 if TYPE_CHECKING:
     from mbe_stage.options import Execution
 
@@ -37,7 +39,8 @@ def _numba_reason() -> str | None:
     """Return what keeps numba-cuda from working here. It initialises the driver first."""
     try:
         from numba import cuda
-        from numba.cuda.cudadrv.error import CudaDriverError
+
+        errors: tuple[type[BaseException], ...] = (RuntimeError, *driver_errors())
     except _BROKEN_INSTALL as error:
         return f"numba-cuda cannot be imported ({_detail(error)}): {_REINSTALL}"
     try:
@@ -50,21 +53,12 @@ def _numba_reason() -> str | None:
             return _NO_GPU
         return f"the NVIDIA driver cannot be used ({detail}): install a driver, or one new enough for CUDA 13"
     # RuntimeError: a function that an older driver lacks, or a context that another library has set up.
-    except (CudaDriverError, RuntimeError, *_errors_of_cuda_core()) as error:
+    except errors as error:
         return _cannot_start(error)
     if capability < _OLDEST_CAPABILITY:
         have, need = (".".join(map(str, version)) for version in (capability, _OLDEST_CAPABILITY))
         return f"the GPU has compute capability {have}: {need} or newer is needed"
     return None
-
-
-def _errors_of_cuda_core() -> tuple[type[Exception], ...]:
-    """Return the errors of cuda.core, which numba-cuda uses. It has no public name yet and may move."""
-    try:
-        from cuda.core._utils.cuda_utils import CUDAError
-    except ImportError:
-        return ()
-    return (CUDAError,)
 
 
 def _cupy_reason() -> str | None:

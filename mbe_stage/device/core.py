@@ -19,8 +19,9 @@ from mbe_stage.device.grid import (
     tile_count,
     wait_for_all,
 )
+from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
-from mbe_stage.device.warp import ALL, ballot, load_fresh, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["core_of", "keep_alive_warp_per_tile", "live_degrees", "peel_warp_per_vertex"]

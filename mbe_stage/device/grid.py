@@ -13,7 +13,7 @@ from typing import Any
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
-from mbe_stage.device.warp import load_fresh
+from mbe_stage.device.intrinsics import load_fresh
 
 __all__ = [
     "BLOCKS_PER_MULTIPROCESSOR",

@@ -1,8 +1,6 @@
 """Kernels whose machine code later processes find, with the types of their launches.
 
-numba-cuda's own cache compares the file of a kernel, but not the files of the functions that it calls, so after an
-update old code would run inside new code. Hence the cache of the host's code (`mbe_stage.runtime.code_cache`), behind
-numba-cuda's interface.
+The cache is the one of host code (`mbe_stage.runtime.code_cache`), behind numba-cuda's interface (`numba_private`).
 
 The types stand beside the kernel, so that it can be compiled ahead of its first launch (`compile_steps_of`), and tests
 can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
@@ -12,19 +10,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import importlib
-import pickle
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 from numba import cuda, types
 
-from mbe_stage.runtime import code_cache
+from mbe_stage.device.numba_private import is_kept, is_loaded, keep_code
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 __all__ = ["CSR", "I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
@@ -103,9 +96,7 @@ def kernel(
     def decorate(function: Callable[..., None]) -> Any:
         call = KernelCall(name or f"{function.__module__}:{function.__name__}", signature, launch_bounds, seconds)
         dispatcher = cuda.jit(**({} if launch_bounds is None else {"launch_bounds": launch_bounds}))(function)
-        # The tests' emulator runs the plain function.
-        if dispatcher is not function:
-            dispatcher._cache = _KernelCache(call, code_cache.sources_of(function))
+        keep_code(dispatcher, function, call.name, launch_bounds)
         _calls[dispatcher] = call
         return dispatcher
 
@@ -139,10 +130,8 @@ def step_together(*kernels: Any) -> CompileStep:
     each = sorted(call.seconds for call in calls)
     return CompileStep(
         what=", ".join(call.name for call in calls),
-        is_loaded=lambda: all(call.signature in kernel.overloads for kernel, call in zip(kernels, calls, strict=True)),
-        is_kept=lambda: all(
-            kernel._cache.holds(call.signature, kernel.targetctx) for kernel, call in zip(kernels, calls, strict=True)
-        ),
+        is_loaded=lambda: all(is_loaded(kernel, _calls[kernel].signature) for kernel in kernels),
+        is_kept=lambda: all(is_kept(kernel, _calls[kernel].signature) for kernel in kernels),
         compile=functools.partial(_compile, *(call.name for call in calls)),
         seconds=each[-1] + 0.15 * sum(each[:-1]),
     )
@@ -160,43 +149,3 @@ def _found(name: str) -> Any:
     maker, is_made, arguments = function.partition("(")
     found = getattr(importlib.import_module(module), maker)
     return found(*ast.literal_eval(f"({arguments[:-1]},)")) if is_made else found
-
-
-class _KernelCache:
-    """The machine code of one kernel, behind numba-cuda's cache interface."""
-
-    def __init__(self, call: KernelCall, sources: Path | None = None) -> None:
-        self._call = call
-        self._sources = sources
-
-    @property
-    def cache_path(self) -> str:
-        return str(code_cache.cache_directories(self._sources)[0])
-
-    def holds(self, signature: tuple[Any, ...], target_context: Any) -> bool:
-        """Return True if there is code for these types and this device."""
-        return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        from numba.cuda.dispatcher import _Kernel
-        from numba.cuda.utils import numba_target_override
-
-        with numba_target_override():
-            target_context.refresh()
-            code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
-            return None if code is None else _Kernel._rebuild(**pickle.loads(code))
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        from numba.cuda.serialize import dumps
-
-        # Code that depends on the number of launched blocks would need more in its name; we have no such kernel.
-        assert not data.launch_config_sensitive
-        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce_states()), self._sources)
-
-    def _file_name(self, sig: Any, codegen: Any) -> str:
-        import numba_cuda
-
-        versions = sys.implementation.cache_tag, numba.__version__, numba_cuda.__version__
-        made_for = repr((self._call.name, tuple(sig), self._call.launch_bounds, codegen.magic_tuple(), versions))
-        readable = self._call.name.partition("(")[0].replace(":", ".")
-        return f"{readable}-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.cubin"

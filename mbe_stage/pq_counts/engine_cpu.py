@@ -26,8 +26,7 @@ from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.search.cpu.processor import device, unavailable_reason
+from mbe_stage.search.cpu.pool import Barrier, device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of, split
 
 __all__ = [

@@ -34,7 +34,7 @@ from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
 if TYPE_CHECKING:
-    from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
+    from mbe_stage.pq_counts.cuda.local.session import DeviceLocalSearch
     from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
 
@@ -54,8 +54,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
     from mbe_stage.pq_counts.cuda.lean_prepare import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
-    from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
-    from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
+    from mbe_stage.pq_counts.cuda.triples.kernels import count_partners_block_per_root, count_triples_block_per_root
     from mbe_stage.pq_counts.cuda.wedges import count_wedges_block_per_root
 
     usual = _EVERYTHING.kernel_mask
@@ -144,7 +143,7 @@ def run(
     if detail == Detail.COUNTS:
         yield from counted(wanted, barrier)
     else:
-        from mbe_stage.pq_counts.cuda.local.rounds import Rounds
+        from mbe_stage.pq_counts.cuda.local.session import Rounds
 
         host, began = _on_host(graph), time.perf_counter()
         search = PlannedSearch(host, query)
@@ -177,7 +176,7 @@ def _local_search(
         As in `run`; the graph is on the host.
     """
     from mbe_stage.device.memory_budget import device_budget
-    from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
+    from mbe_stage.pq_counts.cuda.local.session import DeviceLocalSearch
 
     return DeviceLocalSearch(graph, query, search, execution, detail, device_budget(execution), sizes)
 

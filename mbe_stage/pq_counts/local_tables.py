@@ -1,15 +1,87 @@
-"""Make tables of local counts for the user's vertices and edges from those of a part of the graph."""
+"""Tables of local counts of the user's vertices and edges, from those of a part of the graph.
+
+Local counts of a cell with at most one vertex to choose on a side: they follow from degrees, without a search.
+"""
 
 from __future__ import annotations
+
+from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.pq_counts.digits import carried, digits_of, n_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced
 from mbe_stage.pq_counts.results import LocalCounts
 
-__all__ = ["Places", "table_bytes"]
+__all__ = ["FromDegrees", "Places", "from_degrees", "table_bytes"]
+
+
+class FromDegrees(NamedTuple):
+    """Numbers of bicliques that contain each vertex and edge of a graph: digits of 32 bits.
+
+    Attributes
+    ----------
+    total : (1, n_digits) uint64
+        Number of all bicliques.
+    left, right : (n_left, n_digits) and (n_right, n_digits) uint64
+    edges : (n_edges, n_digits) uint64
+        By left vertex.
+    """
+
+    total: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    edges: np.ndarray
+
+    def swapped(self, graph: BipartiteCSR) -> FromDegrees:
+        """Return the same for the graph with its sides exchanged; `graph` is the one of these numbers."""
+        by_right = np.argsort(graph.left_members, kind="stable")
+        return FromDegrees(self.total, self.right, self.left, self.edges[by_right])
+
+
+def from_degrees(graph: BipartiteCSR, p: int, q: int) -> FromDegrees:
+    """Compute the local counts of a graph for p left and q right vertices, one of them at most 1.
+
+    With one left vertex u to choose there are C(d(u), q) bicliques, and C(d(u) - 1, q - 1) with a given neighbour. With
+    none, all right vertices may be chosen, since `graph` is the common neighbourhood of the held vertices.
+
+    Parameters
+    ----------
+    p, q : int
+        At least 0.
+    """
+    if p > 1:
+        return from_degrees(graph.swapped(), q, p).swapped(graph.swapped())
+    if p == 0:
+        total, each = comb(graph.n_right, q), _others(graph.n_right, q)
+        n = n_digits(total)
+        right = np.repeat(digits_of([each], n), graph.n_right, axis=0)
+        left, edges = (np.zeros((size, n), np.uint64) for size in (graph.n_left, graph.n_edges))
+        return FromDegrees(digits_of([total], n), left, right, edges)
+    degrees, kind, times = np.unique(graph.left_degrees, return_inverse=True, return_counts=True)
+    whole = [comb(degree, q) for degree in degrees.tolist()]
+    total = sum(ways * n for ways, n in zip(whole, times.tolist(), strict=True))
+    n = n_digits(total)
+    left = digits_of(whole, n)[kind]
+    with_one = digits_of([_others(degree, q) for degree in degrees.tolist()], n)[kind]
+    edges = np.repeat(with_one, graph.left_degrees, axis=0)
+    return FromDegrees(digits_of([total], n), left, _sums(with_one[graph.right_members], graph.right_offsets), edges)
+
+
+def _others(n: int, size: int) -> int:
+    """Ways to choose `size` of `n`, including a given one."""
+    return comb(n - 1, size - 1) if n >= 1 and size >= 1 else 0
+
+
+def _sums(digits: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Sum ranges of numbers; each sum fits the digits, and fewer than 2^31 numbers are added."""
+    before = np.zeros((digits.shape[0] + 1, digits.shape[1]), np.uint64)
+    # Differences are right even if sums wrap around at 2^64, since each sum of digits is below.
+    np.cumsum(digits, axis=0, out=before[1:])
+    return carried(before[offsets[1:]] - before[offsets[:-1]])
 
 
 def table_bytes(graph: BipartiteCSR, n_digits: int, *, edges: bool) -> int:

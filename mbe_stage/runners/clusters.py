@@ -1,4 +1,7 @@
-"""Dask clusters: the one at an address, or one of processes of this machine."""
+"""Dask clusters: the one at an address, or one of processes of this machine.
+
+Silence Dask's tracebacks about a lost scheduler, which `ClusterLost` reports in one line.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,54 @@ from typing import Any
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.dask_log import quiet_without_scheduler
 from mbe_stage.runners.dask_runner import DaskRunner
 
-__all__ = ["dask_cluster"]
+__all__ = ["dask_cluster", "quiet_without_scheduler"]
 
+# Loggers of a client, and of its event loops. A filter applies to records of the logger itself, not of those below it.
+_LOGGERS = (
+    "asyncio",
+    "distributed.batched",
+    "distributed.client",
+    "distributed.comm.tcp",
+    "distributed.core",
+    "distributed.scheduler",
+    "distributed.utils",
+    "tornado.application",
+)
+# Logged by a scheduler in this process when it loses a worker during a request. The caller handles the loss.
+_NOT_ANSWERED = "broadcast to "
 log = logging.getLogger(__name__)
-
 # A worker that ends during its start is reported in one line; Dask would log a traceback for each process.
 _QUIET = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
 # Dask samples every process for a dashboard that is never opened here. With its own settings that takes 4.5 % of a core
 # per worker and for this process, with these 1.5 % (distributed 2026.8). A search needs all cores.
 _SAMPLED_SELDOM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
+
+
+@contextmanager
+def quiet_without_scheduler(client: Any) -> Iterator[Any]:
+    """Log at debug level what Dask logs while the client has no scheduler, and about lost connections and answers.
+
+    Leave the context only when the client is closed: closing logs its pending requests.
+    """
+
+    def passes(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        is_reported = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
+        if (client.status == "running" or record.name == "distributed.scheduler") and not is_reported:
+            return True
+        log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+        return False
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(passes)
+    try:
+        yield client
+    finally:
+        for logger in loggers:
+            logger.removeFilter(passes)
 
 
 @contextmanager

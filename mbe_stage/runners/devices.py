@@ -4,6 +4,12 @@
 memory they are copied from device to device, to the device that was current when the search began; until then they are
 held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
 device to the sink while it is at work (`device_turns`).
+
+
+Turns on the device that collects results: its searches, or the consumer.
+
+Both work on the default stream of that device, where a quantum of a search takes half a second. Each wait of the
+consumer would take a quantum. So the consumer comes first, and alone, as with one device.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -21,15 +27,15 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import DeviceLost, InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
-from mbe_stage.runners.device_turns import Turns
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 
-__all__ = ["DeviceFacts", "DeviceRunner"]
+__all__ = ["DeviceFacts", "DeviceRunner", "Turns"]
 
+# Time that a search waits for its turn before it checks for requests of others.
+_WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)
-
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
@@ -39,6 +45,60 @@ _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
 _REMEDY_ON_DEVICE = "begin again, or go on from the last checkpoint (--resume); more device memory holds more back"
 _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
+
+
+class Turns:
+    """The turns of the searches on one device and of the consumer.
+
+    Parameters
+    ----------
+    interrupt : callable
+        Makes the quanta of these searches end soon; from any thread.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._changed = threading.Condition()
+        self._n_searches = 0
+        self._is_wanted = False
+
+    @contextmanager
+    def of_search(self) -> Iterator[bool]:
+        """Wait a moment for a search's turn; yields if it has come. Several searches may have theirs at once."""
+        with self._changed:
+            if self._is_wanted:
+                self._changed.wait(timeout=_WAIT_SECONDS)
+            is_its_turn = not self._is_wanted
+            self._n_searches += is_its_turn
+        try:
+            yield is_its_turn
+        finally:
+            # Without a turn nothing changed: waking others would make them wake each other.
+            if is_its_turn:
+                with self._changed:
+                    self._n_searches -= 1
+                    self._changed.notify_all()
+
+    @contextmanager
+    def of_consumer(self) -> Iterator[None]:
+        """Interrupt the searches, and begin when none is at work."""
+        with self._changed:
+            self._is_wanted = True
+        try:
+            while self._are_searches_at_work():
+                # Repeated, since a quantum that just begins misses it.
+                self._interrupt()
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._n_searches, timeout=_WAIT_SECONDS)
+            yield
+        finally:
+            with self._changed:
+                self._is_wanted = False
+                self._changed.notify_all()
+
+    def _are_searches_at_work(self) -> bool:
+        with self._changed:
+            return self._n_searches > 0
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ def run_quantum(graph, worker, output, work_limit):
     Returns
     -------
     int
-        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
+        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the arena that is short (``control[NEEDED]`` entries would do).
     """
     frames, control = worker.frames, worker.control
     control[layout.WORK] = 0

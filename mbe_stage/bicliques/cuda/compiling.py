@@ -13,7 +13,7 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
 from mbe_stage.bicliques.cuda.kernels import walking_kernel
 from mbe_stage.bicliques.cuda.prepare import shrinks
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
+from mbe_stage.bicliques.cuda.twin_expansion import (
     expanded_lists_warp_per_tile,
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,

@@ -29,8 +29,8 @@ from mbe_stage.bicliques.cuda.work_donation import (
     wait_for_work,
 )
 from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.intrinsics import global_nanoseconds, held, load_fresh
 from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held, load_fresh
 
 # Types of the bundles of arrays that kernels take.
 POOL = bundle(layout.Pool, I32, I64_2D, I32, I32, I32, I32, I64)

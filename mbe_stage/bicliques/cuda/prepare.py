@@ -61,7 +61,7 @@ def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> Bipartit
     Returns
     -------
     BipartiteCSR
-        With the same vertices; new arrays.
+        The core on the same vertices; new arrays.
     """
     alive = cp.concatenate(
         (

@@ -15,18 +15,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
-from mbe_stage.device.warp import (
-    ALL,
-    ballot,
-    clear,
-    count_bits,
-    first_bit,
-    next_tile,
-    onward,
-    or_all,
-    rank,
-    shuffle_word,
-)
+from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.warp import ALL, ballot, clear, count_bits, first_bit, next_tile, or_all, rank, shuffle_word
 
 _U = np.uint32
 _ONE = _U(1)

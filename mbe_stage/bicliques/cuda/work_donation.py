@@ -15,7 +15,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, load_fresh, max_all, next_one, next_tile
+from mbe_stage.device.intrinsics import global_nanoseconds, load_fresh
+from mbe_stage.device.warp import ALL, ballot, first_bit, max_all, next_one, next_tile
 
 _U = np.uint32
 _NAP_NS = 400

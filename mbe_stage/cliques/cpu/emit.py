@@ -15,10 +15,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bits import deposit_bits, extract_bits, lowest_bit_index, popcount
+from mbe_stage.bits import (
+    WITHOUT_0,
+    WITHOUT_1,
+    WITHOUT_2,
+    WITHOUT_3,
+    WITHOUT_4,
+    WITHOUT_5,
+    deposit_bits,
+    down_set,
+    extract_bits,
+    lowest_bit_index,
+    popcount,
+)
 from mbe_stage.cliques.cpu import layout
 from mbe_stage.runtime.jit import compiled
-from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 WIDTH = 6
 """Most candidates whose subsets fit one word."""

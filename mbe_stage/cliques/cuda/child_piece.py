@@ -11,13 +11,12 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout
-from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, new_wide, no_frame, open_wide, publish_wide
 from mbe_stage.cliques.cuda.techniques import JOINS
-from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bits_below, low_bits, of_halves
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit, rank
-from mbe_stage.search.cuda.levels import pool_offset_of
+from mbe_stage.search.cuda.nodes import pool_offset_of
 
 _I = np.int32
 _L = np.int64

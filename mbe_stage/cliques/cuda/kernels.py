@@ -15,15 +15,15 @@ from numba import cuda, types
 from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.child_piece import child_subproblem
 from mbe_stage.cliques.cuda.emit import empty_page
-from mbe_stage.cliques.cuda.frame_walk import walk_frame
-from mbe_stage.cliques.cuda.levels import open_entry
+from mbe_stage.cliques.cuda.frame_walk import open_entry, walk_frame
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_subproblem
 from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.warp import ALL, global_nanoseconds, held
+from mbe_stage.device.warp import ALL
 from mbe_stage.search.cuda.loop import next_task_with, persistent_loop, reserve_nothing
 
 BLOCKS_PER_MULTIPROCESSOR = 2

@@ -203,7 +203,7 @@ def _count_few_columns(worker, size_bounds, size, rows, columns):
 
 @njit(nogil=True, inline="always")
 def _push(node, rows, columns, size, pivot, missed, holds_rows):
-    """Put a node on the stack.
+    """Push a node on the stack.
 
     Parameters
     ----------

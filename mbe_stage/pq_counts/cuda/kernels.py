@@ -14,19 +14,17 @@ from numba import cuda, types
 
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
-from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
+from mbe_stage.pq_counts.cuda.frame_walk import open_entry, walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, reserve_slots, size_bounds_of
-from mbe_stage.pq_counts.cuda.levels import open_entry
 from mbe_stage.pq_counts.cuda.matrices import Submatrix
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, process_submatrix
-from mbe_stage.pq_counts.cuda.root_piece import root_submatrix
+from mbe_stage.pq_counts.cuda.root_piece import root_submatrix, windowed_root_submatrix
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
-from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_submatrix
 from mbe_stage.search.cuda.loop import next_task_with, persistent_loop
 from mbe_stage.search.cuda.nodes import next_root
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout
-from mbe_stage.pq_counts.partition_loops import Prices
+from mbe_stage.pq_counts.partition import Prices
 from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10

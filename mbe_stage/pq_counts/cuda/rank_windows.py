@@ -14,7 +14,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
+from mbe_stage.device.intrinsics import global_nanoseconds
+from mbe_stage.device.warp import ALL, ballot, first_bit, min_all
 from mbe_stage.pq_counts.cuda import layout
 
 SHORT_LIST = 64

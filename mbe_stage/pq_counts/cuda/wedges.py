@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
+from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.device.jit import I32, I64, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import count_leaf, count_window, fill, flush, next_root, note_time
 

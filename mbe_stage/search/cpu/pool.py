@@ -4,10 +4,14 @@ The consumer of the blocks may request a barrier: a point at which every begun r
 delivered. The workers finish the roots they are in (split ones together) and give the rest of their ranges back. When
 all are idle, a marker with the remaining ranges follows the blocks, and the work continues. Without requests there is
 no cost.
+
+
+Name of the processor, for the CPU engines of all problems.
 """
 
 from __future__ import annotations
 
+import platform
 import queue
 import threading
 from collections import deque
@@ -17,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from mbe_stage.options import Execution
 from mbe_stage.tasks import split
 
-__all__ = ["Barrier", "Subproblem", "WorkerPool", "subproblems_of"]
+__all__ = ["Barrier", "Subproblem", "WorkerPool", "device", "subproblems_of", "unavailable_reason"]
 
 _POLL_SECONDS = 0.05
 # Steps of a worker before it waits at a barrier, and of the last one to arrive.
@@ -276,3 +281,14 @@ class WorkerPool:
     def deliver(self, blocks: Iterable[Any]) -> None:
         """Hand blocks to the consumer; its thread runs lazy ones. Waits while the consumer has enough."""
         self._put(blocks)
+
+
+def unavailable_reason() -> str | None:
+    """None: Numba is a base dependency and compiles for every processor it installs on."""
+    return None
+
+
+def device(execution: Execution) -> str:
+    """The processor and the number of threads."""
+    n = execution.worker_count
+    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
-from mbe_stage.device.warp import global_nanoseconds
+from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.nodes import find_some_open_node, quantum_is_over, read_shared, take_child
 

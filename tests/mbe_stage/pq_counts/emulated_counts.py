@@ -366,9 +366,9 @@ def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Bicliques of three rows: in windows of a few rows, or in one; masks that fit, that are made some columns at a
     time, and that are in device memory; leaves with few columns and with more; quanta that end."""
     from mbe_stage.pq_counts.cuda import as_given
-    from mbe_stage.pq_counts.cuda.triples import kernels, layout, partners
+    from mbe_stage.pq_counts.cuda.triples import kernels, layout
 
-    kernels.SMALL, partners.PARTNER_WINDOW, layout.LEAST_CHUNK, layout.USUAL_CHUNK = 4, 8, 1, 2
+    kernels.SMALL, kernels.PARTNER_WINDOW, layout.LEAST_CHUNK, layout.USUAL_CHUNK = 4, 8, 1, 2
     queries = PqQuery(3, 3, 2, 6), PqQuery.of(3, 3), PqQuery(2, 9, 3, 3), PqQuery(3, 3, 4, 9)
     for seed in range(24):
         (n_left, n_right), density = SHAPES[seed % len(SHAPES)]
@@ -456,11 +456,11 @@ def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
     the device and in the host's memory."""
-    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, windowed_root_piece
+    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, root_piece, searches
 
     as_given.as_given = lambda _job, **_: None
     searches.preparation_bytes = lambda _graph: 1 << 40
-    lean_prepare._FEWEST_ENTRIES, windowed_root_piece.WINDOW = 8, 32
+    lean_prepare._FEWEST_ENTRIES, root_piece.WINDOW = 8, 32
     in_order, mapped = searches.in_order, []
 
     def noted(core: Any, fewest_columns: int, room: int, list_room: int) -> Any:

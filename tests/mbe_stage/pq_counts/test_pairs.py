@@ -19,7 +19,7 @@ from mbe_stage.pq_counts.cpu.layout import (
     Worker,
     new_worker,
 )
-from mbe_stage.pq_counts.cpu.pairs import OF_COLUMNS, OF_ROWS, bits_pay, count_pairs, share_bits, share_steps
+from mbe_stage.pq_counts.cpu.tree import OF_COLUMNS, OF_ROWS, bits_pay, count_pairs, share_bits, share_steps
 from tests.mbe_stage import graphs
 
 N_ROWS, N_COLUMNS = 170, 150

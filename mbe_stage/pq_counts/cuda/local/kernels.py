@@ -9,17 +9,16 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import THREADS, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
 from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, size_bounds_of
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
-from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
+from mbe_stage.pq_counts.cuda.local.frame_walk import open_local_entry, walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
-from mbe_stage.pq_counts.cuda.local.levels import open_local_entry
 from mbe_stage.pq_counts.cuda.local.pieces import (
     MatrixVertices,
     frame_vertices,

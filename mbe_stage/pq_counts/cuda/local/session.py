@@ -1,29 +1,148 @@
-"""Local counts of one cell on the device: its lists and sums, and a search for each modulus."""
+"""The local counts of one cell on the device: its lists and sums, and a search for each modulus.
+
+The local counts of a query, cell by cell, with the searches on the device.
+
+Numbers of any size from kernels that add 64 bits: modulo as many primes as their bound needs.
+
+Numbers below 2^63 need one search. For larger ones, each search of `moduli` gives the residues of a prime, and the
+numbers follow (Chinese remainder theorem, in mixed radix: Garner 1959), as digits of 32 bits.
+
+
+Counts and local counts in rounds, where barriers may be asked for: so many roots, counted and then searched again.
+
+Local counts of a root are known when all cells are searched below it. So a barrier can only follow all cells of some
+roots. A round counts for a while, holds the other roots back, and searches each cell below the counted ones.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import cupy as cp
 import numpy as np
 
 from mbe_stage.device.memory_budget import device_work
-from mbe_stage.pq_counts.cpu.local.workers import Sums as SumsOfCell
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS
+from mbe_stage.pq_counts.cpu.local.cells import LocalSearch
+from mbe_stage.pq_counts.cpu.local.cells import Sums as SumsOfCell
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
+from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.kernels import kernel_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.local.kernels import local_kernel_for
 from mbe_stage.pq_counts.cuda.local.layout import PAIRS_AT, PATH_AT, Scratch, Sums
 from mbe_stage.pq_counts.cuda.local.memory_plan import LocalSizes
-from mbe_stage.pq_counts.cuda.local.residues import digits_of_residues, moduli, ways_modulo
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, key_layout
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.pq_counts.digits import BITS, n_digits
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
+from mbe_stage.search.cpu.pool import Barrier
+from mbe_stage.tasks import Task, positions, without
 
+_FITS = 63
+_LOW = np.uint64((1 << BITS) - 1)
 _SHORTEST_QUANTUM = 0.01
+_SUMS_BYTES = 32
+"""Bytes of each number from the device: the number, and twice its digits."""
+ROUND_SECONDS = 1.0
+"""Least seconds that a round counts before it finishes the begun roots: short compared with the time between
+checkpoints."""
+TIMES_ITS_BEGINNING = 20.0
+"""A round counts this many times as long as the time to its first quantum, since each round prepares the graph."""
+_BEFORE_THE_END = 0.999
+
+
+def moduli(largest: int) -> list[int]:
+    """Return the moduli from which every number up to `largest` follows; ``[0]`` if they fit as they are.
+
+    Examples
+    --------
+    >>> moduli(2**63 - 1), moduli(2**63)
+    ([0], [2147483647, 2147483629, 2147483587])
+    """
+    if largest.bit_length() <= _FITS:
+        return [0]
+    found, product, candidate = [], 1, (1 << 31) - 1
+    while product <= largest:
+        if _is_prime(candidate):
+            found.append(candidate)
+            product *= candidate
+        candidate -= 2
+    return found
+
+
+def _is_prime(n: int) -> bool:
+    """Apply Miller and Rabin's test; these bases are enough below 3,215,031,751."""
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in (2, 3, 5, 7):
+        power = pow(base, odd, n)
+        if power not in (1, n - 1) and all(pow(power, 1 << k, n) != n - 1 for k in range(1, twos)):
+            return False
+    return True
+
+
+def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
+    """Return binomials C(n, k), n up to `most`, k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
+
+    With a modulus of 0 they are modulo 2^64, which is right for those that occur in numbers below 2^63.
+    """
+    table = np.zeros((most + 1, size + 1), np.uint64)
+    table[:, 0] = 1
+    for k in range(1, size + 1):
+        # C(n, k) is the sum of C(j, k - 1) over all j below n.
+        sums = np.cumsum(table[:-1, k - 1])
+        table[1:, k] = sums % np.uint64(modulus) if modulus else sums
+    return table.view(np.int64).ravel()
+
+
+def digits_of_residues(residues: Sequence[np.ndarray], primes: Sequence[int], largest: int) -> np.ndarray:
+    """Return the numbers up to `largest` with these residues: ``(n, n_digits) uint64``, digits of 32 bits.
+
+    Parameters
+    ----------
+    residues : sequence of (n,) int64
+        One for each of `moduli`.
+    primes : sequence of int
+        Result of `moduli`.
+    largest : int
+    """
+    if list(primes) == [0]:
+        number = residues[0].view(np.uint64)
+        return np.stack([number & _LOW, number >> np.uint64(BITS)], axis=1)
+    places = _mixed_radix([residue.astype(np.uint64) for residue in residues], primes)
+    digits = np.zeros((residues[0].size, max(2, n_digits(largest))), np.uint64)
+    for place, prime in zip(reversed(places), reversed(primes), strict=True):
+        carry = place
+        for k in range(digits.shape[1]):
+            # A digit times a prime below 2^31, and a carry below 2^32.
+            product = digits[:, k] * np.uint64(prime) + carry
+            digits[:, k], carry = product & _LOW, product >> np.uint64(BITS)
+    return digits
+
+
+def _mixed_radix(residues: list[np.ndarray], primes: Sequence[int]) -> list[np.ndarray]:
+    """Return the numbers as ``v0 + v1 p0 + v2 p0 p1 + ...``, each v below its prime."""
+    places: list[np.ndarray] = []
+    for k, (residue, prime) in enumerate(zip(residues, primes, strict=True)):
+        modulus = np.uint64(prime)
+        # Value of the places so far, and the product of their primes.
+        known, radix = np.zeros_like(residue), 1
+        for place, before in zip(places, primes[:k], strict=True):
+            known = (known + place % modulus * np.uint64(radix)) % modulus
+            radix = radix * before % prime
+        places.append((residue + modulus - known) % modulus * np.uint64(pow(radix, -1, prime)) % modulus)
+    return places
 
 
 class LocalSession(Session):
@@ -81,7 +200,7 @@ def device_lists(lists: Any) -> Graph:
 
 
 class DeviceCounting:
-    """Adds up the bicliques of one cell that contain each row, column and entry.
+    """Adds the bicliques of one cell that contain each row, column and entry.
 
     Parameters
     ----------
@@ -100,7 +219,7 @@ class DeviceCounting:
     Attributes
     ----------
     n_nodes : int
-        Nodes visited so far.
+        Visited so far.
 
     Raises
     ------
@@ -187,3 +306,171 @@ class DeviceCounting:
         return LocalSession(
             graph, size_bounds, self._keys, plan, self._budget - self._sizes.fixed_bytes, self._sizes, sums
         )
+
+
+class DeviceLocalSearch(LocalSearch):
+    """Local counts of each vertex, and of each edge.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        On the host.
+    query : PqQuery
+    search : PlannedSearch
+        Of the same.
+    execution : Execution
+        Its memory budget is for the tables, which are on the host.
+    detail : Detail
+        Vertices, or edges too.
+    device_budget : int
+        Bytes of device memory.
+    overrides : dict
+        Fields of each plan. For tests.
+
+    Attributes
+    ----------
+    facts : dict
+        Statistics of the warps, over all cells.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The tables do not fit the host's budget, or a search does not fit the device's.
+    """
+
+    def __init__(
+        self,
+        graph: BipartiteCSR,
+        query: PqQuery,
+        search: PlannedSearch,
+        execution: Execution,
+        detail: Detail,
+        device_budget: int,
+        overrides: dict[str, Any],
+    ) -> None:
+        self._device_budget, self._overrides = device_budget, overrides
+        self.facts: dict[str, int] = {}
+        self._paths = later_paths(search.lists)
+        self._on_device: Graph | None = None
+        super().__init__(graph, query, search, execution, detail)
+
+    def let_go(self) -> None:
+        """Free the device memory kept between two calls of `blocks`."""
+        self._on_device = None
+
+    def _beside(self) -> tuple[str, str]:
+        return "", ""
+
+    def _counting(self, cell: tuple[int, int], count: int) -> Any:
+        if self._on_device is None:
+            with device_work(self._device_budget):
+                self._on_device = device_lists(self._search.lists)
+        return DeviceCounting(
+            self._on_device, self._sizes(cell), count, self._device_budget, self._overrides, self.facts
+        )
+
+    def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
+        sizes = self._sizes(cell)
+        sizes.check(self._device_budget)
+        return _SUMS_BYTES * sizes.n_sums
+
+    def _sizes(self, cell: tuple[int, int]) -> LocalSizes:
+        lists, size_bounds = self._search.lists, self._size_bounds(cell)
+        most = int(size_bounds[MAX_ROWS]), int(size_bounds[MAX_COLUMNS])
+        return LocalSizes.of(lists.row_offsets, lists.column_offsets, self._paths, most, edges=self._edges)
+
+
+class LocalBlocks(Protocol):
+    """Searches all cells below some rows: `cells.DeviceLocalSearch`."""
+
+    n_searched: int
+
+    def blocks(
+        self,
+        pieces: np.ndarray | None,
+        counts: dict[tuple[int, int], int],
+        work_done: float,
+        deadline: float,
+        *,
+        is_first: bool,
+    ) -> Iterator[PqBlock]:
+        """Yield the local counts of the rows."""
+
+    def let_go(self) -> None:
+        """Free the device memory kept between two calls."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """Runs the counts, which show how large the numbers get, and then the local counts.
+
+    Attributes
+    ----------
+    counted : callable
+        Counts below some tasks, or all, with a barrier of its own; returns a generator.
+    query : PqQuery
+    local : LocalBlocks
+    ranges : callable
+        Returns the ranges of some tasks, or of all for None. The first root stands for the counts known from degrees.
+    deadline : float
+        By `time.perf_counter`.
+    """
+
+    counted: Callable[[tuple[Task, ...] | None, Barrier | None], Generator[PqBlock]]
+    query: PqQuery
+    local: LocalBlocks
+    ranges: Callable[[tuple[Task, ...] | None], list[tuple[int, int]]]
+    deadline: float
+
+    def blocks(self, tasks: tuple[Task, ...] | None, barrier: Barrier | None) -> Iterator[PqBlock]:
+        """Yield the results below some tasks, or all; in one round, unless barriers may be requested."""
+        done = 0.0
+        while True:
+            remaining: tuple[Task, ...] | None = None
+            for block in self._round(tasks, is_requested=barrier is not None):
+                remaining = block.remaining
+                if remaining is None:
+                    yield replace(block, work_done=done + (1.0 - done) * block.work_done)
+                else:
+                    done += (1.0 - done) * block.work_done
+            if remaining is None or barrier is None:
+                return
+            self.local.let_go()
+            if time.perf_counter() > self.deadline:
+                # Local counts may fall short of the counts. By this the caller knows that work was left.
+                yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done))
+                return
+            if barrier.is_requested:
+                barrier.reached()
+                yield PqBlock(Leaves.none(), work_done=done, remaining=remaining)
+            tasks = remaining
+
+    def _round(self, tasks: tuple[Task, ...] | None, *, is_requested: bool) -> Iterator[PqBlock]:
+        """Run one round; the last block has the remaining tasks, if there are any."""
+        # Each cell takes longer than all counts together.
+        share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
+        own, last = Barrier() if is_requested else None, PqBlock(Leaves.none(), work_done=1.0)
+        began, until = time.perf_counter(), math.inf
+        with closing(self.counted(tasks, own)) as counted:
+            for block in counted:
+                if until == math.inf:
+                    now = time.perf_counter()
+                    until = now + max(ROUND_SECONDS, TIMES_ITS_BEGINNING * (now - began))
+                if block.remaining is not None:
+                    last = block
+                    break
+                found.accept(block)
+                yield replace(block, work_done=share * block.work_done)
+                if own is not None and time.perf_counter() > until:
+                    own.ask()
+        counted_ranges = self.ranges(tasks)
+        if last.remaining is not None:
+            counted_ranges = without(counted_ranges, self.ranges(last.remaining))
+        is_first = bool(counted_ranges) and counted_ranges[0][0] == 0
+        rows = positions(counted_ranges) - 1
+        # If all remain, they are not listed.
+        wanted = None if tasks is None and last.remaining is None else rows[rows >= 0]
+        for block in self.local.blocks(wanted, found.counts(), share, self.deadline, is_first=is_first):
+            yield replace(block, work_done=last.work_done * block.work_done)
+        if last.remaining is not None:
+            yield last

@@ -15,7 +15,7 @@ from mbe_stage.device.warp import ALL, ballot, first_bit, or_all
 from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import fill
 from mbe_stage.pq_counts.cuda.triples import layout as triples_layout
-from mbe_stage.pq_counts.cuda.triples.pairs import pairs
+from mbe_stage.pq_counts.cuda.triples.masks import pairs
 
 _I = np.int32
 _U = np.uint32

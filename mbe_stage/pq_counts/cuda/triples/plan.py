@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import cupy as cp
 
+from mbe_stage.pq_counts.cuda.triples.kernels import count_partners_block_per_root
 from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, RootNeeds, Triples
-from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
 from mbe_stage.pq_counts.cuda.wedge_session import Ranked, run_quantum, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
 
