@@ -6,9 +6,6 @@ these roots on. So a part needs no data of others (BCPar: GBC, section VI). Data
 left out: columns with too few rows from the root on, and rows with too few of the part's columns.
 
 All arrays are on the host. For the choice of a part's roots see `docs/decisions/parts-of-a-graph.md`.
-
-
-The compiled loops of the partition, and the arrays that they take.
 """
 
 from __future__ import annotations

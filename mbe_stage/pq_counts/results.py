@@ -6,9 +6,6 @@ call them hold and pivot vertices.) A leaf with h held and o optional left verti
 ones, is ``C(o, p - h) * C(r, q - g)`` bicliques of p left and q right vertices. These four numbers are its *signature*.
 Engines only count equal leaves, in 64 bits. The counts of bicliques are computed here, in integers of any size, so no
 count overflows.
-
-
-Leaves of the search tree: merge equal ones, and count their bicliques in integers of any size.
 """
 
 from __future__ import annotations

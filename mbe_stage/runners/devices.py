@@ -5,11 +5,9 @@ memory they are copied from device to device, to the device that was current whe
 held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
 device to the sink while it is at work (`device_turns`).
 
-
-Turns on the device that collects results: its searches, or the consumer.
-
-Both work on the default stream of that device, where a quantum of a search takes half a second. Each wait of the
-consumer would take a quantum. So the consumer comes first, and alone, as with one device.
+Searches and the consumer take turns on the device that collects results. Both work on the default stream of that
+device, where a quantum of a search takes half a second. Each wait of the consumer would take a quantum. So the consumer
+comes first, and alone, as with one device.
 """
 
 from __future__ import annotations

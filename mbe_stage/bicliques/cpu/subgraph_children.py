@@ -2,11 +2,8 @@
 
 A child is found by counting: walk the columns of its row, and see how often every other row turns up. The cost is the
 number of two-step paths, whatever the number of rows. The few nodes of this kind stand at the top of the tree.
-
-The second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q.
-
-
-Build a subgraph: the part of a graph that a left set sees, with local numbers.
+This is the second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q. A child gets a subgraph:
+the part of the graph that its left set sees, with local numbers.
 """
 
 from __future__ import annotations

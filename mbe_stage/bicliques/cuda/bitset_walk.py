@@ -3,17 +3,15 @@
 In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), then the excluded rows.
 If bicliques are written, its *superset* follows: every row that can be in a right side below, with ids in the arena of
 ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices. The first
-frame of a stack has one child only, the root of the stack (`first_bitset_frame`).
+frame of a stack has one child only, the root of the stack.
 
 Iteration replaces recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its slides) and
 GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which they left.
 Here each frame keeps its part of its parent's rows, behind the parent in one arena. Rows as bitmaps of at most 32
 columns: GMBE+ IV-B.
 
-
-A subgraph's child with few columns: count its closed sets, or make it the first frame of the warp's stack.
-
-Its rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
+A subgraph's child with few columns is counted by its closed sets, or becomes the first frame of the warp's stack. Its
+rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
 all of them is full. A list child is known to be maximal and is written already. Its full rows are in `counts`, and its
 columns are those that its candidates hold.
 

@@ -1,13 +1,8 @@
-"""Write bicliques over the columns of a word.
+"""Write bicliques: over the columns of a word, or with a left side that is a list of a subgraph's columns.
 
-Each warp fills a chunk of its own (`emit_list`); if there is none left, nothing is written. Bicliques over the columns
-of a word are written up to 32 at a time, with a left side in each lane's word. Their right sides come from a list of
-rows in the arenas of words and ids: all rows that hold the whole left side.
-
-
-Write a biclique whose left side is a list of a subgraph's columns, into the warp's chunk of the output.
-
-For other bicliques see `emit_bitsets`.
+Each warp fills a chunk of its own; if there is none left, nothing is written. Bicliques over the columns of a word are
+written up to 32 at a time, with a left side in each lane's word. Their right sides come from a list of rows in the
+arenas of words and ids: all rows that hold the whole left side.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes
 each depth makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2 look
 for the smallest candidate at each step, which a single sort replaces.
 
-
-Columns of a list child that are kept: the earlier rows that hold them, or the groups they are merged into.
+`count_kept` and `walk_kept` find the columns that a list child keeps: by the earlier rows that hold them, or by the
+groups they are merged into.
 """
 
 from __future__ import annotations

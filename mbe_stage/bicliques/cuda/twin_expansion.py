@@ -4,12 +4,10 @@ There are two steps, with one look at the sums between them. The first computes 
 behind the walk, so that lengths are known when the host learns of the walk's end. The second writes all lists, in
 blocks if they are too many for one. Another launch sorts long lists.
 
-
-Kernels that replace the rows and columns of found bicliques by the user's vertices, 32 bicliques a warp (a *tile*).
-
-Most lists have a few entries, some have thousands. So the lanes of a warp do not take a list each: they share the
-entries of all 32, and `owner_of` finds the list of an entry. A list is sorted in one of three ways, by its length: each
-vertex counts the smaller ones, its warp sorts it in shared memory, or a block sorts it in place.
+The kernels take 32 bicliques per warp (a *tile*). Most lists have a few entries, some have thousands. So the lanes of a
+warp do not take a list each: they share the entries of all 32, and `owner_of` finds the list of an entry. A list is
+sorted in one of three ways, by its length: each vertex counts the smaller ones, its warp sorts it in shared memory, or
+a block sorts it in place.
 """
 
 from __future__ import annotations

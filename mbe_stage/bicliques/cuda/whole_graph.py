@@ -1,14 +1,12 @@
 """Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, ordered roots.
 
 Lists of the user's graph are in the order of its ids. Columns keep that order, so a row's list only loses entries. Rows
-get new numbers, so a column's list has to be sorted (`column_lists`). Roots start in the order of their two-step paths,
+get new numbers, so a column's list has to be sorted. Roots start in the order of their two-step paths,
 to within an eighth: they are sorted by counting into bins.
 
-
-Sort the lists of the columns by the new numbers of rows, in one of three ways by their length.
-
-One lane sorts a short list. The lanes of a warp sort up to 32 entries: each counts the smaller ones. The rows of longer
-lists are marked in a bitmap in shared memory, and read in order.
+The lists of the columns are sorted by the new numbers of rows, in one of three ways by length. One lane sorts a short
+list. The lanes of a warp sort up to 32 entries: each counts the smaller ones. The rows of longer lists are marked in a
+bitmap in shared memory, and read in order.
 """
 
 from __future__ import annotations

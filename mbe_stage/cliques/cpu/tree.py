@@ -4,11 +4,8 @@ A task is a range of roots, or a node with a range of its branches. A quantum wo
 is done, the work limit is reached, the output is full or an arena is short. The state stays, the host makes room and
 calls again. A child is visited as a whole or not at all.
 
-
-The node below a root: its later neighbours as candidates, its earlier ones as excluded vertices.
-
-A row is found by walking through later neighbours, which the degeneracy bounds. Candidates of an earlier neighbour come
-after it, too.
+The node below a root has its later neighbours as candidates, and its earlier ones as excluded vertices. A row is found
+by walking through later neighbours, which the degeneracy bounds. Candidates of an earlier neighbour come after it, too.
 """
 
 from __future__ import annotations

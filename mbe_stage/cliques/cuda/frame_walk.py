@@ -6,8 +6,7 @@ Lin, PPoPP 2026). Candidates adjacent to all others join at once. Then a pivot i
 vertex adjacent to the most candidates. Each candidate not adjacent to it joins in turn, without the ones before it.
 Nodes of few candidates are finished at once (`small_ends`).
 
-
-Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum.
+Entries of a frame's stack also become nodes that any warp can continue, now or in the next quantum.
 """
 
 from __future__ import annotations

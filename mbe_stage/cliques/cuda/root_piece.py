@@ -6,8 +6,7 @@ An edge between a candidate and an earlier vertex is in the earlier vertex's lis
 walks the later neighbours of one vertex, four at a time, and looks each up in a hash table of up to 64 candidates in
 shared memory.
 
-
-Nodes of more candidates than a frame has: their blocks in the pool, and their pivots.
+*Wide nodes* have more candidates than a frame. They have blocks in the pool, and pivots of their own.
 """
 
 from __future__ import annotations

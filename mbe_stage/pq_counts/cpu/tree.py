@@ -5,10 +5,8 @@ rows come later, and their columns are the root's. Nodes of up to 64 rows and co
 ones are lists, with the same pivots. The walk over lists is recursive, but no deeper than the wanted sizes, as each
 step down holds one vertex more.
 
-
-Nodes too large for a frame with two more vertices of a side to hold: a leaf for each pair of vertices.
-
-With a pivot such a node would be a chain of newly built nodes, one for each vertex that becomes optional. Listing all
+A node too large for a frame, with two more vertices of a side to hold, gives a leaf for each pair of vertices. With a
+pivot it would be a chain of newly built nodes, one for each vertex that becomes optional. Listing all
 pairs only needs their numbers of common neighbours. These are counted along the columns between them (wedges), or as
 common bits of two rows, whichever is less work. Pairs with equal numbers are counted at once.
 """

@@ -6,8 +6,7 @@ neighbours are dropped. Then the pivot is the row (or column) that misses the fe
 misses is held in turn, without the ones before it; in the rest the pivot is optional (node pivots: Ye et al., arXiv
 2412.16485, section 3). Nodes with at most two rows or columns, or with one more to choose, are leaves at once.
 
-
-Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum.
+Entries of a frame's stack also become nodes that any warp can continue, now or in the next quantum.
 """
 
 from __future__ import annotations

@@ -4,13 +4,11 @@ The two-step paths from the root to later rows are walked twice. First each row'
 enough of them gets a number. Then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a lane
 each, longer ones by the warp.
 
-
-The matrix of a root where memory is short: rows are counted a window at a time, in the shared memory of the frame.
-
-`root_submatrix` has an array of all rows for each warp, and the positions of a row in the lists of its columns. Here a
-warp needs neither. It counts as many rows as a frame has half words (no frame is in use before there is a submatrix),
-and looks for the beginning of a window in each list. Windows without a path are skipped, and those without a row of the
-matrix are not walked again.
+If memory is short, rows are counted a window at a time, in the shared memory of the frame. `root_submatrix` has an
+array of all rows for each warp, and the positions of a row in the lists of its columns. Here a warp needs neither. It
+counts as many rows as a frame has half words (no frame is in use before there is a submatrix), and looks for the
+beginning of a window in each list. Windows without a path are skipped, and those without a row of the matrix are not
+walked again.
 """
 
 from __future__ import annotations

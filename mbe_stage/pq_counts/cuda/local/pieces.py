@@ -2,12 +2,10 @@
 
 After its matrix, a node has the graph's vertex of each row and column, and its path.
 
-
-The leaves of a submatrix, added to the sums of the graph: a matrix of any width.
-
-If one more row is to be held, each row is a leaf. Its bicliques for its columns are noted (`weights`), and each column
-sums those of its rows in a register. So there is one addition to the graph for each column, and no two lanes add to the
-same one. If columns are held it is the other way round.
+Leaves of a submatrix of any width are added to the sums of the graph. If one more row is to be held, each row is a
+leaf. Its bicliques for its columns are noted (`weights`), and each column sums those of its rows in a register. So
+there is one addition to the graph for each column, and no two lanes add to the same one. If columns are held it is the
+other way round.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ with ``n`` optional columns. There are no nodes, no pool and no table of signatu
 If the masks of a root do not fit, they are made for some columns at a time, and common columns of two partners are
 added up. The area for this is the block's part of shared memory, or, if that is too small, of device memory.
 
-
-How many later rows share enough columns with each root, and what that says of the work below it.
+Before the search, a kernel counts the later rows that share enough columns with each root, to estimate its work.
 """
 
 from __future__ import annotations
