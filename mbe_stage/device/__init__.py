@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["WARPS_PER_BLOCK", "WARP_SIZE", "whole_lines"]
-
 WARP_SIZE = 32
 WARPS_PER_BLOCK = 8
 """Warps per block in grids of `mbe_stage.device.grid`."""

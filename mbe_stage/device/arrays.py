@@ -14,8 +14,6 @@ from numba import cuda
 
 from mbe_stage.device.numba_private import resident, typed_kind
 
-__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_device", "zeroed_beside"]
-
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
     """Copy an array to a device array of the same shape."""

@@ -10,8 +10,6 @@ from mbe_stage.device.numba_private import driver_errors
 if TYPE_CHECKING:
     from mbe_stage.options import Execution
 
-__all__ = ["device", "unavailable_reason"]
-
 _OLDEST_CAPABILITY = (7, 5)
 """Lowest compute capability; the compiler of CUDA 13 (NVVM) refuses older ones."""
 
@@ -40,7 +38,7 @@ def _numba_reason() -> str | None:
     try:
         from numba import cuda
 
-        errors: tuple[type[BaseException], ...] = (RuntimeError, *driver_errors())
+        errors: tuple[type[Exception], ...] = (RuntimeError, *driver_errors())
     except _BROKEN_INSTALL as error:
         return f"numba-cuda cannot be imported ({_detail(error)}): {_REINSTALL}"
     try:

@@ -14,8 +14,6 @@ from mbe_stage.device.grid import THREADS, on_grid, this_warp
 from mbe_stage.device.jit import I32, I64, I64_2D, kernel
 from mbe_stage.device.launch import launch_warps
 
-__all__ = ["copy_pieces", "copy_pieces_block_per_piece", "take_lists", "take_warp_per_list"]
-
 
 def copy_pieces(
     source: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, target: cp.ndarray, places: np.ndarray

@@ -24,8 +24,6 @@ from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
 from mbe_stage.device.warp import ALL, ballot, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["core_of", "keep_alive_warp_per_tile", "live_degrees", "peel_warp_per_vertex"]
-
 
 def core_of(
     graph: BipartiteCSR, alive: cp.ndarray, fewest_of_left: int, fewest_of_right: int, n_blocks: int

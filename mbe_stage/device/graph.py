@@ -10,9 +10,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["copy_bytes", "graph_from_edges", "on_device", "on_host", "on_this_device"]
-__all__ += ["undirected_from_edges"]
-
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
     """Build the graph as `BipartiteCSR.from_edges`, with CuPy arrays; duplicate pairs are merged.

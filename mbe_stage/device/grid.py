@@ -15,20 +15,6 @@ from numba import cuda
 from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
 from mbe_stage.device.intrinsics import load_fresh
 
-__all__ = [
-    "BLOCKS_PER_MULTIPROCESSOR",
-    "SHORT",
-    "THREADS",
-    "WARPS_PER_BLOCK",
-    "n_warps",
-    "on_grid",
-    "range_of_warp",
-    "this_thread",
-    "this_warp",
-    "tile_count",
-    "wait_for_all",
-]
-
 BLOCKS_PER_MULTIPROCESSOR = 2
 THREADS = WARPS_PER_BLOCK * WARP_SIZE
 SHORT = 8

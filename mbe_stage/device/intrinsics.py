@@ -11,8 +11,6 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["global_nanoseconds", "held", "load_fresh", "onward"]
-
 
 @intrinsic
 def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba's

@@ -20,9 +20,6 @@ from numba import cuda, types
 from mbe_stage.device.numba_private import is_kept, is_loaded, keep_code
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["CSR", "I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
-__all__ += ["Lists", "all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels", "step_together"]
-
 
 def _array(dtype: Any, dimensions: int = 1) -> Any:
     return types.Array(dtype, dimensions, "C")

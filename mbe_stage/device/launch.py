@@ -8,9 +8,8 @@ from typing import Any
 import cupy as cp
 from numba import cuda
 
-from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, WARPS_PER_BLOCK, on_grid
-
-__all__ = ["capability", "launch_threads", "launch_warps", "multiprocessors", "resident_blocks"]
+from mbe_stage.device import WARPS_PER_BLOCK
+from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, on_grid
 
 
 def launch_warps(kernel: Any, n: int, *arguments: Any) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-__all__ = ["mapped_copy", "mapped_empty"]
-
 
 def mapped_empty(n: int, dtype: Any) -> cp.ndarray:
     """Make an array of `n` entries in pinned host memory, which has the same address on the device.

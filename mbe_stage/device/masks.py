@@ -7,19 +7,6 @@ from numba import cuda
 
 from mbe_stage.device.warp import ballot, count_bits, nth_bit, shuffle_xor
 
-__all__ = [
-    "bit_of",
-    "bits_below",
-    "first_of",
-    "has",
-    "low_bits",
-    "nth_of",
-    "of_halves",
-    "size_of",
-    "transposed",
-    "voted",
-]
-
 _ONE = np.uint64(1)
 _U = np.uint32
 

@@ -10,8 +10,6 @@ import cupy as cp
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 
-__all__ = ["device_budget", "device_work"]
-
 
 def device_budget(execution: Execution) -> int:
     """Bytes of device memory for a run: as requested, or three quarters of the free memory."""

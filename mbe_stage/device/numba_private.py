@@ -24,8 +24,6 @@ from typing import Any
 
 from mbe_stage.runtime import code_cache
 
-__all__ = ["driver_errors", "is_kept", "is_loaded", "keep_code", "resident", "typed_kind"]
-
 Signature = tuple[Any, ...]
 
 

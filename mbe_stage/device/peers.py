@@ -10,8 +10,6 @@ import functools
 
 import cupy as cp
 
-__all__ = ["brought_here", "copied_from"]
-
 
 def copied_from(*pairs: tuple[cp.ndarray, cp.ndarray]) -> None:
     """Fill arrays of the current device from others, possibly of another device; done when this returns.

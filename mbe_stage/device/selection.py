@@ -11,8 +11,6 @@ from numba import cuda
 
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 
-__all__ = ["current_number", "device_numbers", "free_bytes", "name_of", "selected"]
-
 
 def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
     """Return the requested devices, by number.

@@ -11,8 +11,6 @@ from numba import cuda
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS
 
-__all__ = ["sort_by_block", "sort_by_warp"]
-
 _W = np.uint64
 
 

@@ -14,13 +14,12 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
+from mbe_stage.device import WARPS_PER_BLOCK
+from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I32, I64, kernel
 from mbe_stage.device.launch import launch_warps
 from mbe_stage.device.warp import ALL, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
-
-__all__ = ["two_hop_degrees", "two_hop_steps"]
 
 # Pairs checked at once; a grid has no more than 2**31 blocks.
 _MOST_PAIRS = 1 << 31

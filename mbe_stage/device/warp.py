@@ -8,30 +8,6 @@ from numba import cuda
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.intrinsics import onward
 
-__all__ = [
-    "ALL",
-    "ballot",
-    "clear",
-    "count_bits",
-    "exclusive_sums",
-    "first_bit",
-    "inclusive_sum",
-    "inclusive_sum_64",
-    "lowest_bits",
-    "max_all",
-    "min_all",
-    "next_one",
-    "next_tile",
-    "nth_bit",
-    "or_all",
-    "owner_of",
-    "rank",
-    "shuffle_word",
-    "shuffle_xor",
-    "sum_all",
-    "sum_small",
-]
-
 ALL = 0xFFFFFFFF
 
 

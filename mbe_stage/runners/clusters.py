@@ -17,8 +17,6 @@ from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.dask_runner import DaskRunner
 
-__all__ = ["dask_cluster", "quiet_without_scheduler"]
-
 # Loggers of a client, and of its event loops. A filter applies to records of the logger itself, not of those below it.
 _LOGGERS = (
     "asyncio",

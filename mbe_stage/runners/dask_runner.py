@@ -33,8 +33,6 @@ from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, ranges_of
 
-__all__ = ["DaskRunner"]
-
 log = logging.getLogger(__name__)
 
 # Tasks per worker. With an engine that takes barriers they need not be small.

@@ -22,8 +22,6 @@ import numpy as np
 from mbe_stage.errors import DeviceLost
 from mbe_stage.search.cpu.pool import Barrier
 
-__all__ = ["DeviceSearch", "Exchange", "Terms"]
-
 log = logging.getLogger(__name__)
 
 # Poll interval of waiting threads.

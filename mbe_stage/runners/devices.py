@@ -29,8 +29,6 @@ from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 
-__all__ = ["DeviceFacts", "DeviceRunner", "Turns"]
-
 # Time that a search waits for its turn before it checks for requests of others.
 _WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)

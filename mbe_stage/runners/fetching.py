@@ -10,8 +10,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MOST_AT_ONCE", "Fetched", "Fetching"]
-
 # A result may be as large as a worker's memory. Another is fetched only if one takes longer than this: its worker may
 # hang.
 _SLOW_SECONDS = 2.0

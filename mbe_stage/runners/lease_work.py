@@ -27,23 +27,6 @@ from mbe_stage.runtime.compile_ahead import compile_ahead, load_kept
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 
-__all__ = [
-    "Finished",
-    "JobFacts",
-    "NotKept",
-    "Terms",
-    "begin_job",
-    "do_lease",
-    "end_job",
-    "hand_over",
-    "ignore_interrupts",
-    "keep_graph",
-    "load",
-    "load_beside",
-    "software",
-    "stop_job",
-]
-
 # The last writes the parts.
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 

@@ -9,8 +9,6 @@ from mbe_stage.options import Execution
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 
-__all__ = ["run"]
-
 
 def run(
     engine: Any,

@@ -17,8 +17,6 @@ from typing import Any, Protocol
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
 
-__all__ = ["Part", "PartFailed", "PartMaker", "PartSink"]
-
 
 class PartFailed(Exception):
     """A worker cannot keep a part, but others may. The message is one line, for people."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["RankFacts", "busy_shares"]
-
 
 @dataclass(slots=True)
 class RankFacts:

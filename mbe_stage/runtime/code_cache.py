@@ -24,8 +24,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["cache_directories", "can_keep", "drop", "is_kept", "keep", "keep_or_warn", "kept"]
-
 log = logging.getLogger(__name__)
 
 _PACKAGE = Path(__file__).resolve().parents[1]

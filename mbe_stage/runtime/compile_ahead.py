@@ -17,8 +17,6 @@ from mbe_stage.options import Execution
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.code_cache import can_keep
 
-__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "load_kept", "log_lines", "summed"]
-
 log = logging.getLogger(__name__)
 
 # Below this many seconds of compiling, starting processes costs more than they save.

@@ -18,8 +18,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["compile_in_processes", "serve"]
-
 log = logging.getLogger(__name__)
 
 # A Ctrl-C reaches every process of the terminal; the parent process ends this one.

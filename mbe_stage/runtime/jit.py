@@ -31,8 +31,6 @@ from numba.core.serialize import dumps
 from mbe_stage.runtime import code_cache
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["BYTES", "FLAGS", "INTS", "LONGS", "WORDS", "Signature", "compiled", "readonly", "readonly_view", "steps_of"]
-
 log = logging.getLogger(__name__)
 
 # The types of nearly all arguments: contiguous arrays.

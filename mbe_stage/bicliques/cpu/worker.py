@@ -57,18 +57,18 @@ def set_subproblem(worker: WorkerState, first_row: int, end_row: int, n_rows: in
     worker.control[layout.DEPTH] = 0
 
 
-def short_of(worker: WorkerState, status: int) -> Shortage:
+def short_of(state: WorkerState, status: int) -> Shortage:
     """The arena that is short, by the status of a quantum."""
-    return Shortage(_ARENAS[status], int(worker.control[layout.NEEDED]))
+    return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
 
 
-def share_left(worker: WorkerState) -> float:
+def share_left(state: WorkerState) -> float:
     """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
-    ahead, _ = ranges_ahead(worker.frames[: int(worker.control[layout.DEPTH]) + 1], _RANGE)
+    ahead, _ = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
     return min(1.0, ahead)
 
 
-def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
+def give_back(state: WorkerState) -> tuple[int, int, float] | None:
     """Take the rows whose subtrees are not begun from a worker's task.
 
     Returns
@@ -76,10 +76,10 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
     tuple or None
         First row, end, and their share of the work ahead, 0 to 1. None if the task is within one row, or in its last.
     """
-    frame = worker.frames[0]
-    if worker.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.WHOLE_GRAPH:
+    frame = state.frames[0]
+    if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.WHOLE_GRAPH:
         return None
-    return range_given_back(frame, _RANGE, share_left(worker))
+    return range_given_back(frame, _RANGE, share_left(state))
 
 
 def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
@@ -240,17 +240,12 @@ class Worker(QuantumWorker):
     def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
         set_subproblem(state, first, end, self._plan.n_rows, self._plan.n_columns)
 
-    def _share_left(self, state: WorkerState) -> float:
-        return share_left(state)
+    _share_left = staticmethod(share_left)
+    _give_back = staticmethod(give_back)
+    _short_of = staticmethod(short_of)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
         return split_subproblem(state, self._plan.collects, reserve)
-
-    def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
-        return give_back(state)
-
-    def _short_of(self, state: WorkerState, status: int) -> Shortage:
-        return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
         """Continue a state's subproblem, with this worker's output."""

@@ -199,7 +199,7 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
     n_visits : int32
         Visits of this warp.
     cursor : int32
-        Position of the child among the frame's rows.
+        The child's place among the frame's rows.
     end : int32
         End of its children.
     depth : int32
@@ -236,7 +236,7 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
     Parameters
     ----------
     cursor : int32
-        Position of the child among the frame's rows.
+        The child's place among the frame's rows.
     frame : (FRAME_FIELDS,) int32, global
     child : (FRAME_FIELDS,) int32, global
         Receives the child's frame.

@@ -35,10 +35,11 @@ from mbe_stage.bicliques.cuda.whole_graph import (
     write_whole_graph_warp_per_tile,
 )
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.core import core_of
 from mbe_stage.device.graph import on_device
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
+from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 

@@ -23,8 +23,9 @@ from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.collapse_twins import GROUPS, DeviceGroups
 from mbe_stage.bicliques.cuda.kernels import OUTPUT
 from mbe_stage.bicliques.cuda.layout import Output
+from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
+from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.jit import CSR, I32_2D, I64, INT, Lists, kernel
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.device.sorting import sort_by_block, sort_by_warp

@@ -18,12 +18,11 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
-from mbe_stage.device import WARP_SIZE
+from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
     THREADS,
-    WARPS_PER_BLOCK,
     n_warps,
     range_of_warp,
     this_warp,

@@ -18,9 +18,6 @@ import numpy as np
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, GrowthModel
 from mbe_stage.bicliques.estimation.walk import Left, OpenNode, Walk
 
-__all__ = ["Budget", "Descent", "DescentStart", "chances", "descend", "roots_of", "thinned"]
-
-
 # Cost of a visit besides the steps of the tree walk: copies, and a call into compiled code.
 _STEPS_OF_A_VISIT = 6000
 

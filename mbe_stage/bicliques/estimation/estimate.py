@@ -18,8 +18,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
-__all__ = ["Effort", "Estimate", "compile_steps", "estimate_bicliques"]
-
 # Number of descents that only learn the sizes of subtrees, and their share of the budget.
 _PILOTS, _PILOT_SHARE, _PILOT_SUBTREES = 5, 0.2, 8
 # Independent descents that the rest of the budget is meant for, their maximum if they turn out cheaper, and the

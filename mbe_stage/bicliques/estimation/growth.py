@@ -16,9 +16,6 @@ from numba import float64, int64
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
-__all__ = ["N_FEATURES", "GrowthModel", "child_features", "compile_steps", "list_degrees", "word_degrees"]
-
-
 _U = np.uint64
 _ONE = _U(1)
 

@@ -11,8 +11,6 @@ from math import exp, floor, log, sqrt
 
 import numpy as np
 
-__all__ = ["Interval", "interval_of", "whole_number"]
-
 # Fewer independent estimates than this do not show how far they scatter.
 _LEAST_ESTIMATES = 6
 # Half the width of an interval, as a logarithm, beyond which it is open: a factor of e both ways.

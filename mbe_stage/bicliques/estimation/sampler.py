@@ -25,8 +25,6 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["compile_steps", "memory_bytes", "outlooks"]
-
 log = logging.getLogger(__name__)
 
 _PILOTS, _PILOT_SUBTREES = 5, 8

@@ -1,7 +1,7 @@
 """Walk the engine's tree one child at a time: walk a subtree for a while, and keep the rest as subtrees.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
-any order (`cpu.worker_state.split_subproblem` shares work between threads in the same way).
+any order (`cpu.worker.split_subproblem` shares work between threads in the same way).
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER, grown
-
-__all__ = ["Left", "OpenNode", "Visit", "Walk"]
 
 _MEMBERS, _BICLIQUES = 1 << 18, 1 << 14
 

@@ -54,22 +54,22 @@ def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int
     worker.control[layout.DEPTH], worker.control[layout.NODE] = 0, -1
 
 
-def short_of(worker: WorkerState, status: int) -> Shortage:
+def short_of(state: WorkerState, status: int) -> Shortage:
     """The arena that is short, by the status of a quantum."""
-    return Shortage(_ARENAS[status], int(worker.control[layout.NEEDED]))
+    return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
 
 
-def share_left(worker: WorkerState) -> float:
+def share_left(state: WorkerState) -> float:
     """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
-    ahead, weight = ranges_ahead(worker.frames[: int(worker.control[layout.DEPTH]) + 1], _RANGE)
-    for node in worker.nodes[: int(worker.control[layout.NODE]) + 1]:
+    ahead, weight = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
+    for node in state.nodes[: int(state.control[layout.NODE]) + 1]:
         n_children = max(1, int(node[layout.BRANCH]).bit_count())
         ahead += weight * int(node[layout.TODO]).bit_count() / n_children
         weight /= n_children
     return min(1.0, ahead)
 
 
-def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
+def give_back(state: WorkerState) -> tuple[int, int, float] | None:
     """Take the roots that have not begun from a worker's task.
 
     Returns
@@ -77,10 +77,10 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
     tuple or None
         First root, end, and their share of the work ahead, 0 to 1. None if the task is within one root, or in its last.
     """
-    frame = worker.frames[0]
-    if worker.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
+    frame = state.frames[0]
+    if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
         return None
-    return range_given_back(frame, _RANGE, share_left(worker))
+    return range_given_back(frame, _RANGE, share_left(state))
 
 
 def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
@@ -221,17 +221,12 @@ class Worker(QuantumWorker):
     def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
         set_subproblem(state, first, end, self._plan.held)
 
-    def _share_left(self, state: WorkerState) -> float:
-        return share_left(state)
+    _share_left = staticmethod(share_left)
+    _give_back = staticmethod(give_back)
+    _short_of = staticmethod(short_of)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
         return split_subproblem(state, reserve)
-
-    def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
-        return give_back(state)
-
-    def _short_of(self, state: WorkerState, status: int) -> Shortage:
-        return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
         """Continue a state's subproblem, with this worker's output."""
@@ -281,7 +276,7 @@ def blocks_of(
     block_bytes : int
         Bytes of members and sizes.
     work_done : float
-        Share of the work for the blocks to report.
+        What the blocks report.
     """
     n_bytes = 4 * (sizes.astype(np.int64) + 1 if members is not None else np.ones(sizes.size, np.int64))
     ends = np.cumsum(n_bytes)

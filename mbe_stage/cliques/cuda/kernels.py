@@ -19,8 +19,8 @@ from mbe_stage.cliques.cuda.frame_walk import open_entry, walk_frame
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, no_frame, root_subproblem
 from mbe_stage.cliques.cuda.sub_warps import small_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING, SUB_WARPS
-from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
+from mbe_stage.device.grid import THREADS, this_warp
 from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import ALL

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
+from mbe_stage.device.grid import THREADS, this_warp
 from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.pq_counts.cuda import layout

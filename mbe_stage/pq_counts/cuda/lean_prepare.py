@@ -14,10 +14,10 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device import mapped
+from mbe_stage.device import WARPS_PER_BLOCK, mapped
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.core import live_degrees
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid, this_thread, this_warp
+from mbe_stage.device.grid import THREADS, on_grid, this_thread, this_warp
 from mbe_stage.device.jit import CSR, I32, I64, INT, Lists, kernel
 from mbe_stage.device.warp import ALL, ballot, count_bits, rank
 from mbe_stage.graphs.bipartite import BipartiteCSR

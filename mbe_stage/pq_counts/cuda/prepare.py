@@ -101,7 +101,7 @@ def prepare(
     Parameters
     ----------
     graph : BipartiteCSR
-        With CuPy arrays.
+        Arrays are CuPy's.
     fewest, most : tuple of int
         p and q of the smallest bicliques, and of the largest.
     n_blocks : int
@@ -153,7 +153,7 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> D
 def with_sizes(
     lists: Graph, vertices: cp.ndarray, paths: cp.ndarray, rows_are_left: bool, fewest_columns: int
 ) -> DeviceGraph:
-    """Return a core with the sizes for its plan, from `partition_loops`, for all roots.
+    """A core with what the plan of its search depends on, as `partition` has it, for all roots.
 
     Parameters
     ----------

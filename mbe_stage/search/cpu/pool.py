@@ -21,8 +21,6 @@ import numpy as np
 from mbe_stage.options import Execution
 from mbe_stage.tasks import split
 
-__all__ = ["Barrier", "Subproblem", "WorkerPool", "device", "subproblems_of", "unavailable_reason"]
-
 _POLL_SECONDS = 0.05
 # Steps of a worker before it waits at a barrier, and of the last one to arrive.
 _FLUSH, _MARK = "flush", "mark"

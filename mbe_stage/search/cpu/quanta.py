@@ -17,21 +17,6 @@ import numpy as np
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.search.cpu.pool import Subproblem, WorkerPool
 
-__all__ = [
-    "DONE",
-    "OK",
-    "OUTPUT_FULL",
-    "QUANTUM_OVER",
-    "QuantumWorker",
-    "RangeFields",
-    "Shortage",
-    "grown",
-    "growth_bytes",
-    "nbytes",
-    "range_given_back",
-    "ranges_ahead",
-]
-
 # Status of a quantum. Larger numbers name the arena that is short.
 OK = 0
 DONE = 1

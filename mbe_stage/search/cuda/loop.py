@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
+from mbe_stage.device import WARPS_PER_BLOCK
+from mbe_stage.device.grid import this_warp
 from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.search.cuda import control as layout
 from mbe_stage.search.cuda.nodes import find_some_open_node, quantum_is_over, read_shared, take_child

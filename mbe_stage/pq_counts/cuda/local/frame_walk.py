@@ -50,7 +50,7 @@ def push(depth, rows, columns, key, pivot, path, work):
     Parameters
     ----------
     depth : int32
-        Levels before.
+        Entries before.
     rows, columns : uint64
     key : int64
     pivot : int32

@@ -5,7 +5,7 @@ a held column are in all of them. An optional row is in C(o - 1, p - h - 1) C(r,
 row and a column depends on their kinds alone.
 
 Each number is at most that of all bicliques, as is each final sum. If that is below 2^63, nothing overflows. Otherwise
-numbers are computed modulo a prime below 2^31, and again for each further prime (`cuda.local.residues`).
+numbers are computed modulo a prime below 2^31, and again for each further prime (`digits`).
 """
 
 from __future__ import annotations

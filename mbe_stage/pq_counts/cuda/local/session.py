@@ -1,6 +1,6 @@
 """Local counts on the device, cell by cell: the lists and sums of a cell, and a search for each modulus.
 
-Numbers below 2^63 need one search. For larger ones there is a search for each prime of `residues.moduli`.
+Numbers below 2^63 need one search. For larger ones there is a search for each prime of `digits.moduli`.
 
 If barriers may be requested, a query is counted in rounds: local counts of a root are known once all cells are searched
 below it, so a barrier can only follow all cells of some roots. A round counts for a while, holds the other roots back,
@@ -32,10 +32,10 @@ from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.local.kernels import local_kernel_for
 from mbe_stage.pq_counts.cuda.local.layout import PAIRS_AT, PATH_AT, Scratch, Sums
 from mbe_stage.pq_counts.cuda.local.memory_plan import LocalSizes
-from mbe_stage.pq_counts.cuda.local.residues import digits_of_residues, moduli, ways_modulo
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, key_layout
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.pq_counts.digits import digits_of_residues, moduli, ways_modulo
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.search.cpu.pool import Barrier
