@@ -15,7 +15,7 @@ from mbe_stage.search.cpu.pool import Barrier
 
 __all__ = ["Checkpoints", "LimitWatch", "RunLimits", "ending"]
 
-# The next checkpoint comes after so many times the duration of the last, and after such a share of the time so far. So
+# The next checkpoint comes after this multiple of the last one's duration, and after this share of the time so far. So
 # checkpoints are few and cheap, however long a search is.
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
@@ -73,7 +73,7 @@ class LimitWatch:
     def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
         """Yield the blocks until the search outgrows its memory, if there are results by then.
 
-        Closing it leaves the blocks open: their maker closes them after it has told the sampler.
+        Closing it leaves the blocks open: their maker closes them after it has stopped the sampler.
         """
         later = iter(blocks)
         try:
@@ -154,7 +154,7 @@ class Checkpoints:
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
-        """True if the search goes on for a moment, so long after it began, to end at a barrier."""
+        """True if the search continues for a moment, to end at a barrier; `seconds` is the time since it began."""
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:
@@ -170,7 +170,7 @@ class Checkpoints:
 
 
 def ending(limits: LimitWatch, checkpoints: Checkpoints, seconds: float) -> str | None:
-    """Reason why the search ends here; None if it goes on, even if only to a last barrier."""
+    """Reason why the search ends here; None if it continues, even if only to a last barrier."""
     reason = limits.reached(seconds)
     if reason is None or checkpoints.last_is_awaited(seconds, limits.run_limits.patience()):
         return None

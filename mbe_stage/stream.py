@@ -170,7 +170,7 @@ class StreamFacts:
     ranks : tuple of RankFacts
         Facts of each participant that shared the work (`mbe_stage.runners`); empty if this process did it.
     rank_seconds : float
-        How long they shared it.
+        Seconds during which they shared it.
     """
 
     n_found: int
@@ -242,10 +242,8 @@ def stream(
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
-    limits, reporter = (
-        LimitWatch(problem, run_limits, limit, time_limit),
-        ProgressReporter(on_progress, Forecast(limit), time_limit),
-    )
+    limits = LimitWatch(problem, run_limits, limit, time_limit)
+    reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
     checkpoints, over = Checkpoints(sink, run_limits.checkpoint_seconds), threading.Event()
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
@@ -274,8 +272,7 @@ def stream(
             _take(sink, block)
             n_found += len(block)
             checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
-            now = time.perf_counter()
-            sink_seconds += now - before
+            sink_seconds += (now := time.perf_counter()) - before
             reporter.report(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
@@ -381,7 +378,7 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 
 
 def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """Further facts of the sink for a runner: where it takes blocks, and who makes parts."""
+    """Further arguments of a runner from the sink: the place of its blocks, and the maker of parts."""
     where = {"on_device": True} if getattr(sink, "on_device", False) else {}
     return where | _parts_for(runner, sink, limit)
 
@@ -451,7 +448,7 @@ def _sampling(
     seconds_before: float,
     is_over: threading.Event,
 ) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """Sample beside the search if there is a listener for it; gives a function that returns the newest outlook.
+    """Sample beside the search if there is a listener for it; yields a function for the newest outlook.
 
     Parameters
     ----------
@@ -530,7 +527,7 @@ def _begun(
     blocks_of : callable
         Begins a run of an engine.
     goes_on : callable
-        Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
+        Takes the name of the running engine, and the share of the work that is done; returns True to continue.
     may_take_over : bool
         True if another engine may take over: not if this one was requested.
     """
@@ -549,7 +546,7 @@ def _begun(
 
 
 def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[Any]:
-    """The first block, if there is one. While a runner waits for it, check if the search is to go on."""
+    """The first block, if there is one. While a runner waits for it, check if the search should continue."""
     for block in blocks:
         if not (isinstance(block, EmptyBlock) and goes_on(block.work_done)):
             return [block]

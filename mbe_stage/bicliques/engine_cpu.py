@@ -2,7 +2,7 @@
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
 into subproblems of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`,
-`cpu.tree`), and turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
+`cpu.tree`), turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
 steps before the walk: `prepare` does them once for a caller with several tasks.
 """
 
@@ -56,7 +56,7 @@ class Prepared:
     costs : (n_rows,) float64
         Expected work below each row.
     roots : Roots
-        What the rows are to tasks.
+        The rows as tasks identify them.
     """
 
     reduced: ReducedGraph
@@ -85,20 +85,20 @@ def run(
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[BicliqueBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`).
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`).
     prepared : Prepared, optional
-        What `prepare` gave for the same graph and query.
+        Result of `prepare` for the same graph and query.
     first_sizes : FirstSizes
-        What a worker's arenas start with; they grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
-        Told the number of visited nodes at the end. For the ablation benchmark.
+        Receives the number of visited nodes at the end. For the ablation benchmark.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _collects(query: BicliqueQuery, detail: Detail) -> bool:
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost.
+    """Divide all work into at most `n` tasks of similar cost.
 
     A task holds the maximal bicliques whose first row, in the order of the roots, is in its range.
     """

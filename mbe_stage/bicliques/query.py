@@ -48,7 +48,7 @@ class BicliqueQuery:
     Raises
     ------
     InvalidArgument
-        What is no integer, a bound below 1, or a maximum below its minimum.
+        A value is no integer, a bound is below 1, or a maximum is below its minimum.
     """
 
     min_left: int = 1
@@ -74,7 +74,7 @@ class BicliqueQuery:
 
     @property
     def identity(self) -> tuple[list[int | None], list[list[int]]]:
-        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        """Bounds and members, by which `mbe_stage.tasks.Roots` distinguishes searches."""
         bounds = [self.min_left, self.min_right, self.max_left, self.max_right, self.min_edges]
         return bounds, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
 
@@ -114,7 +114,7 @@ def size_constraints(query: BicliqueQuery) -> np.ndarray:
 
 
 def are_met(n_left: Any, n_right: Any, constraints: Any) -> Any:
-    """True if a biclique of so many of the user's vertices meets the constraints; compiled by each engine."""
+    """True if a biclique with these numbers of the user's vertices meets the constraints; compiled by each engine."""
     return (
         constraints[MIN_LEFT] <= n_left <= constraints[MAX_LEFT]
         and constraints[MIN_RIGHT] <= n_right <= constraints[MAX_RIGHT]

@@ -1,4 +1,4 @@
-"""Arrays in device memory: as kernels take them, filled from the host, and zeroed beside other work."""
+"""Arrays in device memory: passed to kernels, filled from the host, and zeroed beside other work."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from mbe_stage.device.numba_private import resident, typed_kind
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
-    """Copy an array to one of the same shape on the device."""
+    """Copy an array to a device array of the same shape."""
     device.set(host)
 
 
 def wait_for_device() -> None:
-    """Wait until what was enqueued is done, and leave other threads to the driver meanwhile.
+    """Wait until all enqueued work is done, without blocking other threads.
 
-    To copy something to memory that is not page-locked waits too, and others wait with it.
+    Copying to memory that is not page-locked waits, too, but blocks other threads.
     """
     cp.cuda.get_current_stream().synchronize()
 
 
 @contextmanager
 def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
-    """Fill arrays with zeros beside what is enqueued inside; what is enqueued behind finds them filled."""
+    """Fill arrays with zeros beside the work enqueued inside; later work finds them filled."""
     beside = _second_stream(cp.cuda.runtime.getDevice())
     # The memory may have been handed out before, to work that is not done yet.
     beside.wait_event(cp.cuda.get_current_stream().record())
@@ -43,25 +43,25 @@ def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
 
 
 class WordsBeside:
-    """Words that any thread may have written while a kernel is at work on the array.
+    """Words that any thread may write while a kernel works on the array.
 
     Parameters
     ----------
     array : int32, one dimension
     words : mapping of int to int
-        What is to be written where.
+        Value to write at each position.
     """
 
     def __init__(self, array: cp.ndarray, words: Mapping[int, int]) -> None:
         self._array = array
-        # Taken once: to take such memory waits for kernels.
+        # Allocated once: allocating such memory waits for kernels.
         self._memory = cp.cuda.alloc_pinned_memory(4 * len(words))
         np.frombuffer(self._memory, np.int32, len(words))[:] = list(words.values())
         self._places = [array.data.ptr + 4 * place for place in words]
         self._stream = cp.cuda.Stream(non_blocking=True)
 
     def write(self) -> None:
-        """Write them, in their order, and wait until they are there."""
+        """Write the words in their order, and wait until they are there."""
         runtime = cp.cuda.runtime
         with self._array.device:
             for k, place in enumerate(self._places):
@@ -76,7 +76,7 @@ def _second_stream(_device: int) -> cp.cuda.Stream:
 
 
 def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
-    """The arrays as kernels take them, which costs less than a launch that is given CuPy's.
+    """Return the arrays as kernels take them; a launch with these costs less than one with CuPy arrays.
 
     A view does not keep its array alive: hold on to the array until the work is done.
     """
@@ -92,7 +92,7 @@ _KINDS: dict[tuple[Any, ...], type] = {}
 
 
 def _typed_kind(kernel: Any, bundle: Any) -> type:
-    """The kind of tuple, with the type that it has for Numba where its arrays are of these dtypes."""
+    """Return the tuple class with its Numba type for arrays of these dtypes."""
     key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
     if key not in _KINDS:
         _KINDS[key] = typed_kind(kernel, type(bundle)(*kernel_views(*bundle)))
@@ -101,6 +101,6 @@ def _typed_kind(kernel: Any, bundle: Any) -> type:
 
 @functools.lru_cache(maxsize=512)
 def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """One view for each place and shape: CuPy hands the same places out again, and making a view takes 13 us."""
+    """Return one view per address and shape: CuPy reuses addresses, and making a view takes 13 us."""
     described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
     return resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

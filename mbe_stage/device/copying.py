@@ -23,7 +23,7 @@ def copy_pieces(
     Parameters
     ----------
     source, target : int32, one dimension
-        The same one only where no piece is copied to where another one is, or was.
+        One array only if no piece overlaps the new or old place of another.
     starts, sizes, places : (n,) int64, on the host
     """
     if starts.size:
@@ -33,7 +33,7 @@ def copy_pieces(
 
 @kernel(I64_2D, I32, I32)
 def copy_pieces_block_per_piece(moves, source, target):
-    """`moves` is (3, n): where each piece begins, how long it is, where it is to stand."""
+    """Copy a piece per block; `moves` is (3, n): start, size and new place of each piece."""
     piece = cuda.blockIdx.x
     start, size, place = moves[0, piece], moves[1, piece], moves[2, piece]
     for k in range(cuda.threadIdx.x, size, cuda.blockDim.x):
@@ -41,14 +41,14 @@ def copy_pieces_block_per_piece(moves, source, target):
 
 
 def take_lists(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
-    """Lists `rows`, in their order, one behind the other.
+    """Return the lists `rows`, in their order, contiguously.
 
     Parameters
     ----------
     offsets : (n + 1,) int64
     members : int32
     rows : (m,) int64
-        The same one may come twice.
+        May contain a row twice.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def take_warp_per_list(offsets, members, rows, taken, copies):
     members : int32, global
     rows : (m,) int64, global
     taken : (m + 1,) int64, global
-        Where each list begins among the copies.
+        First entry of each list among the copies.
     copies : int32, global
     """
     index = this_warp()

@@ -14,7 +14,7 @@ from numba.cuda.extending import intrinsic
 
 @intrinsic
 def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba's
-    """The GPU's clock that all multiprocessors share, int64."""
+    """Clock that all multiprocessors of the GPU share, int64."""
 
     def build(_context, builder, _signature, _args):
         read = ir.InlineAsm(ir.FunctionType(ir.IntType(64), []), "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
@@ -25,9 +25,9 @@ def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba
 
 @intrinsic
 def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is Numba's
-    """Element of a flat array that other multiprocessors change, read anew each time.
+    """Read an element of a flat array that other multiprocessors change, past the cache each time.
 
-    `cuda.ldcv` will not do: its assembly has no side effect for the compiler, which moves it out of waiting loops.
+    `cuda.ldcv` does not do: the compiler sees no side effect in its assembly, and moves it out of waiting loops.
     """
 
     def build(context, builder, signature, args):
@@ -48,10 +48,10 @@ def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is
 
 @intrinsic
 def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
-    """The array, its address in a register.
+    """Return the array with its address in a register.
 
-    What belongs to a warp is a row of a larger array. The compilers would work out where it begins at every access, in
-    half a dozen instructions.
+    A warp's own data is a row of a larger array. The compilers would compute its address at every access, in half a
+    dozen instructions.
     """
 
     def build(context, builder, signature, args):
@@ -72,8 +72,8 @@ def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
 def onward(typing_context, position, step):  # noqa: ARG001 - the signature is Numba's
     """``position + step``, int32, for the step of a loop.
 
-    The compilers cannot see through it and leave the loop as it is written. Unrolled sixteen times, as they would have
-    it, the kernel outgrows the instruction caches, and warps wait for instructions most of the time.
+    The compilers cannot see through it, so they do not unroll the loop. Unrolled sixteen times, the kernel would
+    outgrow the instruction caches, and warps would mostly wait for instructions.
     """
 
     def build(_context, builder, _signature, args):

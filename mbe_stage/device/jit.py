@@ -1,9 +1,9 @@
-"""Kernels whose machine code later processes find, with the types that they are launched with.
+"""Kernels whose machine code later processes find, with the types of their launches.
 
 The cache is the one of host code (`mbe_stage.runtime.code_cache`), behind numba-cuda's interface (`numba_private`).
 
-The types stand beside the kernel so that it can be compiled ahead of its first launch (`compile_steps_of`), and so that
-tests can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
+The types stand beside the kernel, so that it can be compiled ahead of its first launch (`compile_steps_of`), and tests
+can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ I32, I32_2D, I32_3D = (_array(types.int32, dimensions) for dimensions in (1, 2, 
 I64, I64_2D = (_array(types.int64, dimensions) for dimensions in (1, 2))
 U32_2D = _array(types.uint32, 2)
 INT = types.int64
-"""Of a Python integer."""
+"""Type of a Python integer."""
 
 
 def bundle(kind: type, *members: Any) -> Any:
-    """The type of a named tuple of arrays, as Numba finds it at a launch: one of its own where all are of one type."""
+    """Return the type of a named tuple of arrays as Numba determines it: a uniform one if all types are equal."""
     return types.BaseTuple.from_types(members, kind)
 
 
@@ -46,22 +46,22 @@ class Lists(NamedTuple):
 
 
 CSR = bundle(Lists, I64, I32)
-"""The type of `Lists`."""
+"""Type of `Lists`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """How a kernel is compiled.
+    """Settings with which a kernel is compiled.
 
     Attributes
     ----------
     name : str
-        That finds it again (`_found`), in another process too.
+        Finds the kernel again (`_found`), also in other processes.
     signature : tuple of numba types
     launch_bounds : tuple of int, or None
-        Threads of a block, and blocks that a multiprocessor is to hold.
+        Threads of a block, and blocks that a multiprocessor should hold.
     seconds : float
-        Roughly, what compiling takes.
+        Rough time to compile.
     """
 
     name: str
@@ -76,18 +76,18 @@ _calls: dict[Any, KernelCall] = {}
 def kernel(
     *signature: Any, launch_bounds: tuple[int, int] | None = None, name: str | None = None, seconds: float = 0.5
 ) -> Callable[[Callable[..., None]], Any]:
-    """`cuda.jit` for a kernel whose machine code is kept.
+    """Apply `cuda.jit` to a kernel, and keep its machine code.
 
     Parameters
     ----------
     *signature : numba types
-        Of its arguments as it is launched. A launch with other types is right too, and compiles when it comes.
+        Types of its arguments at a launch. A launch with other types works, too, and compiles at that time.
     launch_bounds : tuple of int, optional
     name : str, optional
-        Module and function, by default; for a kernel that is made by a function, the module and the call that makes it,
-        as ``"package.module:make(1, 2)"``.
+        By default module and function. For a kernel made by a function, the module and the call that makes it, as
+        ``"package.module:make(1, 2)"``.
     seconds : float
-        Roughly, what compiling takes; kernels that take long are compiled first.
+        Rough time to compile; slow kernels are compiled first.
     """
 
     def decorate(function: Callable[..., None]) -> Any:
@@ -101,28 +101,28 @@ def kernel(
 
 
 def known_kernels() -> dict[Any, KernelCall]:
-    """Every kernel that has been made in this process, and how it is compiled."""
+    """Return every kernel made in this process, and how it is compiled."""
     return dict(_calls)
 
 
 def compile_steps_of(*kernels: Any) -> tuple[CompileStep, ...]:
-    """What compiles kernels for the current device ahead of their first launch."""
+    """Return the steps that compile kernels for the current device ahead of their first launch."""
     return tuple(step_together(kernel) for kernel in kernels)
 
 
 def all_at_once(
     needed: Sequence[CompileStep], everything: Callable[[], Sequence[CompileStep]]
 ) -> Sequence[CompileStep]:
-    """What is needed; where some of that has to be compiled, everything.
+    """Return the needed steps, or all steps if some of the needed ones have to be compiled.
 
-    Beside the kernels that a run waits for, the others take idle cores, or a tenth of the time where they share code
-    (`step_together`), and no later run has to wait for them.
+    Other kernels than a run waits for take idle cores, or a tenth of the time if they share code (`step_together`), and
+    no later run has to wait for them.
     """
     return needed if all(step.is_loaded() or step.is_kept() for step in needed) else everything()
 
 
 def step_together(*kernels: Any) -> CompileStep:
-    """One step for kernels that call the same functions, most of which are then compiled once and not once for each."""
+    """Make one step for kernels that call the same functions, so that most of these compile once."""
     calls = [_calls[kernel] for kernel in kernels]
     each = sorted(call.seconds for call in calls)
     return CompileStep(
@@ -135,7 +135,7 @@ def step_together(*kernels: Any) -> CompileStep:
 
 
 def _compile(*names: str) -> None:
-    """Compile, or load what is kept; by name, so that another process can be asked to."""
+    """Compile, or load from the cache; by name, so that other processes can do it."""
     for name in names:
         kernel = _found(name)
         kernel.compile(_calls[kernel].signature)

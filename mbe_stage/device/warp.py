@@ -1,4 +1,4 @@
-"""What the 32 lanes of a warp do together. Every function is called by all lanes at once."""
+"""Operations of the 32 lanes of a warp. All lanes call each function at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ALL = 0xFFFFFFFF
 
 @cuda.jit(device=True, forceinline=True)
 def next_tile(position):
-    """The position 32 further on: the step of a loop whose lanes work side by side."""
+    """Position 32 further on: the step of a loop whose lanes work side by side."""
     return onward(position, np.int32(WARP_SIZE))
 
 
 @cuda.jit(device=True, forceinline=True)
 def next_one(position):
-    """The next position: the step of a loop that all lanes walk together."""
+    """Next position: the step of a loop that all lanes walk together."""
     return onward(position, np.int32(1))
 
 
@@ -41,7 +41,7 @@ def ballot(predicate):
 
 @cuda.jit(device=True, forceinline=True)
 def rank(mask):
-    """How many lanes before this one have their bit in `mask`."""
+    """Count the lanes before this one with their bit in `mask`."""
     return np.int32(cuda.popc(np.uint32(mask & cuda.lanemask_lt())))
 
 
@@ -53,19 +53,19 @@ def count_bits(word):
 
 @cuda.jit(device=True, forceinline=True)
 def first_bit(word):
-    """Position of the lowest set bit of a uint32, int32; -1 where none is."""
+    """Position of the lowest set bit of a uint32, int32; -1 if there is none."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def lowest_bits(n):
-    """A word of which the lowest `n` bits are set, 1 to 32, uint32."""
+    """A word with its lowest `n` bits set, 1 to 32, uint32."""
     return np.uint32(np.uint32(ALL) >> np.uint32(32 - n))
 
 
 @cuda.jit(device=True, forceinline=True)
 def nth_bit(word, n):
-    """Position of the set bit of a uint32 that has `n` set bits below it, int32; 31 where there are not so many."""
+    """Position of the set bit of a uint32 with `n` set bits below it, int32; 31 if there are fewer."""
     position = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         below = count_bits(np.uint32(np.uint32(word >> np.uint32(position)) & np.uint32((1 << step) - 1)))
@@ -77,7 +77,7 @@ def nth_bit(word, n):
 
 @cuda.jit(device=True, forceinline=True)
 def shuffle_word(word, lane):
-    """The uint32 that `lane` holds."""
+    """The uint32 of the lane `lane`."""
     return np.uint32(cuda.shfl_sync(ALL, np.int32(word), lane))
 
 
@@ -186,7 +186,7 @@ def inclusive_sum_64(value):
 
 @cuda.jit(device=True, forceinline=True)
 def owner_of(position, ends):
-    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 where none does."""
+    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 if none does."""
     low = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         end = cuda.shfl_sync(ALL, ends, np.int32(low + step - 1))

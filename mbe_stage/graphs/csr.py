@@ -60,7 +60,7 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     ----------
     offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
     kept_rows, kept_members : bool
-        Of each row, and of each vertex of the other side.
+        For each row, and for each vertex of the other side.
     new_ids : (n_other,) int64
         Ids of the kept vertices; those of others do not matter.
     """

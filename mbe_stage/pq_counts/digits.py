@@ -1,12 +1,10 @@
 """Integers of any size in arrays: digits of 32 bits, the lowest first, each in a uint64 with room for sums.
 
-Arrays of counts for each vertex or edge outgrow 64 bits, and arrays of Python's integers take 60 bytes an entry and no
-compiled code. How many digits are enough is known beforehand, from an upper bound of the count (`n_digits`).
+Counts for each vertex or edge outgrow 64 bits. Arrays of Python integers take 60 bytes an entry, and compiled code
+cannot use them. The sufficient number of digits follows in advance from an upper bound of the count (`n_digits`).
 
-Numbers of any size from kernels that add 64 bits: modulo as many primes as their bound needs.
-
-Below 2^63 numbers are what they are, in one search. Above, each search of `moduli` gives what a prime leaves of them,
-and the numbers follow (Chinese remainder theorem, in mixed radix: Garner 1959), as digits of 32 bits.
+Kernels that add 64 bits compute larger numbers modulo as many primes as needed (`moduli`). The digits follow from the
+residues by the Chinese remainder theorem, in mixed radix (Garner 1959).
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ __all__ = ["BITS", "carried", "digits_of", "digits_of_residues", "integers", "mo
 __all__ += ["ways_modulo"]
 
 BITS = 32
-"""Of a digit. The other 32 bits of its place take the carries of as many as 2^32 sums."""
+"""Bits of a digit. The other 32 bits of its word take the carries of up to 2^32 sums."""
 _FITS = 63
 _LOW = np.uint64((1 << BITS) - 1)
 
 
 def n_digits(largest: int) -> int:
-    """Digits that hold every number up to `largest`, at least one.
+    """Return the digits that hold every number up to `largest`, at least one.
 
     Examples
     --------
@@ -36,17 +34,17 @@ def n_digits(largest: int) -> int:
 
 
 def carried(digits: np.ndarray) -> np.ndarray:
-    """The same numbers with every digit below 2^32; a new array.
+    """Return the same numbers with every digit below 2^32; a new array.
 
     Parameters
     ----------
     digits : (n, n_digits) uint64
-        Of numbers that fit the digits.
+        Numbers that fit the digits.
     """
     result = digits.copy()
     carry = np.zeros(digits.shape[0], np.uint64)
     for place in range(digits.shape[1]):
-        # Below 2^64 - 2^32 before the carry: nobody adds more than 2^32 - 1 numbers without carrying.
+        # Below 2^64 - 2^32 before the carry: at most 2^32 - 1 numbers are added without carrying.
         total = digits[:, place] + carry
         result[:, place] = total & np.uint64((1 << BITS) - 1)
         carry = total >> np.uint64(BITS)
@@ -54,7 +52,7 @@ def carried(digits: np.ndarray) -> np.ndarray:
 
 
 def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The sums of two columns of numbers, with a digit more than the wider one has where they may need it.
+    """Return the sums of two columns of numbers, with one digit more than the wider column if needed.
 
     Examples
     --------
@@ -63,14 +61,14 @@ def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """
     narrow, wide = sorted((carried(one), carried(other)), key=lambda digits: digits.shape[1])
     wide[:, : narrow.shape[1]] += narrow
-    # What is carried into the highest digit is 1 at most.
+    # The carry into the highest digit is at most 1.
     if int(wide[:, -1].max(initial=0)) >= (1 << BITS) - 1:
         wide = np.pad(wide, ((0, 0), (0, 1)))
     return carried(wide)
 
 
 def digits_of(numbers: list[int], n: int) -> np.ndarray:
-    """Python's integers as ``(len(numbers), n) uint64``.
+    """Return Python integers as ``(len(numbers), n) uint64``.
 
     Examples
     --------
@@ -83,7 +81,7 @@ def digits_of(numbers: list[int], n: int) -> np.ndarray:
 
 
 def integers(digits: np.ndarray) -> list[int]:
-    """Python's integers, row by row; digits that were not carried are right too."""
+    """Return Python integers, row by row. Digits need not be carried."""
     numbers = [0] * digits.shape[0]
     for place in range(digits.shape[1] - 1, -1, -1):
         numbers = [(number << BITS) + digit for number, digit in zip(numbers, digits[:, place].tolist(), strict=True)]

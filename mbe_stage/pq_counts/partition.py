@@ -1,14 +1,11 @@
-"""Partition a core into parts that are searched one by one, each within a budget: a set of roots with their data.
+"""Partition a core into parts that are searched one by one within a budget: sets of roots with their data.
 
-A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques, and what is below a root are its
-columns and the later rows of these. A *part* has the columns of some roots, and of each column the rows from the first
-of these roots on: nothing else is read while these roots are searched, and no part needs anything of another one
-(BCPar: GBC, section VI). What cannot be in a biclique that is asked for is left out: columns with too few rows from the
-root on, and rows that have too few of the part's columns.
+A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques. The subtree of a root needs only
+its columns and their later rows. A *part* has the columns of some roots, and for each column the rows from the first of
+these roots on. So a part needs no data of others (BCPar: GBC, section VI). Data that cannot be in a wanted biclique is
+left out: columns with too few rows from the root on, and rows with too few of the part's columns.
 
-Host arrays in, host arrays out. How the roots of a part are chosen: `docs/decisions/parts-of-a-graph.md`.
-
-The compiled loops of the partition, and the arrays that they take.
+All arrays are on the host. For the choice of a part's roots see `docs/decisions/parts-of-a-graph.md`.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ __all__ = [
     "places_and_paths",
 ]
 
-# Fields of the sizes of a part, in the order of `partition.PartSizes`.
+# Fields of a part's sizes, in the order of `partition.PartSizes`.
 ROOTS, ROWS, COLUMNS, ROOT_ENTRIES, COLUMN_ENTRIES, ROW_DEGREE, COLUMN_DEGREE = range(7)
 MATRIX_ROWS, NODE_WORDS, PATHS = range(7, 10)
 N_SIZES = 10
@@ -53,7 +50,7 @@ _NUMBER_BITS = 32
 
 
 class Fewest(NamedTuple):
-    """Rows and columns of the smallest biclique that is asked for, two at least."""
+    """Rows and columns of the smallest wanted biclique, at least two."""
 
     rows: int
     columns: int
@@ -68,12 +65,12 @@ class Core(NamedTuple):
     columns : (n_edges,) int32
         Of each row, ascending.
     positions : (n_edges,) int32
-        Where the row stands in `rows`, for each entry of `columns`.
+        Position of the row in `rows`, for each entry of `columns`.
     column_offsets : (n_columns + 1,) int64
     rows : (n_edges,) int32
-        Of each column, ascending.
+        Rows of each column, ascending.
     paths : (n_rows,) int64
-        Two-step paths from each row to later ones, by columns that have enough of these; 0 where no biclique begins.
+        Two-step paths from each row to later ones, through columns with enough later rows; 0 if no biclique begins.
     """
 
     row_offsets: np.ndarray
@@ -86,24 +83,24 @@ class Core(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Bytes of device memory that the search of a part takes beside its lists, and what a part costs.
+    """Device memory that the search of a part takes besides its lists, in bytes, and the cost of a part.
 
     Attributes
     ----------
     fixed : int
-        Whatever the part.
+        For any part.
     reserve : int
-        What makes the search faster: so much, or half of what is left beside all that is needed.
+        Memory that makes the search faster: this much, or half of the memory left after all necessary data.
     degree : int
-        For each column of the root that has the most, or for each row of the largest matrix of a root, whichever are
-        fewer: so many kinds of leaves one node may have.
+        For each column of the root with most columns, or for each row of the largest matrix, whichever are fewer: the
+        most leaf signatures of one node.
     node_word : int
         For each word of the largest node.
     warp, warp_row, warp_matrix_row, warp_word : int
-        For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a mask
-        of columns.
+        For each warp, for each of its rows, for each row of the largest matrix of a root, and for each word of a column
+        mask.
     paths : int
-        How many two-step paths one warp walks in the time that a part takes whatever is in it.
+        Two-step paths that one warp walks in the fixed time of a part.
     """
 
     budget: int
@@ -121,7 +118,7 @@ class Prices(NamedTuple):
 
 
 class PartLists(NamedTuple):
-    """The lists of a part, by new numbers of rows and columns in the order of the core.
+    """Lists of a part, with new numbers of rows and columns in the order of the core.
 
     Attributes
     ----------
@@ -129,7 +126,7 @@ class PartLists(NamedTuple):
         Rows that are no roots have no columns.
     row_members : (n_root_entries,) int32
     positions : (n_root_entries,) int64
-        Where the row stands in `column_members`.
+        Position of the row in `column_members`.
     column_offsets : (n_columns + 1,) int64
     column_members : (n_column_entries,) int32
     order : (n_roots,) int32
@@ -155,12 +152,12 @@ _PRICES = types.NamedUniTuple(int64, 12, Prices)
 
 @compiled(_CORE)
 def places_and_paths(core):
-    """Write the positions and the paths of a core, which has neither.
+    """Compute the positions and the paths of a core.
 
     Parameters
     ----------
     core : Core
-        Its paths are zeros.
+        Its positions are empty, and its paths zeros.
     """
     n_rows = core.paths.size
     ends, degrees = core.row_offsets[:-1].copy(), np.zeros(n_rows, np.int32)
@@ -180,18 +177,18 @@ def places_and_paths(core):
 
 @njit(nogil=True, inline="always")
 def _add_root(core, root, part, seen, owners, firsts, sizes):
-    """Count a root, and what has to be read for it that was not there before, into the sizes of a part.
+    """Add a root, and the data to be read for it, to the sizes of a part.
 
     Parameters
     ----------
     part : int
-        Its number, above that of every part before.
+        Number of the part, above those of all earlier parts.
     seen : (n_rows,) int64
-        The part that has loaded entries of a row last, above their number.
+        The last part that loaded entries of a row, in the bits above the number of entries.
     owners : (n_columns,) int32
-        The part that has loaded a column last.
+        The last part that loaded a column.
     firsts : (n_columns,) int32
-        From where on it has.
+        First entry of the column that it loaded.
     sizes : (N_SIZES,) int64
     """
     fewest = core.fewest
@@ -218,7 +215,7 @@ def _add_root(core, root, part, seen, owners, firsts, sizes):
             row = core.rows[j]
             number = max(seen[row], none) + 1
             seen[row] = number
-            # Rows that have fewer entries in the end are left out.
+            # Rows with too few entries in the end are left out.
             if number - none == fewest.columns:
                 sizes[ROWS] += 1
                 sizes[COLUMN_ENTRIES] += fewest.columns
@@ -257,10 +254,10 @@ def _warps_and_bytes(sizes, prices):
 
 @compiled(_CORE, INTS, _PRICES, seconds=1.0)
 def assign_parts(core, order, prices):
-    """Give every root its part, one part after the other.
+    """Assign every root to a part, one part after the other.
 
-    Few warps fit beside lists of many rows. So a part ends where the roots that are in it would have been searched
-    faster without the later ones, by more than another part costs; or where the next root does not fit.
+    Few warps fit beside lists of many rows. So a part ends when its roots would have been faster without the later
+    ones, by more than another part costs; or when the next root does not fit.
 
     Parameters
     ----------
@@ -269,10 +266,10 @@ def assign_parts(core, order, prices):
     Returns
     -------
     ends : (n_parts,) int64
-        Where in `order` each part ends.
+        End of each part in `order`.
     sizes : (n_parts, N_SIZES) int64
     needed : int64
-        The bytes that the largest root takes which does not fit the budget, 0 where there is none.
+        Bytes of the largest root that does not fit the budget, 0 if there is none.
     """
     seen = np.zeros(core.paths.size, np.int64)
     owners, firsts = np.zeros(core.column_offsets.size - 1, np.int32), np.empty(core.column_offsets.size - 1, np.int32)
@@ -306,12 +303,12 @@ def assign_parts(core, order, prices):
 
 @compiled(_CORE, INTS, seconds=1.0)
 def lists_of_part(core, roots):
-    """The arrays of `PartLists`.
+    """Fill the arrays of `PartLists`.
 
     Parameters
     ----------
     roots : (n_roots,) int32
-        In the order that they are to be searched in.
+        In the order of their search.
     """
     fewest = core.fewest
     n_rows, n_columns = core.paths.size, core.column_offsets.size - 1
@@ -352,7 +349,7 @@ def lists_of_part(core, roots):
 
 @njit(nogil=True)
 def _kept_rows(n_entries, degrees, fewest_columns):
-    """New numbers of the rows with enough entries, -1 for others; where the lists of those that are roots begin."""
+    """Number the rows with enough entries, -1 for others; return the offsets of the roots' lists."""
     numbers = np.full(n_entries.size, -1, np.int32)
     offsets = np.zeros(np.count_nonzero(n_entries >= fewest_columns) + 1, np.int64)
     n = 0
@@ -371,14 +368,14 @@ class PartSizes:
     Attributes
     ----------
     n_root_entries, n_column_entries : int
-        Of the lists of its roots, and of those of its columns.
+        Entries in the lists of its roots, and in those of its columns.
     max_row_degree, max_column_degree : int
-        No list of a root or of a column is longer. No node has more columns than `max_row_degree`.
+        Longest list of a root and of a column. No node has more columns than `max_row_degree`.
     max_matrix_rows : int
-        No more rows share enough columns with any of the roots: no node has more rows. Of columns whose lists are short
-        a root may have so many that this is far above `max_column_degree`.
+        Most rows that share enough columns with one of the roots, so the most rows of a node. If many short columns
+        meet in a root, this is far above `max_column_degree`.
     max_node_words : int
-        What is below a root takes no more words of 32 bits, its rows and its columns as bits.
+        Most 32-bit words of a root's matrix, with its rows and its columns as bits.
     paths : int
         Two-step paths from its roots to later rows.
     """
@@ -396,14 +393,14 @@ class PartSizes:
 
     @property
     def list_bytes(self) -> int:
-        """Bytes of its arrays."""
+        """Bytes of the part's arrays."""
         offsets = 8 * (self.n_rows + self.n_columns + 2)
         return offsets + 12 * self.n_root_entries + 4 * self.n_column_entries + 4 * self.n_roots
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphPart:
-    """Some roots, and the sizes of what is read for them.
+    """Some roots, and the sizes of the data read for them.
 
     Attributes
     ----------
@@ -416,12 +413,12 @@ class GraphPart:
 
 
 def core_of(lists: RowLists, fewest: Fewest) -> Core:
-    """A core with its columns in ascending degree too, and with what cutting it needs.
+    """Prepare a core to be cut, with its columns in ascending degree, too.
 
     Parameters
     ----------
     lists : RowLists
-        Of `ordering.row_lists`.
+        Result of `ordering.row_lists`.
     """
     row_offsets, _, column_offsets, rows = lists
     order = np.argsort(np.diff(column_offsets), kind="stable")
@@ -434,17 +431,17 @@ def core_of(lists: RowLists, fewest: Fewest) -> Core:
 
 
 def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[GraphPart]:
-    """Parts that fit a budget, each with as many roots as leave half of the warps that its first root alone would have.
+    """Cut a core into parts that fit a budget; a part keeps half of the warps that its first root alone would have.
 
     Parameters
     ----------
     wanted : integers, optional
-        The roots, by default all. Those without paths are in no part.
+        The roots, by default all. Roots without paths are in no part.
 
     Raises
     ------
     MemoryBudgetExceeded
-        A root alone does not fit; `needed_bytes` is enough for all of them.
+        A root alone does not fit; `needed_bytes` is enough for each of them.
     """
     roots = np.flatnonzero(core.paths)
     if wanted is not None:
@@ -465,7 +462,7 @@ def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Gr
 
 
 def lists_of(core: Core, part: GraphPart) -> PartLists:
-    """All that is read for the roots of a part, which `cut` gave for the same core."""
+    """Collect the lists read for the roots of a part, which `cut` made of the same core."""
     busiest_first = part.roots[np.argsort(-core.paths[part.roots], kind="stable")]
     return PartLists(*lists_of_part(core, busiest_first))
 

@@ -35,7 +35,7 @@ from mbe_stage.tasks import Task, ranges_of
 
 log = logging.getLogger(__name__)
 
-# Pieces of work per worker. With an engine that takes barriers they need not be small.
+# Tasks per worker. With an engine that takes barriers they need not be small.
 _TASKS_PER_WORKER = 64
 _MOST_TASKS = 4096
 _LEASE_SECONDS = 15.0
@@ -48,11 +48,11 @@ _BLOCKS_OF_LEASE = 8
 # How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
-# After so many times the length of a lease, idle workers get its roots as well.
+# After this many lease lengths, idle workers get its roots as well.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
 _SOON_SECONDS = 0.01
-# A worker that does not answer for so long, transfers not counted, is asked again after a while.
+# A worker without an answer for this long, transfers not counted, is asked again after a while.
 _GREETING_SECONDS = 10.0
 # When workers begin, they import the code that makes parts.
 _BEGIN_SECONDS = 30.0
@@ -180,7 +180,7 @@ class DaskRunner:
         graph, query, execution, detail
             As for an engine. Budgets apply to each worker.
         tasks : iterable of Task, optional
-            What the engine's `tasks_of` gave for the same graph and query.
+            Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
             A request is answered by an empty block with the remaining tasks, leased ones included.
         parts : PartMaker, optional
@@ -243,7 +243,7 @@ class DaskRunner:
 
     @staticmethod
     def _at_barrier(ledger: Ledger, barrier: Barrier | None, last: Any) -> Any:
-        """Turn a block into a barrier's marker if one is asked for. Between two leases all is one."""
+        """Turn a block into a barrier's marker if one is requested. Between two leases every block can be one."""
         if barrier is None or not barrier.is_requested or last is None or ledger.is_over:
             return None
         barrier.reached()
@@ -508,7 +508,7 @@ def _is_of_the_cluster(error: BaseException | None) -> bool:
 
 
 def _of_these(all_tasks: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
-    """Restrict pieces of all the work to some tasks."""
+    """Restrict all tasks to the wanted ones."""
     if wanted and all_tasks:
         ranges_of(wanted, all_tasks[0].roots)  # refuses those of other work
     return [part for task in all_tasks for part in within(task, wanted)]

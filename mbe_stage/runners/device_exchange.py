@@ -1,4 +1,4 @@
-"""State shared by the threads of several devices: who is idle, work handed over, results.
+"""State shared by the threads of several devices: idle devices, transferred work, results.
 
 Roots are dealt to all devices, the heaviest first. An idle device interrupts the one with most work left, which then
 hands over a share. A *round* is over when all devices are idle. An *epoch* ends when devices begin no more roots and
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.005
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05
-# An epoch lasts so many times as long as ending one takes.
+# An epoch lasts this many times as long as its end takes.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
 
@@ -176,7 +176,7 @@ class Exchange:
     # Called by the consumer's thread.
 
     def start(self, searches: dict[int, tuple[DeviceSearch, str, Any]]) -> None:
-        """Deal the roots to devices, all of which are ready; each with its name and facts."""
+        """Deal the roots to devices that are ready; each comes with its name and facts."""
         with self._changed:
             self._members = {k: _Member(*each) for k, each in searches.items()}
             self._lead = next(iter(self._members.values())).search
@@ -258,7 +258,7 @@ class Exchange:
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """Report a device's results of so many seconds, taken out of the list; waits while the consumer has enough."""
+        """Report results of a device and their seconds, taken out of the list; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return

@@ -3,12 +3,11 @@
 `device_exchange` shares the work, and handles lost devices. Results come through host memory. For a sink in device
 memory they are copied from device to device, to the device that was current when the search began; until then they are
 held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
-device to the sink while it is at work.
+device to the sink while it is at work (`device_turns`).
 
-Turns on the device that collects results: its searches, or the consumer.
-
-Both work on the default stream of that device, where a quantum of a search takes half a second. Each wait of the
-consumer would take a quantum. So the consumer comes first, and alone, as with one device.
+Searches and the consumer take turns on the device that collects results. Both work on the default stream of that
+device, where a quantum of a search takes half a second. Each wait of the consumer would take a quantum. So the consumer
+comes first, and alone, as with one device.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ log = logging.getLogger(__name__)
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
-# Twelfths of a device's budget for blocks in device memory: those held back, as many that wait for the consumer, and
+# Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
 # the one that it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
@@ -100,9 +99,9 @@ class Turns:
 
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """Facts of a device's share of a search: those of all ranks, and what it handed over.
+    """Facts of a device's share of a search: those of all ranks, and the work it transferred.
 
-    A lease is work that it was dealt, or took in, at once.
+    A lease is the work that it was dealt, or took in, at once.
 
     Attributes
     ----------
@@ -116,7 +115,7 @@ class DeviceFacts(RankFacts):
 
 @dataclass(slots=True)
 class _Beginning:
-    """Start of the devices, until all are ready or have said why not."""
+    """Start of the devices, until all are ready or have reported why not."""
 
     ready: dict[int, DeviceSearch] = field(default_factory=dict)
     refused: dict[int, BaseException] = field(default_factory=dict)
@@ -173,7 +172,7 @@ class _Budgets:
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
-        """The budget that gives a thread's search so many bytes."""
+        """Return the budget with which a thread's search gets `n_bytes`."""
         return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
 
     @property
@@ -252,7 +251,7 @@ class DeviceRunner:
         graph, query, execution, detail
             As for an engine. The budget of device memory applies to each device.
         tasks : iterable of Task, optional
-            What the engine's `tasks_of` gave for the same graph and query.
+            Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
             A request is answered by an empty block with the remaining tasks.
         on_device : bool

@@ -44,7 +44,7 @@ class Fetching:
         self._go_on()
 
     def next(self, seconds: float) -> tuple[int, Fetched] | None:
-        """The next result or failure, with its number; None after so many seconds.
+        """Return the next result or failure, with its number; None after some seconds.
 
         The one before is processed by now.
         """

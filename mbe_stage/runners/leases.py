@@ -43,7 +43,7 @@ class Lease:
 
 
 class Ledger:
-    """Roots that are open, roots that are lent and to whom, and the share that is finished.
+    """Open roots, lent roots and their workers, and the share that is finished.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EmptyBlock:
-    """No results (`mbe_stage.stream.Block`), of any problem.
+    """A block without results (`mbe_stage.stream.Block`), of any problem.
 
     Attributes
     ----------
@@ -21,5 +21,5 @@ class EmptyBlock:
         return 0
 
     def first(self, n: int) -> EmptyBlock:  # noqa: ARG002 - the seam's signature
-        """Nothing of it."""
+        """Return the block itself: it has no results."""
         return self

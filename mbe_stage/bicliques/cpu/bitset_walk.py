@@ -52,21 +52,21 @@ _U = np.uint64
 
 @compiled(nrt=False)
 def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output):
-    """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless nothing can come of it.
+    """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless there is nothing below it.
 
-    The arena must have room for the rows, all excluded ones and their hash table. What is behind the rows is used only
-    where members are wanted; the arena of ints is free behind the payload.
+    The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
+    only if members are wanted; the arena of ints is free behind the payload.
 
     Parameters
     ----------
     top : int
-        Where the arena of words is free.
+        Top of the arena of words.
     raw_end : int
         One past the last of the rows, which begin at `top`.
     n_path : int
         Right members on the path.
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     """
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[layout.DEPTH]
@@ -128,13 +128,13 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
 
 @njit(inline="always")
 def _merge_into_groups(top, end, behind, worker, output):
-    """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
+    """Merge equal (sorted) rows, and collect the right vertices of each that is kept.
 
     Returns
     -------
     kept_end, ints_start, ints_top, multiplicity : int
-        The end of the rows, where their groups begin in the arena of ints, where they end, and how many of the user's
-        right vertices they hold.
+        End of the rows, begin and end of their groups in the arena of ints, and the number of the user's right vertices
+        in them.
     """
     words, ints = worker.words, worker.ints
     n_rows = end - top
@@ -175,7 +175,7 @@ def walk_bitset_frames(worker, output, work_limit):
     Returns
     -------
     int
-        ``OK`` when the node is finished and popped, else why the walk stopped; it can go on from there.
+        ``OK`` when the node is finished and popped, else why the walk stopped; it can continue from there.
     """
     frames, words, control, masks = worker.frames, worker.words, worker.control, worker.masks
     depth = control[layout.DEPTH]

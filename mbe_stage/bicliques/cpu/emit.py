@@ -22,14 +22,14 @@ _accepts = njit(inline="always")(are_met)
 
 @njit(inline="always")
 def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
-    """One biclique whose left side is a word over the columns whose starts and ids stand at ``ints[columns_at:]``.
+    """Write one biclique whose left side is a word over the columns with starts and ids at ``ints[columns_at:]``.
 
-    Its right side is the path and what is behind every row of ``words[rows_at:rows_end]`` that holds all of `left`.
+    Its right side is the path and the vertices of every row of ``words[rows_at:rows_end]`` that holds all of `left`.
 
     Parameters
     ----------
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
@@ -81,7 +81,7 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
     Parameters
     ----------
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
@@ -118,7 +118,7 @@ def emit_list(child, n_path, worker, output):
 
 @njit(inline="always")
 def _commit(n_left, n_right, control, output):
-    """Make what was written a biclique, unless its size is not wanted."""
+    """Turn the written members into a biclique, unless its size is not wanted."""
     left_start, right_start = control[layout.LEFT_USED], control[layout.RIGHT_USED]
     constraints = output.constraints
     if constraints[ACTIVE]:
@@ -180,9 +180,9 @@ def drop_too_small(words, start, end, columns_at, ints, payload_at, output):
     Parameters
     ----------
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     payload_at : int
-        Where the entries that move along begin in the arena of ints.
+        First of the entries in the arena of ints that move along.
     """
     least = output.constraints[MIN_LEFT]
     if not output.constraints[ACTIVE] or least == 1:

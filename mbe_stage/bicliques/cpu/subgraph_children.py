@@ -2,10 +2,8 @@
 
 A child is found by counting: walk the columns of its row, and see how often every other row turns up. The cost is the
 number of two-step paths, whatever the number of rows. The few nodes of this kind stand at the top of the tree.
-
-The second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q.
-
-Build a subgraph: the part of a graph that a left set sees, with local numbers.
+This is the second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q. A child gets a subgraph:
+the part of the graph that its left set sees, with local numbers.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     words, ints, control = worker.words, worker.ints, worker.control
     top = worker.frames[child.depth, layout.WORDS_TOP]
@@ -139,14 +137,14 @@ def _order_rows(row, top, n_nonzero, worker):
 
 @njit(inline="always")
 def _write_edges(child, collected, n_rows, n_edges, top, worker):
-    """Write row ids and both directions of the edges behind the scratch; returns where they end.
+    """Write row ids and both directions of the edges behind the scratch; return their end.
 
     Parameters
     ----------
     n_rows, n_edges : int
-        Of the new subgraph.
+        Those of the new subgraph.
     top : int
-        Where its rows are listed in the arena of words.
+        List of its rows in the arena of words.
     """
     ints, words, bits = worker.ints, worker.words, worker.bits
     n_columns, start, lists_at = collected.n_columns, collected.end, collected.scratch
@@ -155,7 +153,7 @@ def _write_edges(child, collected, n_rows, n_edges, top, worker):
     row_ids, row_offsets, column_offsets, row_members, column_members, end = _parts(n_rows, n_columns, n_edges)
     row_ids, row_offsets, column_offsets = start + row_ids, start + row_offsets, start + column_offsets
     row_members, column_members = start + row_members, start + column_members
-    # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
     ints[row_offsets] = 0
     filled = np.int64(0)
     for local in range(n_rows):
@@ -204,7 +202,7 @@ def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
     n_excluded, n_rows : int
         Its children are the rows behind the excluded ones.
     end, top : int
-        Where the arenas of ints and of words are free.
+        Tops of the arenas of ints and of words.
     """
     frames = worker.frames
     frames[depth, layout.KIND] = layout.SUBGRAPH
@@ -228,7 +226,7 @@ def visit_subgraph_child(node, offset, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     frames, control = worker.frames, worker.control
     depth = control[layout.DEPTH]
@@ -427,7 +425,7 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
     if top + words_room > words.size:
         control[layout.NEEDED] = top + words_room
         return layout.WORDS_SHORT
-    # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
+    # Rows that hold the whole left set join the path and lose their counts: other counted rows can still be children.
     n_path = worker.frames[child.depth, layout.N_PATH]
     for k in range(n_nonzero):
         other = nonzero[k]

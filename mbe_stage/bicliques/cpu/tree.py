@@ -1,10 +1,10 @@
 """The walk over the search tree, in time quanta.
 
-A task is a frame with a range of children. A quantum works on a worker's stack until the task is done, the quantum's
-share of work is used up, the output is full or an arena is short; the state stays where it is, the host makes room and
-calls again. A child is visited as a whole or not at all: what is short is found out before anything counts.
+A task is a frame with a range of children. A quantum works on a worker's stack until the task is done, the work limit
+is reached, the output is full or an arena is short. The state stays, the host makes room and calls again. A child is
+visited as a whole or not at all: a shortage is found before any result counts.
 
-An explicit stack in the place of recursion: cuMBE 4.2. Frames own consecutive pieces of shared arenas, where cuMBE 4.3
+An explicit stack replaces recursion: cuMBE 4.2. Frames own consecutive pieces of shared arenas, where cuMBE 4.3
 (compact representation) keeps pointers into one array for each set.
 """
 
@@ -34,7 +34,7 @@ def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
 
 @compiled(variants=_VARIANTS, seconds=15.0, nrt=False)
 def run_quantum(graph, worker, output, work_limit):
-    """Go on with a worker's task.
+    """Continue a worker's task.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def run_quantum(graph, worker, output, work_limit):
     Returns
     -------
     int
-        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
+        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the arena that is short (``control[NEEDED]`` entries would do).
     """
     frames, control = worker.frames, worker.control
     control[layout.WORK] = 0

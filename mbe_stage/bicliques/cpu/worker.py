@@ -25,11 +25,11 @@ from mbe_stage.search.cpu.quanta import QuantumWorker, RangeFields, Shortage, nb
 _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 FirstSizes = tuple[int, int, int]
-"""Entries that the arenas of ints and words and the stack of frames start with."""
+"""Initial entries of the arenas of ints and words, and of the stack of frames."""
 
 
 def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> WorkerState:
-    """State without a task; its arenas are small, the walk says when they must grow."""
+    """Return a state without a task. Its arenas are small; the walk reports when they must grow."""
     first_ints, first_words, first_frames = first_sizes
     worker = WorkerState(
         frames=np.zeros((first_frames, layout.FRAME_FIELDS), np.int64),
@@ -58,12 +58,12 @@ def set_subproblem(worker: WorkerState, first_row: int, end_row: int, n_rows: in
 
 
 def short_of(state: WorkerState, status: int) -> Shortage:
-    """The arena that was short, by the status of a quantum."""
+    """The arena that is short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
 
 
 def share_left(state: WorkerState) -> float:
-    """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
+    """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
     ahead, _ = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
     return min(1.0, ahead)
 
@@ -74,8 +74,7 @@ def give_back(state: WorkerState) -> tuple[int, int, float] | None:
     Returns
     -------
     tuple or None
-        First row, end, and their share of what is ahead, 0 to 1; None where the task is within one row, or ends with
-        the one that it is in.
+        First row, end, and their share of the work ahead, 0 to 1. None if the task is within one row, or in its last.
     """
     frame = state.frames[0]
     if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.WHOLE_GRAPH:
@@ -84,7 +83,7 @@ def give_back(state: WorkerState) -> tuple[int, int, float] | None:
 
 
 def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
-    """Take half of the children that are still ahead from the shallowest node that has some.
+    """Split off half of the children ahead of the shallowest node that has some.
 
     The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
     its own.
@@ -92,22 +91,22 @@ def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[i
     Parameters
     ----------
     donor : WorkerState
-        Keeps the earlier half; what it is in the middle of stays with it.
+        Keeps the earlier half, and its current child.
     has_members : bool
         True if the walk collects members; if not, bitset frames own nothing in the arena of ints.
     reserve : callable
-        Takes bytes from the budget, and returns 0 where there were enough.
+        Takes bytes from the budget; returns 0 if there were enough.
 
     Returns
     -------
     WorkerState or None
-        A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
+        State of a new worker with the later half as its task. None if there is nothing to share, or no memory for it.
     """
     deepest = int(donor.control[layout.DEPTH])
     for depth in range(deepest + 1):
         frame = donor.frames[depth]
         ahead = int(frame[layout.END] - frame[layout.CURSOR])
-        # The deepest node keeps at least one child: its worker must not be left without work.
+        # The deepest node keeps at least one child, so that its worker has work.
         given = ahead // 2 if depth == deepest else ahead - ahead // 2
         if given > 0:
             receiver = _copy_frame(donor, frame, has_members)
@@ -183,7 +182,7 @@ class Plan:
     constraints : (6,) int64
         As in `layout.Output`, columns being the left side.
     first_sizes : FirstSizes
-        Entries that a worker's arenas start with.
+        Initial sizes of a worker's arenas.
     """
 
     graph: np.ndarray
@@ -217,7 +216,7 @@ class Plan:
 
 
 class Worker(QuantumWorker):
-    """Takes subproblems from its pool until there are none, and delivers what it finds."""
+    """Take subproblems from the pool until there are none, and deliver the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -229,7 +228,7 @@ class Worker(QuantumWorker):
         self._n_out = self._left_used = self._right_used = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more subproblems."""
+        """Work until the pool has no more subproblems."""
         if self._plan.collects:
             self._reserve(self._output_bytes)
             self._output = self._plan.new_output(self._output_bytes)
@@ -249,7 +248,7 @@ class Worker(QuantumWorker):
         return split_subproblem(state, self._plan.collects, reserve)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's subproblem, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         control = state.control
         control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
             self._n_out,
@@ -265,7 +264,7 @@ class Worker(QuantumWorker):
         return status
 
     def _make_room(self) -> None:
-        """Deliver what the output holds; where it holds nothing, a single biclique needs a larger one."""
+        """Deliver the output; if it is empty, a single biclique needs a larger one."""
         if self._n_out:
             self._flush()
             return
@@ -281,7 +280,7 @@ class Worker(QuantumWorker):
         elif output is not None:
             blocks = self._blocks(output)
             if self._pool.consumer_waits:
-                # Who asks for the blocks does the work of expanding them; the arrays they are made from go with them.
+                # The consumer's thread expands the blocks; the arrays they are made from go with them.
                 self._pool.deliver(blocks)
                 self._output = plan.new_output(self._output_bytes)
             else:

@@ -1,25 +1,24 @@
-"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word a row.
+"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word per row.
 
-In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the excluded
-rows, and where bicliques are written, its *superset*: every row that can be in a right side below, with ids in the
-arena of ints. The columns of all frames of a stack are bits of the same 32, the header of ints says what they are. The
-first frame of a stack has one child only, the node that the stack is there for (see below).
+In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), then the excluded rows.
+If bicliques are written, its *superset* follows: every row that can be in a right side below, with ids in the arena of
+ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices. The first
+frame of a stack has one child only, the root of the stack.
 
-Iteration in the place of recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its
-slides) and GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which
-they left; here each frame keeps what is left of its parent, behind it in one arena. Rows as bitmaps of at most 32
+Iteration replaces recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its slides) and
+GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which they left.
+Here each frame keeps its part of its parent's rows, behind the parent in one arena. Rows as bitmaps of at most 32
 columns: GMBE+ IV-B.
 
-A subgraph's child with few columns: count its closed sets, or make it the first frame of the warp's stack.
+A subgraph's child with few columns is counted by its closed sets, or becomes the first frame of the warp's stack. Its
+rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
+all of them is full. A list child is known to be maximal and is written already. Its full rows are in `counts`, and its
+columns are those that its candidates hold.
 
-Its rows stand in `bits`. A bitmap child (at most 32 left vertices) is looked at here for the first time: a row that
-holds all of them is a full one. A list child is known to be maximal and has been written, its full rows stand in
-`counts`, and its columns are those that its candidates hold.
+The first frame has one child, which represents the subgraph's: its row is all columns. So bitset frames are processed,
+and above all written, in one place.
 
-The first frame has one child, which stands for the subgraph's: its row is all the columns. Everything that is done
-with a bitset frame, writing above all, is done in one place.
-
-GMBE+ IV-B goes over to bitmaps at the same threshold, at most 32 vertices in L.
+GMBE+ IV-B switches to bitmaps at the same threshold, at most 32 vertices in L.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def walk_bitset_frames(warp, own, pool, warps, output, launch):
-    """Work on the warp's stack of bitset frames until it is empty, or `PAUSED`: until the quantum is to end.
+    """Work on the warp's stack of bitset frames until it is empty, or `PAUSED` because the quantum has to end.
 
     Parameters
     ----------
     own : Own
-        The warp's; its stack is not empty.
+        The warp's own; its stack is not empty.
     warps : Warps
-        Of all warps, one of which may be given children.
+        All warps: one of them may be given children.
     """
     state = own.state
     depth = np.int32(state[layout.DEPTH])
@@ -123,21 +122,21 @@ def walk_bitset_frames(warp, own, pool, warps, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
-    """Next candidate, build the child, count or bound and emit, descend.
+    """Take the next candidate, build the child, count it or check its sizes and emit it, then descend.
 
     Parameters
     ----------
     frame, next_frame : (FRAME_FIELDS,) int32, global
-        The second is made the child's where there is more below it.
+        The second becomes the child's frame if its subtree is not finished.
 
     Returns
     -------
     outcome : int
-        `PAUSED`: something was short, and the child is to be visited again. `PUSHED`: it has a frame. Else `DONE`.
+        `PAUSED`: memory was short, and the child has to be visited again. `PUSHED`: it has a frame. Else `DONE`.
     n_found : int32
-        This lane's part of the bicliques counted, where they are only counted.
+        This lane's share of the bicliques, if they are only counted.
     is_opened, is_closed : int32
-        1 where candidates were listed, and where closed sets were found.
+        1 if candidates were listed, and if closed sets were found.
     """
     mode, no = launch.mode, np.int32(0)
     is_constrained = has_constraints(mode, pool)
@@ -173,7 +172,7 @@ def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _emit(child, below, superset, own, pool, output, launch):
-    """Write what is not written of a child and of what is finished below it; False where there was no room.
+    """Write a child and its finished subtree as far as they are not written; return False if there was no room.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """True if the quantum is to end. Otherwise children may be donated. Returns this warp's end as well.
+    """Return True if the quantum has to end; otherwise maybe donate children. Also returns this warp's end.
 
     Parameters
     ----------
@@ -202,9 +201,9 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
     cursor : int32
         The child's place among the frame's rows.
     end : int32
-        Where its children end.
+        End of its children.
     depth : int32
-        Of the deepest frame.
+        Depth of the deepest frame.
     """
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
         end_overdue_quantum(launch)
@@ -223,7 +222,7 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _has_room_for_child(frame, words, launch):
-    # The candidates of the child, what two have in common, and the child itself; the excluded rows.
+    # The candidates of the child, their common columns, and the child itself; the excluded rows.
     needed = frame[layout.WORDS_TOP] + frame[layout.N_ROWS] + 2 + frame[layout.N_EXCLUDED]
     if launch.mode > layout.COUNT:
         needed = max(needed, frame[layout.INTS_TOP]) + frame[layout.N_SUPERSET]
@@ -232,7 +231,7 @@ def _has_room_for_child(frame, words, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
-    """Make the child's frame: its superset stands already, its candidates begin at `top`, excluded rows behind them.
+    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them.
 
     Parameters
     ----------
@@ -242,7 +241,7 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
     child : (FRAME_FIELDS,) int32, global
         Receives the child's frame.
     top : int32
-        Where the candidates' rows stand.
+        First of the candidates' rows.
     n_superset : int32
         Rows of its superset.
     """
@@ -264,21 +263,21 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
 
 @cuda.jit(device=True, forceinline=True)
 def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
-    """Say where a frame's rows are, its excluded ones behind them, and where the arena of words is free; by one lane.
+    """Set the positions of a frame's rows, with excluded ones behind them, and the top of the arena; by one lane.
 
-    Which children are ahead, and the superset, are to be set too.
+    The range of children and the superset have to be set, too.
 
     Parameters
     ----------
     frame : (FRAME_FIELDS,) int32, global
     n_rows : int32
-        The child's row of a first frame included.
+        Including the child's row of a first frame.
     singles : uint32
         Columns that are an excluded row by themselves.
     first : int32
-        Where its rows begin in the arena of words.
+        First of its rows in the arena of words.
     words_top : int32
-        Where the arena is free.
+        Top of the arena.
     """
     frame[layout.CURSOR] = 0
     frame[layout.N_ROWS] = n_rows
@@ -290,7 +289,7 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(child, n_columns, seen, own):
-    """Count the bicliques of a child, with its subtree, if its subsets of columns fit a closed-set bitmap."""
+    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
     subsets = own.subsets
     clear_subsets(subsets)
     tile = np.int32(0)
@@ -314,15 +313,15 @@ def count_small(child, n_columns, seen, own):
 
 @cuda.jit(device=True, forceinline=True)
 def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
-    """Make the child the only one of a first frame on the stack, unless an earlier row holds its whole left set.
+    """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
 
     Parameters
     ----------
     n_columns : int32
-        How many columns of the word are in use.
+        Columns of the word in use.
     """
     words, mode = own.words, launch.mode
-    # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the superset.
+    # The excluded rows as given, the child, its candidates, the kept excluded rows; the superset.
     first = np.int32(seen.n_nonzero)
     superset = np.int32(first + 1 + seen.n_nonzero + layout.WORD_BITS)
     ints_at = np.int32(layout.HEADER_IDS)
@@ -336,7 +335,7 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
     full = lowest_bits(n_columns)
     places = FramePlaces(first, superset, ints_at)
     n_candidates, n_excluded, n_superset, is_excluded = _split_rows(full, node, child, seen, places, own, pool, mode)
-    # A single column is the whole left set only where there is no other.
+    # A single column is the whole left set only if there is no other.
     is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
     if is_excluded or (seen.is_list and n_candidates == 0):
         return layout.DONE
@@ -366,10 +365,10 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _split_rows(full, node, child, seen, places, own, pool, mode):
-    """Excluded rows to the bottom of the arena, candidates behind the child's row.
+    """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
 
-    Where something is written, the superset too: every row that can be in a right side below, those of the path and the
-    later ones.
+    If bicliques are written, also move the superset: every row that can be in a right side below, those of the path and
+    the later ones.
 
     Parameters
     ----------
@@ -424,7 +423,7 @@ def _split_rows(full, node, child, seen, places, own, pool, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _lay_path(node, places, own, numbers):
-    """The rows of the path, which hold everything, to the beginning of the superset; returns how many there are."""
+    """Copy the rows of the path, which hold everything, to the beginning of the superset; return their number."""
     k = np.int32(cuda.laneid)
     while k < node.n_path:
         own.words[_U(places.superset + k)] = _EVERYTHING
@@ -435,7 +434,7 @@ def _lay_path(node, places, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_header(node, child, own, pool):
-    """Write what the columns of the stack stand for: see `layout.HEADER_IDS`."""
+    """Write the vertices of the stack's columns: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
     write_ids(
         node, child, own, own.ints, np.int64(0), np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS), pool.ints

@@ -44,7 +44,7 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
     Parameters
     ----------
     mode : int
-        Of `layout`.
+        A mode of `layout`.
     """
     return compile_steps_of(
         walking_kernel(mode, ALL_TECHNIQUES),
@@ -57,6 +57,6 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
 
 def all_steps() -> Sequence[CompileStep]:
     """Compile every kernel of any run, including those launched only if memory is short."""
-    # Two processes for the four: with one it would take longer, with four each would be slowed down by the others.
+    # Two processes for the four kernels: one would take longer, and four would slow each other down.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
     return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING))

@@ -1,10 +1,8 @@
-"""Write found bicliques over the columns of a word.
+"""Write bicliques: over the columns of a word, or with a left side that is a list of a subgraph's columns.
 
-Each warp fills a chunk of its own; where there is none left, nothing has been written. Bicliques over
-the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
-from a list of rows in the arenas of words and ids: all that hold the whole left side.
-
-Write a biclique whose left side is a list of a subgraph's columns, into the warp's chunk of the output.
+Each warp fills a chunk of its own; if there is none left, nothing is written. Bicliques over the columns of a word are
+written up to 32 at a time, with a left side in each lane's word. Their right sides come from a list of rows in the
+arenas of words and ids: all rows that hold the whole left side.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 @cuda.jit(device=True, forceinline=True)
 def has_room(n_members, n_bicliques, chunk, output, launch):
-    """True if the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
+    """True if the warp's chunks have room for this many descriptors and members; takes new chunks as needed."""
     control_64 = launch.control_64
     if chunk[layout.DESCRIPTOR_AT] + n_bicliques > chunk[layout.DESCRIPTOR_END]:
         cuda.syncwarp()
@@ -70,18 +68,18 @@ def has_room(n_members, n_bicliques, chunk, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output):
-    """Make what was written behind the chunk's cursor bicliques: one for each lane that has `accepted` one.
+    """Turn the members written behind the chunk's cursor into bicliques, one for each lane that has `accepted` one.
 
     Parameters
     ----------
     accepted : bool
         True if this lane has one.
     begin : int32
-        Where its members begin, behind the chunk's cursor.
+        First of its members, behind the chunk's cursor.
     left_multiplicity : int32
         The user's vertices on the left.
     n_members : int32
-        Of all lanes together.
+        Members of all lanes together.
     """
     lane = cuda.laneid
     mask = ballot(accepted)
@@ -106,16 +104,16 @@ def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplici
 
 @cuda.jit(device=True, forceinline=True)
 def emit_list(node, child, n_nonzero, own, pool, output, launch):
-    """One biclique with a list of a node's columns; its right side is the path and the nonzero rows that hold them all.
+    """Write a biclique with a list of a node's columns; its right side is the path and the rows that hold them all.
 
-    Returns False, with nothing done, where there is no room.
+    Returns False, with nothing done, if there is no room.
 
     Parameters
     ----------
     child : Child
-        Its left set is that of the biclique.
+        Its left set is the biclique's.
     n_nonzero : int32
-        Rows that see the left set, as they stand in the accumulator.
+        Number of rows in the accumulator that see the left set.
     """
     mode = launch.mode
     counts_twins = mode == layout.SIZES or has_constraints(mode, pool)
@@ -138,7 +136,7 @@ def emit_list(node, child, n_nonzero, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_left_sizes(node, child, counts_twins, pool):
-    """Count the vertices of the reduced graph behind the left set, and this lane's part of the user's."""
+    """Count the vertices of the reduced graph in the left set, and this lane's share of the user's."""
     numbers = pool.ints
     n_members = np.int32(0)
     multiplicity = np.int32(0)
@@ -154,7 +152,7 @@ def _list_left_sizes(node, child, counts_twins, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_left(place, node, child, numbers, output):
-    """Write the vertices behind the left set from `place` on; returns the place behind them."""
+    """Write the vertices of the left set from `place` on; return the next position."""
     lane = np.int32(cuda.laneid)
     tile = np.int32(0)
     while tile < child.n_left:
@@ -175,19 +173,19 @@ def _write_left(place, node, child, numbers, output):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output):
-    """Write the rows of the right side from `place` on, where members are wanted.
+    """Write the rows of the right side from `place` on, if members are wanted.
 
     Parameters
     ----------
     place : uint64
-        In the output's members.
+        Position in the output's members.
     counts_twins : bool
         True if the user's vertices are counted.
 
     Returns
     -------
     multiplicity : int32
-        This lane's part of the user's vertices.
+        This lane's share of the user's vertices.
     """
     lane = np.int32(cuda.laneid)
     numbers = pool.ints
@@ -240,7 +238,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
     ----------
     word : uint32
         A left side.
-    counts_twins : bool, known when it is compiled where there are no size constraints
+    counts_twins : bool, known at compile time without size constraints
         True if the user's vertices are counted.
     """
     lane = np.int32(cuda.laneid)
@@ -272,7 +270,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_over(mask, value):
-    """The sum of the values of the lanes in this lane's mask."""
+    """Sum the values of the lanes in this lane's mask."""
     total = np.int32(0)
     j = np.int32(0)
     while j < WARP_SIZE:
@@ -287,8 +285,8 @@ def _sum_over(mask, value):
 def _left_sizes(word, length, multiplicity, counts_twins):
     """Count the vertices behind the columns of this lane's word.
 
-    Of the reduced graph, and where `counts_twins` of the user's; `length` and `multiplicity` are those of the lane's
-    own column.
+    Vertices of the reduced graph, and, if `counts_twins`, the user's; `length` and `multiplicity` are those of the
+    lane's own column.
     """
     size = count_bits(word)
     merged = ballot(length > 1)
@@ -311,12 +309,12 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
     Parameters
     ----------
     place : uint32
-        Where in the output's members its biclique begins.
+        First position of its biclique in the output's members.
     n_left : int32
-        How many left vertices of the reduced graph it has.
+        Number of its left vertices in the reduced graph.
     chosen : uint32
     ids_at, length : int32
-        Where the vertices behind the column that is this lane's number begin in the header, and how many they are.
+        First of the vertices of this lane's column in the header, and their number.
     """
     lane = np.int32(cuda.laneid)
     is_merged = cuda.any_sync(ALL, length > 1)
@@ -356,7 +354,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
 
 @cuda.jit(device=True, forceinline=True)
 def _emit_words(word, n, superset, own, pool, output, launch):
-    """The bicliques of the words of the first `n` lanes; returns how many of them are done, 0 where there is no room.
+    """Write the bicliques of the words of the first `n` lanes; return the number written, 0 if there is no room.
 
     Parameters
     ----------
@@ -376,7 +374,7 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
     n_mine = np.int32(n_left + n_right) if accepted and mode >= layout.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
-    # As many as a chunk holds: a larger one is taken for a single biclique only.
+    # As many as a chunk holds; a larger chunk is taken for a single biclique only.
     n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[layout.CHUNK_MEMBERS])))
     accepted = accepted and lane < n_done
     chosen = ballot(accepted)
@@ -395,22 +393,22 @@ def _emit_words(word, n, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def emit_below(child, below, listed, n_listed, superset, own, pool, output, launch):
-    """All bicliques of a bitmap of closed sets, or of a list of words, from the first that is not yet written.
+    """Write all bicliques of a bitmap of closed sets, or of a list of words, from the first unwritten one on.
 
-    Code that writes is long: it is called in this one place only, so that a kernel that writes fits the instruction
+    Code that writes is long. It is called in this one place only, so that a kernel that writes fits the instruction
     caches.
 
     Parameters
     ----------
     child : BitsetChild
-        A small one has a bitmap, another one a list.
+        A small one has a bitmap, others a list.
     listed, n_listed : int32
-        Where the list stands in the arena of words, and its length.
+        Position of the list in the arena of words, and its length.
 
     Returns
     -------
     bool
-        False where room ran out; ``state[EMITTED]`` then says how many are done.
+        False if the room was used up; ``state[EMITTED]`` then has the number written.
     """
     lane = np.int32(cuda.laneid)
     n_mine = count_bits(below.closed) if child.is_small else np.int32(n_listed if lane == 0 else 0)
@@ -425,7 +423,7 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
             if lane < n:
                 word = own.words[_U(listed + done + lane)]
         else:
-            # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
+            # The subsets from `done` to `done` + 31 of all lanes, one for each lane.
             number = np.int32(done + lane)
             holder = owner_of(number, ends)
             part = shuffle_word(below.closed, holder)

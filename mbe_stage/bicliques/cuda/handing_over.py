@@ -1,14 +1,14 @@
-"""Tasks taken out of the arenas, and roots, nodes and tasks handed over from one device to another.
+"""Take tasks out of the arenas, and transfer roots, nodes and tasks from one device to another.
 
-A task is a stack of bitset frames, or a child of a subgraph that has been taken and not visited. It stands by itself:
-any warp can resume it. Arenas are large and stacks small. To grow the arenas, all stacks are taken out, the arenas are
-freed, and the stacks are put into new ones.
+A task is a stack of bitset frames, or a child of a subgraph that is taken and not yet visited. It is independent: any
+warp can resume it. Arenas are large and stacks small. To grow the arenas, all stacks are copied out, the arenas are
+freed, and the stacks are copied into new ones.
 
-A node holds all that its children depend on. Nodes and tasks name rows and columns by numbers, which are equal wherever
-the same graph is prepared, so any device can continue them. The children of a node are a range: one device may keep the
-first of them and another take the others, on its own copy.
+The children of a node depend on it alone. Nodes and tasks refer to rows and columns by numbers, which are equal
+wherever the same graph is prepared, so any device can continue them. The children of a node are a range: one device may
+keep the first of them, and another one take the others, with its own copy of the node.
 
-The giver keeps what it hands over until the other device has copied it, from device to device. Through host memory a
+The giver keeps transferred work until the other device has copied it, from device to device. Through host memory a
 gigabyte would take tenths of a second.
 """
 
@@ -26,20 +26,20 @@ from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.peers import brought_here, copied_from
 
 _COUNTERS = [layout.FOUND, layout.N_OPENED, layout.N_CLOSED_SETS, layout.N_LISTS, layout.N_DONATED]
-"""Fields of a warp's state that outlive the warp."""
+"""Fields of a warp's state that are part of its task."""
 _TASK_FIELDS = [layout.DEPTH, layout.PENDING_NODE, layout.PENDING_ROW, layout.EMITTED, layout.ROOT]
 _NO_TASK = (-1, -1, 0, 0, 0)
 _MOST_INTS = 1 << 28
-"""Entries of the nodes that are handed over at a time, the heaviest first: a gigabyte, some milliseconds each way.
-Nodes of hundreds of thousands of columns take megabytes each."""
+"""Most entries of nodes transferred at a time, heaviest first: a gigabyte, some milliseconds each way. Nodes of
+hundreds of thousands of columns take megabytes each."""
 _RANGES_FROM = 4
-"""Of the largest nodes, so many times as there are devices, each device gets a range of the children; of the others
-each gets whole ones."""
+"""Number of largest nodes, in multiples of the devices, whose children are divided among all devices; other nodes
+are transferred whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspendedTasks:
-    """Tasks that no warp holds for now.
+    """Tasks that no warp has at present.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class SuspendedTasks:
         `layout.DEPTH`, `PENDING_NODE`, `PENDING_ROW`, `EMITTED` and `ROOT` of each.
     frames : (n, MAX_DEPTH, FRAME_FIELDS) int32
     words, ints : int32
-        What the stacks hold, one behind the other.
+        Contents of the stacks, contiguous.
     word_starts, int_starts : (n + 1,) int64, on the host
-        Where each stack's part begins.
+        First entry of each stack.
     """
 
     fields: np.ndarray
@@ -69,7 +69,7 @@ class SuspendedTasks:
 
     @property
     def pending_nodes(self) -> np.ndarray:
-        """The subgraphs of the children that wait to be visited, -1 for stacks; to be changed in place."""
+        """Subgraphs of the children to be visited, -1 for stacks; may be changed in place."""
         return self.fields[:, _TASK_FIELDS.index(layout.PENDING_NODE)]
 
     @property
@@ -78,7 +78,7 @@ class SuspendedTasks:
         return self.fields[:, _TASK_FIELDS.index(layout.ROOT)]
 
     def part(self, first: int, stop: int) -> SuspendedTasks:
-        """Some of the tasks, in the same memory."""
+        """Return some of the tasks, in the same memory."""
         return replace(
             self,
             fields=self.fields[first:stop],
@@ -89,20 +89,20 @@ class SuspendedTasks:
 
 
 def task_bytes(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> int:
-    """Bytes on the device that the tasks of all warps would take if they were suspended."""
+    """Bytes on the device of the tasks of all warps, once suspended."""
     tasks, sizes = tasks_in_progress(warps, state, with_ints)
     return int(4 * sizes.sum()) + 4 * layout.MAX_DEPTH * layout.FRAME_FIELDS * tasks.size
 
 
 def suspend(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTasks:
-    """Copies of the tasks that all warps have in progress.
+    """Copy the tasks that all warps have in progress.
 
     Parameters
     ----------
     state : (n, STATE_FIELDS) int64
-        That of the warps, on the host.
+        State of the warps, on the host.
     with_ints : bool
-        True if the arenas of ids are in use: something is written.
+        True if the arenas of ids are in use, because bicliques are written.
     """
     tasks, sizes = tasks_in_progress(warps, state, with_ints)
     ends = np.cumsum(sizes, axis=0)
@@ -124,12 +124,12 @@ def suspend(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> Suspende
 
 
 def take_away(warps: layout.Warps, which: np.ndarray) -> None:
-    """Leave some warps without a task; it goes on elsewhere."""
+    """Leave some warps without a task, which continues elsewhere."""
     warps.state[cp.asarray(which), : len(_TASK_FIELDS)] = cp.asarray(_NO_TASK)
 
 
 def resume(suspended: list[SuspendedTasks], warps: layout.Warps) -> list[SuspendedTasks]:
-    """Give tasks to warps, none of which has one; returns those that go on waiting."""
+    """Give tasks to warps, which have none yet; return the tasks that still wait."""
     n_warps = warps.state.shape[0]
     first = 0
     waiting = []
@@ -144,7 +144,7 @@ def resume(suspended: list[SuspendedTasks], warps: layout.Warps) -> list[Suspend
 
 
 def state_without_tasks(state: np.ndarray, n_warps: int) -> np.ndarray:
-    """The state of the first `n_warps` warps without tasks; what the others had counted is the first one's."""
+    """Return the state of the first `n_warps` warps without tasks; the first one gets the counters of the others."""
     kept = state[:n_warps].copy()
     kept[0, _COUNTERS] += state[n_warps:, _COUNTERS].sum(axis=0)
     kept[:, _TASK_FIELDS] = _NO_TASK
@@ -152,32 +152,32 @@ def state_without_tasks(state: np.ndarray, n_warps: int) -> np.ndarray:
 
 
 def own_renumbered(warps: layout.Warps, numbers: cp.ndarray) -> None:
-    """Give the nodes that warps keep for themselves their new numbers, and forget those that have none.
+    """Give the nodes that warps keep for themselves their new numbers, and drop those without.
 
     Parameters
     ----------
     numbers : (n + 1,) int64
-        The new number of each node, -1 where it is left out and in the last place.
+        The new number of each node, -1 if it is left out, and at the end.
     """
     place = cp.arange(layout.MAX_OWN_NODES)
     is_held = place < warps.state[:, layout.N_OWN, None]
     renumbered = numbers[cp.where(is_held, warps.own_nodes, -1)]
     is_gone = renumbered < 0
-    # Those that stay first, in the order they stood in.
+    # Kept nodes first, in their former order.
     order = cp.argsort(place + layout.MAX_OWN_NODES * is_gone, axis=1)
     warps.own_nodes[:] = cp.take_along_axis(renumbered, order, axis=1)
     warps.state[:, layout.N_OWN] = layout.MAX_OWN_NODES - is_gone.sum(axis=1)
 
 
 def mark_owned(warps: layout.Warps, nodes: cp.ndarray) -> None:
-    """Say of each node whether a warp keeps it for itself; nodes of warps that are no more are anybody's."""
+    """Mark for each node if a warp keeps it for itself. Nodes of removed warps are open to all."""
     is_held = cp.arange(layout.MAX_OWN_NODES) < warps.state[:, layout.N_OWN, None]
     nodes[:, layout.NODE_IS_OWNED] = 0
     nodes[warps.own_nodes[is_held], layout.NODE_IS_OWNED] = 1
 
 
 def tasks_in_progress(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The warps that have a task, and how many words and ints the stack of each holds."""
+    """Return the warps that have a task, and the number of words and ints on the stack of each."""
     tasks = np.flatnonzero((state[:, layout.DEPTH] >= 0) | (state[:, layout.PENDING_NODE] >= 0))
     depths = state[tasks, layout.DEPTH]
     deepest = cp.asnumpy(warps.frames[cp.asarray(tasks), cp.asarray(np.maximum(depths, 0))])
@@ -210,9 +210,9 @@ class Capacity:
     Attributes
     ----------
     ints, nodes : int
-        Entries of nodes, and how many of them.
+        Entries of nodes, and number of nodes.
     words, ids : int
-        Of the stack of each.
+        Limits of each stack.
     """
 
     ints: int
@@ -224,16 +224,16 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgress:
-    """Progress of a device.
+    """Progress of a device on its work.
 
     Attributes
     ----------
     begun : float
-        Paths of the roots that it has begun.
+        Two-step paths of its begun roots.
     unfinished : (n,) int64
-        Rows of the roots below which something is left there, each once; on the host.
+        Rows of the roots with work left on it, each once; on the host.
     ahead : (float, int, int)
-        Paths of the roots that it has not begun, open nodes, stacks: what compares with that of another device.
+        Two-step paths of its roots ahead, open nodes, stacks; compares with that of another device.
     """
 
     begun: float
@@ -243,20 +243,20 @@ class DeviceProgress:
 
 @dataclass(slots=True)
 class WorkTransfer:
-    """Work that is handed over.
+    """Work that is transferred.
 
     Attributes
     ----------
     rows : (n,) int32
-        Roots; on the host.
+        Rows of the roots; on the host.
     fields : (n, NODE_FIELDS) int64
-        Of nodes, whose offsets are places in `ints`; on the host.
+        Those of nodes, with offsets into `ints`; on the host.
     cursors : (n,) int32
-        Their first children; on the host.
+        First child of each node; on the host.
     ints : int32 or None
-        What they hold, on the device that gives them; a multiple of `layout.ALIGNMENT`. None where there are none.
+        Contents of the nodes, on the giving device; a multiple of `layout.ALIGNMENT`. None if there are none.
     tasks : SuspendedTasks or None
-        On that device, too.
+        On the giving device, too.
     """
 
     rows: np.ndarray
@@ -272,25 +272,25 @@ class WorkTransfer:
 
     @property
     def n_items(self) -> int:
-        """Roots, nodes and tasks."""
+        """Number of roots, nodes and tasks."""
         return int(self.rows.size) + len(self.cursors) + (0 if self.tasks is None else len(self.tasks))
 
 
 def give_nodes(
     pool: layout.Pool, n_nodes: int, capacities: Sequence[Capacity], spare_ints: int, transfers: list[WorkTransfer]
 ) -> int:
-    """Put nodes of the pool, or some of their children, into parcels; returns how many are exhausted here thereby.
+    """Put nodes of the pool, or some of their children, into transfers; return the number of nodes exhausted here.
 
     Parameters
     ----------
     n_nodes : int
-        How many are in use.
+        Nodes in use.
     capacities : sequence of Capacity
-        Of who gets the parcels.
+        Those of the receivers.
     spare_ints : int
-        What the nodes of all parcels may take of device memory.
+        Device memory for the nodes of all transfers, in entries.
     transfers : list of WorkTransfer
-        One for each; changed.
+        One for each receiver; changed.
     """
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
     most_ints = min(spare_ints // max(1, len(capacities)), _MOST_INTS)
@@ -311,13 +311,13 @@ def give_nodes(
     given = [each for share in shares for each in share]
     if not given:
         return 0
-    # What is handed over of a node is the end of its range, whoever gets it.
+    # The end of a node's range is transferred, to any receiver.
     changed = np.unique([number for number, _, _ in given])
     new_ends = fields[:, layout.NODE_END].copy()
     for number, first, _ in given:
         new_ends[number] = min(new_ends[number], first)
     is_closed = new_ends[changed] <= cursors[changed]
-    # An end of 0 would be that of a node which is being written: those that have no child left keep theirs.
+    # An end of 0 would mark a node that is being written, so nodes without children left keep theirs.
     ends = np.where(is_closed, fields[changed, layout.NODE_END], new_ends[changed])
     pool.nodes[cp.asarray(changed), layout.NODE_END] = cp.asarray(ends)
     pool.cursors[cp.asarray(changed[is_closed])] = cp.asarray(ends[is_closed].astype(np.int32))
@@ -327,7 +327,7 @@ def give_nodes(
 def _shares(
     fields: np.ndarray, cursors: np.ndarray, capacities: Sequence[Capacity]
 ) -> list[list[tuple[int, int, int]]]:
-    """For each room the nodes that are handed over to it, and the range of their children; as far as it goes."""
+    """Choose for each receiver nodes within its capacity, and the range of their children."""
     n = len(capacities) + 1
     ends = fields[:, layout.NODE_END]
     numbers = np.flatnonzero(cursors < ends)
@@ -369,12 +369,12 @@ def give_tasks(
     capacities: Sequence[Capacity],
     transfers: list[WorkTransfer],
 ) -> None:
-    """Put stacks of warps into parcels, as far as they fit; the first of each round stays.
+    """Put stacks of warps into transfers, as far as they fit; the first of each round stays.
 
     Parameters
     ----------
     state : (n, STATE_FIELDS) int64
-        That of the warps, on the host.
+        State of the warps, on the host.
     with_ints : bool
         True if the arenas of ids are in use.
     """
@@ -389,7 +389,7 @@ def give_tasks(
 
 
 def _with_stacks_of(state: np.ndarray, warps: np.ndarray) -> np.ndarray:
-    """The state of all warps, as though only some had a task."""
+    """Return the state of all warps, as if only some had a task."""
     alone = state.copy()
     alone[:, [layout.DEPTH, layout.PENDING_NODE]] = -1
     alone[warps, layout.DEPTH] = state[warps, layout.DEPTH]
@@ -397,7 +397,7 @@ def _with_stacks_of(state: np.ndarray, warps: np.ndarray) -> np.ndarray:
 
 
 def put_nodes(transfer: WorkTransfer, pool: layout.Pool, first: int, top: int) -> int:
-    """Put the nodes of a parcel into a pool, from so many nodes and entries on; returns how many they are."""
+    """Put the nodes of a transfer into a pool, from given nodes and entries on; return their number."""
     n = len(transfer.cursors)
     if n:
         fields = transfer.fields.copy()
@@ -409,6 +409,6 @@ def put_nodes(transfer: WorkTransfer, pool: layout.Pool, first: int, top: int) -
 
 
 def of_this_device(tasks: SuspendedTasks) -> SuspendedTasks:
-    """A parcel's tasks in the memory of the current device."""
+    """Copy a transfer's tasks into the memory of the current device."""
     frames, words, ints = brought_here(tasks.frames, tasks.words, tasks.ints)
     return replace(tasks, frames=frames, words=words, ints=ints)

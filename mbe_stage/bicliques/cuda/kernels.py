@@ -1,10 +1,9 @@
-"""The kernel: persistent warps, one for each task, that work until the tree is done or the quantum ends.
+"""The kernel: persistent warps, one per task, that work until the tree is done or the quantum ends.
 
-Compiled once for each thing it can be asked to say (`layout.COUNT`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries,
-one body.
+Compiled once for each output mode (`layout.COUNT`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries, one body.
 
-Persistent threads that take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is
-a child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
+Persistent threads take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is a
+child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.intrinsics import global_nanoseconds, held, load_fresh
 from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
 
-# The types of the bundles in which kernels take their arrays.
+# Types of the bundles of arrays that kernels take.
 POOL = bundle(layout.Pool, I32, I64_2D, I32, I32, I32, I32, I64)
 WARPS = bundle(layout.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
 OUTPUT = bundle(layout.Output, I32, I64, I32, I32)
@@ -48,7 +47,7 @@ _CHUNKS_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 4)
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(own, pool, launch):
-    """A child of a subgraph: of this warp's own newest one, else of one that anybody has made."""
+    """Take a child of a subgraph: of this warp's own newest one, else of an open one of any warp."""
     child = np.int32(-1)
     node = np.int32(NO_NODE)
     n_own = np.int32(own.state[layout.N_OWN])
@@ -98,7 +97,7 @@ def _own(warp, slot, warps):
 
 @cuda.jit(device=True, forceinline=True)
 def _go_idle(warp, first, now, states):
-    """Say since when a warp is idle, and that its block, whose first warp is `first`, has one more that is."""
+    """Mark a warp idle and add it to its block's idle count; `first` is the block's first warp."""
     if cuda.laneid == 0:
         states[warp, layout.IDLE_SINCE] = now
         cuda.threadfence()
@@ -107,7 +106,7 @@ def _go_idle(warp, first, now, states):
 
 @cuda.jit(device=True, forceinline=True)
 def _go_on(warp, first, now, states):
-    """Take that back; the first warp that goes on where all of a block were idle accounts for how long."""
+    """Mark a warp busy again. If all of its block were idle, it records for how long."""
     if cuda.laneid == 0 and cuda.atomic.add(states, (first, layout.N_IDLE), -1) == layout.WALKING_WARPS_PER_BLOCK:
         since = load_fresh(states[first], layout.IDLE_SINCE)
         for other in range(1, layout.WALKING_WARPS_PER_BLOCK):
@@ -117,7 +116,7 @@ def _go_on(warp, first, now, states):
 
 @cuda.jit(device=True, forceinline=True)
 def _persistent_loop(pool, warps, output, control, control_64, mode, techniques):
-    """Work of one warp until nothing is left or the quantum ends.
+    """Work of one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -130,9 +129,9 @@ def _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
     control : int32
         Global: the words that host and warps share.
     control_64 : int64
-        Global: the same, of 64 bits.
+        Global: the same, 64 bits wide.
     mode, techniques : int
-        Known when it is compiled: what is told of a biclique, and `Techniques.kernel_mask`.
+        Known at compile time: the output mode, and `Techniques.kernel_mask`.
     """
     lane = cuda.laneid
     slot = np.int32(cuda.threadIdx.x // WARP_SIZE)
@@ -215,15 +214,15 @@ _ENTRIES = (
 
 
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
-    """Resident blocks of a kernel: five if 96 registers do without spills, else four."""
+    """Resident blocks of a kernel: five if 96 registers suffice without spills, else four."""
     return 5 if mode == layout.COUNT or (mode == layout.MEMBERS and capability >= _HOPPER) else 4
 
 
 @cache
 def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
-    """The kernel that says so much (`layout.COUNT` and so on) with the techniques of a mask; compiled when called.
+    """Return the kernel of an output mode, with the techniques of a mask; compiled when called.
 
-    The code of all is kept, each under the constants that it is compiled for.
+    The code of all is kept, each under the constants that it is compiled with.
     """
     bounds = (THREADS, blocks_per_multiprocessor(mode, capability))
     name = f"{__name__}:kernel_for({mode}, {techniques}, {capability})"
@@ -245,7 +244,7 @@ def walking_kernel(mode: int, techniques: int) -> Any:
 
 
 def kernel_blocks(mode: int) -> int:
-    """Number of blocks of the walk resident on the current device. Waiting warps rely on the others running."""
+    """Number of blocks of the walk resident on the current device. Waiting warps rely on all others."""
     from mbe_stage.device.launch import capability, multiprocessors
 
     return multiprocessors() * blocks_per_multiprocessor(mode, capability())

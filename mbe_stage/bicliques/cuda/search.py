@@ -1,7 +1,7 @@
 """A search on the current device, quantum by quantum: prepare, plan, walk, yield blocks.
 
-`SharedSearch` is a search on one of several devices. Each has the same graph and other roots, and hands work over to
-the others.
+`SharedSearch` is a search on one of several devices. Each has the same graph and other roots, and transfers work to the
+others.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Quantum:
     remaining: tuple[Task, ...] | None = None
 
     def host_blocks(self, block_bytes: int) -> Iterator[BicliqueBlock]:
-        """Results on the host: at least one block, so that limits and progress are checked."""
+        """Yield results on the host: at least one block, so that limits and progress are checked."""
         detail, session_of = self.search.detail, self.search.session
         if self.remaining is not None:
             yield BicliqueBlock.empty(detail, self.share, self.remaining)
@@ -74,7 +74,7 @@ class Quantum:
                 yield from _host_blocks(block, block_bytes)
 
     def device_blocks(self) -> Iterator[DeviceBlock]:
-        """The user's vertices, in pieces; one at least, as on the host."""
+        """Yield the user's vertices in blocks; at least one, as on the host."""
         if self.remaining is not None:
             yield DeviceBlock.empty(self.share, self.remaining)
             return
@@ -94,7 +94,7 @@ class Search:
     Parameters
     ----------
     graph, query, execution
-        As `engine_cuda.run` has them.
+        As in `engine_cuda.run`.
     detail : Detail
         `Detail.MEMBERS` needs room for the lists, the others do not.
     tasks : iterable of Task, optional
@@ -152,7 +152,7 @@ class Search:
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, wanted)
 
     def quanta(self) -> Iterator[Quantum]:
-        """The work, quantum by quantum."""
+        """Yield the work, quantum by quantum."""
         while not self.is_done:
             yield self.quantum()
 
@@ -184,26 +184,26 @@ class Search:
             return (rows, self.session.paths_of(rows)) if rows.size else None
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Begin these instead of those ahead; the others are held back."""
+        """Begin these instead of the roots ahead; the others are held back."""
         with device_work(self.budget_bytes):
             self.session.replace_roots(roots)
         self._holds_back = True
 
     def restart(self, roots: np.ndarray) -> None:
-        """Begin with roots that were held back."""
+        """Begin the held-back roots."""
         with device_work(self.budget_bytes):
             self.session.restart(roots)
         self._holds_back = self.is_done = False
 
     def marker(self, roots: np.ndarray) -> Quantum:
-        """The empty block that marks a barrier."""
+        """Return the empty block that marks a barrier."""
         with device_work(self.budget_bytes):
             return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
     def _tasks_of(self, rows: np.ndarray, paths: np.ndarray) -> tuple[Task, ...]:
-        """Some roots as tasks, ascending."""
+        """Return some roots as tasks, ascending."""
         costs = np.zeros(self._prepared.facts.n_rows)
-        # As `ordering.task_costs` has them.
+        # As in `ordering.task_costs`.
         costs[rows] = (paths + 1.0) ** 1.5
         return tuple(Task(self._roots, first, end, float(costs[first:end].sum())) for first, end in ranges_from(rows))
 
@@ -225,7 +225,7 @@ def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
-    """The roots of all the work, with the row numbers of the CPU engine."""
+    """Return the roots of all the work, with the row numbers of the CPU engine."""
     rows_are_left, vertices = False, np.empty(0, np.int32)
     if prepared is not None:
         rows_are_left, vertices = prepared.rows_are_left, prepared.first_vertices()
@@ -242,7 +242,7 @@ def _overridden(plan: MemoryPlan, facts: ReducedSizes, sizes: dict[str, Any]) ->
 
 
 def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock]:
-    """Copies of a block's bicliques, at most `block_bytes` at a time, a larger biclique alone."""
+    """Copy a block's bicliques to the host, at most `block_bytes` at a time, a larger biclique alone."""
     if block.n_bicliques == 0:
         yield BicliqueBlock.empty(Detail.MEMBERS, block.work_done)
     left_offsets, right_offsets = cp.asnumpy(block.left_offsets), cp.asnumpy(block.right_offsets)
@@ -268,7 +268,7 @@ class SharedSearch(Search):
     Parameters
     ----------
     graph, query, execution, detail, tasks, sizes
-        As of `Search`.
+        As in `Search`.
     is_requested : bool
         True if the caller may request barriers.
     on_device : bool
@@ -348,13 +348,13 @@ class SharedSearch(Search):
             return self.session.split(capacities)
 
     def take_in(self, transfer: WorkTransfer) -> None:
-        """Begin with work from another device; all is done here."""
+        """Begin with work from another device; this one has none left."""
         with device_work(self.budget_bytes):
             self.session.take_in(transfer)
         self.is_done = False
 
     def progress(self) -> DeviceProgress:
-        """Progress in the roots that it was last told to begin, and in work handed over since."""
+        """Progress in the roots that it last began, and in work transferred since."""
         with device_work(self.budget_bytes):
             now = self.session.progress()
         return DeviceProgress(now.begun - self._begun_before, now.unfinished, now.ahead)
@@ -367,7 +367,7 @@ class SharedSearch(Search):
         return min(MOST_DONE, max(0.0, (total - float(self._paths[remaining].sum()) + begun) / total))
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
-        """The heaviest first."""
+        """Order rows, the heaviest first."""
         return rows[np.argsort(-self._paths[rows], kind="stable")]
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
@@ -375,14 +375,14 @@ class SharedSearch(Search):
         return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
-        """An empty block on the host that reports progress, or marks a barrier with the remaining roots."""
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
         tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
         return BicliqueBlock.empty(self.detail, share, tasks)
 
     def brought_here(self, block: Any) -> DeviceBlock:
-        """A block in the memory of the current device, which need not be this search's."""
+        """Copy a block into the memory of the current device, which may be another one than this search's."""
         return block.brought_here() if len(block) else DeviceBlock.empty(block.work_done, block.remaining)
 
     def _share(self) -> float:
-        # With one device alone, nothing is reported.
+        # `share` computes it for all devices together.
         return 0.0

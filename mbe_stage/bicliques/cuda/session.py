@@ -45,9 +45,9 @@ from mbe_stage.device.grid import on_grid
 _STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
 _MUCH_OF_THE_WORK = 0.25
-"""Share of the expected work in roots not begun, from which on only roots are handed over."""
+"""Share of the expected work in roots that have not begun, above which only roots are transferred."""
 _REHEARSED: set[tuple[str, int]] = set()
-"""Devices and modes whose code for hand-overs this process has loaded."""
+"""Devices and modes for which this process has loaded the code of transfers."""
 
 
 class Control:
@@ -68,15 +68,14 @@ class Control:
     idle_mask : ((n_warps + 31) // 32,) uint32
     mailbox : (n_warps,) int32
         As in `layout`, on the device.
-    host, host_64
-        The same fields on the host, as the last quantum left them. What is changed here is what the next one begins
+    The same fields on the host, after the last quantum. Changes here apply to the next one.
         with.
     n_found : int
         Bicliques counted so far.
     """
 
     def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
-        # In this order, the 64-bit words first: what was found, 64-bit fields, constraints; fields; idle mask;
+        # In this order, the 64-bit words first: counter of bicliques, 64-bit fields, constraints; fields; idle mask;
         # mailboxes.
         fields_64_at = 8
         constraints_at = fields_64_at + 8 * layout.CONTROL_64_FIELDS
@@ -106,7 +105,7 @@ class Control:
         return int(self._found_host[0])
 
     def begin(self, plan: MemoryPlan) -> None:
-        """Set what a quantum begins with."""
+        """Set the words at the beginning of a quantum."""
         self.host[layout.SIGNAL] = self.host[layout.STATUS] = 0
         self.host[layout.N_BUSY] = plan.n_warps
         self.host_64[layout.MEMBERS_TOP : layout.NEEDED_MEMBERS + 1] = 0
@@ -115,13 +114,13 @@ class Control:
         upload(self._host, self._device)
 
     def finish(self, found_by_warp: cp.ndarray) -> None:
-        """Wait for the quantum, and read what it left."""
+        """Wait for the quantum, and read its words."""
         found_by_warp.sum(out=self._found)
         self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])
 
 
 def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The arrays of `layout.Warps` that hold nothing between two quanta; `bits` and `counts` are yet to be zeroed."""
+    """Allocate the arrays of `layout.Warps` that are empty between quanta; `bits` and `counts` are not zeroed yet."""
     n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
     return {
         "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
@@ -132,7 +131,7 @@ def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
 
 
 def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The same, ready to be worked with."""
+    """Allocate the same arrays, zeroed."""
     scratch = new_scratch(plan)
     scratch["bits"].fill(0)
     scratch["counts"].fill(0)
@@ -140,19 +139,19 @@ def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
 
 
 def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
-    """The same arrays of warps that there are."""
+    """Return these arrays of existing warps."""
     return {"bits": warps.bits, "counts": warps.counts, "nonzero": warps.nonzero, "columns": warps.columns}
 
 
 def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
-    """Warps with nothing in progress, on this scratch."""
+    """Make warps without work, with this scratch."""
     n = plan.n_warps
     state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
     state[:, layout.DEPTH] = -1
     state[:, layout.PENDING_NODE] = -1
     ints = cp.empty((n, plan.ints), cp.int32)
     if plan.descriptors:
-        # A task that is given takes the whole header along, whether columns stand behind its bits or not.
+        # A donated task copies the whole header, even if there are no columns behind its bits.
         ints[:, : layout.HEADER_IDS] = 0
     return layout.Warps(
         words=cp.empty((n, plan.words), cp.uint32),
@@ -167,7 +166,7 @@ def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]
 
 
 def new_output(plan: MemoryPlan) -> layout.Output:
-    """An output buffer of one entry at least, whether something is written or not."""
+    """Allocate an output buffer, of at least one entry even if nothing is written."""
     return layout.Output(
         members=cp.empty(max(1, plan.members), cp.int32),
         starts=cp.empty(max(1, plan.descriptors), cp.int64),
@@ -356,7 +355,7 @@ class Session:
         self._suspended = resume([suspended, *self._suspended], self._warps)
 
     def _move_nodes(self, live: LiveNodes, plan: MemoryPlan) -> None:
-        """The live nodes at their places in a pool of the planned size."""
+        """Move the live nodes to their places in a pool of the planned size."""
         pool = self._pool
         if plan.pool == pool.ints.size:
             spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)
@@ -370,7 +369,7 @@ class Session:
         self._pool = pool._replace(ints=ints)
 
     def _renumber(self, numbers: np.ndarray) -> None:
-        """Renumber nodes wherever one is named."""
+        """Renumber nodes wherever a node is referenced."""
         for tasks in self._suspended:
             tasks.pending_nodes[:] = numbers[tasks.pending_nodes]
         d_numbers = cp.asarray(numbers)
@@ -379,7 +378,7 @@ class Session:
         own_renumbered(self._warps, d_numbers)
 
     def roots_ahead(self) -> np.ndarray:
-        """Roots that no warp has begun, in order; (n,) int32, on the host."""
+        """Roots that no warp has taken, in order; (n,) int32, on the host."""
         return cp.asnumpy(self._roots.order[self._n_roots_taken() :])
 
     def paths_of(self, rows: np.ndarray) -> np.ndarray:
@@ -394,8 +393,8 @@ class Session:
         """Begin these rows, in this order, instead of those ahead; between two quanta."""
         n_taken, n_before = self._n_roots_taken(), self._roots.n
         self._roots = self._roots.followed_by(n_taken, rows)
-        # Without roots, the whole graph is a node with one child, already taken: a node without an end would look
-        # like one that is being written.
+        # Without roots, the whole graph is a node with one child, already taken: a node without an end would count as
+        # one that is being written.
         order = self._roots.order if rows.size else cp.zeros(1, cp.int32)
         self._pool.nodes[0, layout.NODE_END] = order.size
         self._pool.cursors[0] = order.size - rows.size
@@ -431,8 +430,8 @@ class Session:
     def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
         """Hand over a share of the work in progress or ahead to each of some others.
 
-        Only roots, if they are much of the work; else nodes of the pool and tasks too. Waiting tasks stay. Between two
-        quanta.
+        Only roots, if they are much of the work; otherwise nodes of the pool and tasks, too. Waiting tasks stay. Called
+        between two quanta.
         """
         n = len(capacities) + 1
         rows = self.roots_ahead()
@@ -443,7 +442,7 @@ class Session:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
-            # Half of it: parcels stay until they are copied, and memory may be replanned by then.
+            # Half of the memory: transfers stay until they are copied, and memory may be replanned by then.
             n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers)
             self._control.host[layout.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
@@ -452,7 +451,7 @@ class Session:
         return transfers
 
     def take_in(self, transfer: WorkTransfer) -> None:
-        """Begin with work from another device; nothing is in progress here."""
+        """Begin with work from another device; this one has none in progress."""
         self.restart(transfer.rows)
         n = put_nodes(transfer, self._pool, 1, self._whole_graph_ints)
         self._control.host[layout.N_NODES] += n
@@ -462,9 +461,10 @@ class Session:
             self._suspended = resume([of_this_device(transfer.tasks)], self._warps)
 
     def rehearse(self) -> None:
-        """Hand made-up work over to itself, to load all code for it; `restart` drops it.
+        """Transfer made-up work to itself, to load all code for it; `restart` drops it.
 
-        The first time takes tenths of a second if CuPy has to compile, and others would wait. The code stays loaded.
+        The first time takes tenths of a second if CuPy has to compile, and other devices would wait. The code stays
+        loaded.
         """
         key = str(self._pool.ints.device), self.mode
         if key in _REHEARSED:
@@ -488,7 +488,7 @@ class Session:
         return DeviceProgress(self.begun(), unfinished, (ahead, n_open, n_stacks))
 
     def begun(self) -> float:
-        """Two-step paths of the roots that it has begun."""
+        """Two-step paths of the begun roots."""
         return self._roots.paths_begun(self._n_roots_taken())
 
     def _n_roots_taken(self) -> int:
@@ -502,12 +502,12 @@ class Session:
 
     @property
     def found(self) -> layout.Output:
-        """Output of a quantum, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+        """Return the output of a quantum, in the reduced graph's ids; columns are left. Unused slots have size 0."""
         return self._output
 
     @property
     def taken(self) -> cp.ndarray:
-        """(1,) int64 on the device: number of slots taken by the quantum. More than there are means all."""
+        """(1,) int64 on the device: number of slots taken by the quantum. A number above the slots means all."""
         return self._control.fields_64[layout.DESCRIPTORS_TOP : layout.DESCRIPTORS_TOP + 1]
 
     @property
@@ -516,7 +516,7 @@ class Session:
         return min(int(self._control.host_64[layout.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right sizes that the last quantum wrote, in `SIZES` mode: the user's vertices, (n,) int32 each.
+        """Return left and right sizes written by the last quantum in `SIZES` mode, (n,) int32 each, by user's vertices.
 
         They are copied to the host with the unused slots, which takes no memory on the device.
         """

@@ -1,13 +1,14 @@
-"""Build a subgraph in the pool: the part of a node's graph that a left set sees, with local numbers.
+"""Build a subgraph in the pool: a left set's part of a node's graph, with local numbers.
 
-The warp that builds it writes its edges in both directions. Meanwhile `bits` holds the number of each row in the new
-node plus one, or 0. The list of a row continues at ``new.row_offsets[1 + number]``.
+One warp writes its edges in both directions. Meanwhile `bits` has the number of each row in the new node plus one, or
+0. The list of a row continues at ``new.row_offsets[1 + number]``.
 
-Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child of
-each level makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2
-look for the smallest candidate at each step; sorting once makes that needless.
+Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child at
+each depth makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2 look
+for the smallest candidate at each step, which a single sort replaces.
 
-Columns of a list child that are kept: the earlier rows that hold them, or the groups they are merged into.
+`count_kept` and `walk_kept` find the columns that a list child keeps: by the earlier rows that hold them, or by the
+groups they are merged into.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _NONE = _U(0)
 
 @cuda.jit(device=True, forceinline=True)
 def count_kept(columns, rows, node, child, own, numbers):
-    """Put into `bits` how many of the kept columns each row holds, where none are merged.
+    """Write into `bits` how many of the kept columns each row holds, if no columns are merged.
 
-    A candidate holds kept columns only, and `counts` says how many. What earlier rows hold is found by walking either
-    the kept columns or the others, whichever are fewer. Rows that hold the whole left set get 0.
+    A candidate holds kept columns only, and `counts` has their number. For earlier rows, the kept columns or the others
+    are walked, whichever are fewer. Rows that hold the whole left set get 0.
     """
     lane = np.int32(cuda.laneid)
     walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
@@ -76,7 +77,7 @@ def count_kept(columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, rows, node, child, own, numbers):
-    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
+    """List of the i-th kept column: length, start; its new column, the size of its group, and True if it leads it."""
     place = i
     size = np.int32(1)
     leads = True
@@ -92,7 +93,7 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
     if columns.is_merged and column >= 0:
         size = np.int32(own.words[_U(columns.sizes + column)])
         leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
-    # Candidates are found in the leader's list, earlier rows that hold a whole group in all of its lists, if there are.
+    # Candidates are found in the leader's list. Earlier rows that hold a whole group are found in all of its lists.
     is_read = column >= 0 and (leads or size <= rows.most_earlier)
     length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
     return length, start, column, size, leads
@@ -100,24 +101,24 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_live(other, held, column, size, leads, first_tag, child, own):
-    """True if this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
+    """True if this lane's path shows that a row holds a new column: once for each pair, in the order of the columns.
 
-    A candidate holds all of a new column's members or none: the leader speaks for it. An excluded row must hold all of
-    them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
-    `held` may be older than what other paths of the tile before counted.
+    A candidate holds all of a new column's members or none, so the leader represents it. An excluded row must hold all
+    of them, which is counted in `counts`, under a tag for the new column: a larger tag overrides smaller ones. `held`
+    may be older than the counts of other paths on the tile before.
 
     Parameters
     ----------
     other : int32
-        The row that the path leads to, -1 for none.
+        The row at the path's end, -1 for none.
     held : int32
-        What `counts` said of it.
+        Its former entry in `counts`.
     column : int32
-        The new column that the path comes from.
+        The new column of the path.
     size : int32
-        For how many that stands.
+        Number of columns in its group.
     leads : bool
-        True if the path's own column leads them.
+        True if the path's own column leads the group.
     first_tag : int
         Tag of the first new column.
     """
@@ -129,8 +130,8 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
     if ballot(is_counted) != 0:
         counted = own.counts[_U(other)] if is_counted else np.int32(0)
         row = other if is_counted else np.int32(-1 - cuda.laneid)
-        # Paths from one column to one row count together, and one of them speaks for all: nobody else's counts are
-        # these. For a row that is met from two columns at once the later one's count is kept: the other ends here.
+        # Paths from one column to one row count together, and one of them represents all, so no other path changes
+        # these counts. If a row is met from two columns at once, the later one's count is kept; the other ends here.
         same_row = _U(cuda.match_any_sync(ALL, row))
         same = _U(same_row & _U(cuda.match_any_sync(ALL, column)))
         if is_counted and first_bit(same) == cuda.laneid:
@@ -145,17 +146,17 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def record_of(columns):
-    """Offset in the arena of words of the record of (row, new column) pairs, behind all that merging needs."""
+    """Offset in the arena of words of the recorded (row, new column) pairs, behind the data of merging."""
     return np.int32(columns.sizes + 2 * columns.n_columns)
 
 
 @cuda.jit(device=True, forceinline=True)
 def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, mode):
-    """Walk the paths through the kept columns that say that a row holds a new column.
+    """Walk the paths through the kept columns that show that a row holds a new column.
 
     Parameters
     ----------
-    action : int, known when it is compiled
+    action : int, known at compile time
         `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
         far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_build`), and the lengths of
         its columns' lists into ``new.column_offsets``.
@@ -171,10 +172,10 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
             np.int32(group + lane), columns, rows, node, child, own, numbers
         )
         ends, shift, total = end_to_end(length, start)
-        # What a path needs to know of its column, in one word: which it is, and whether it leads.
+        # Data of a path's column in one word: its number, and if it leads.
         column = np.int32(2 * column + leads)
-        # The next tile is on its way while one is looked at, where it is counted only, two are: the second's rows, and
-        # what is known of the first's. A lane without a path has row -1: neither candidate nor excluded.
+        # The next tile is loaded while one is processed; if bicliques are only counted, two tiles: the rows of the
+        # second, and the entries of the first. A lane without a path has row -1: neither candidate nor excluded.
         second, second_holder = path_at(lane, total, ends, shift, node, numbers)
         first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
@@ -214,10 +215,9 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_paths(new, n_full, node, child, own, numbers, mode):
-    """Write the edges of the node `new` where no columns are merged, and where its columns begin.
+    """Write the edges of the node `new` if no columns are merged, and the offsets of its columns.
 
-    A column that stays loses the `n_full` rows that hold the whole left set, and no others. Which it becomes stands in
-    `columns`.
+    A kept column loses the `n_full` rows that hold the whole left set, and no others. `columns` has its new number.
 
     Parameters
     ----------
@@ -254,13 +254,13 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_record(new, columns, n_edges, own, numbers):
-    """Write the edges of the node `new` as they were recorded; the lengths of its columns' lists into their offsets."""
+    """Write the recorded edges of the node `new`; the lengths of its columns' lists go into their offsets."""
     following, following_of = _recorded(np.int32(0), columns, n_edges, own)
     tile = np.int32(0)
     while tile < n_edges:
         number, of, to = following, following_of, tile
         tile = next_tile(tile)
-        # On its way while this one is written.
+        # The next record is loaded while this one is written.
         following, following_of = _recorded(tile, columns, n_edges, own)
         if number != 0:
             cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
@@ -282,7 +282,7 @@ def _recorded(tile, columns, n_edges, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _put(number, of, to, new, numbers):
-    """Write the edges of the lanes that have one; returns where the next ones of the columns go."""
+    """Write the edges of the lanes that have one; return the next positions of the columns' lists."""
     live = ballot(number != 0)
     if number != 0:
         write_edge(number, of, to + rank(live), new, numbers)
@@ -291,10 +291,10 @@ def _put(number, of, to, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def build_subgraph(node, child, columns, rows, own, pool, launch):
-    """Make a list child a subgraph that any warp may work on.
+    """Make a subgraph of a list child, which any warp may work on.
 
-    `counts` says how many of the left set every nonzero row holds, `own.columns` which columns stay and as which.
-    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    `counts` has each nonzero row's number of columns in the left set, `own.columns` the new numbers of kept columns.
+    Excluded rows come first, candidates in ascending size. Then no candidate is dominated by an earlier one, unless
     they are equal.
     """
     numbers = pool.ints
@@ -344,7 +344,7 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
 def _totals(child, n_nonzero, own):
     """Number of edges of the new node, the sum of `bits`, and the number of excluded rows with edges.
 
-    Of the candidates all have: the columns that stay are those that they hold.
+    All candidates have edges: the kept columns are those that they hold.
     """
     n_edges = np.int32(0)
     n_excluded = np.int32(0)
@@ -363,14 +363,14 @@ def _totals(child, n_nonzero, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers):
-    """Number the nonzero rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
+    """Number the nonzero rows with columns, excluded ones first, candidates by size; write ids, offsets and path.
 
-    `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
-    list of a row begins.
+    `bits` has their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is the first
+    position of a row's list.
     """
     lane = np.int32(cuda.laneid)
     bits = own.bits
-    # The column offsets serve as a histogram of the candidates' sizes first.
+    # The column offsets first serve as a histogram of the candidates' sizes.
     _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
     are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
@@ -434,7 +434,7 @@ def _clear(numbers, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _publish(number, n_excluded, n_rows, own, pool, control):
-    """Say that a node has children, once everything of it is out.
+    """Open a node, once all its data is written.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
 
 @cuda.jit(device=True, forceinline=True)
 def _allocate(size, pool, launch):
-    """A free node and its place in the pool; node -1 where there is none (the quantum then ends)."""
+    """Return a free node and its place in the pool; node -1 if there is none, which ends the quantum."""
     lane = cuda.laneid
     control, control_64 = launch.control, launch.control_64
     node = np.int32(-1)
@@ -466,7 +466,7 @@ def _allocate(size, pool, launch):
     if lane == 0:
         size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
         offset = cuda.atomic.add(control_64, layout.POOL_TOP, size)
-        # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the quantum ends.
+        # Nothing is given back here: if the top is beyond the end, later allocations fail, too, and the quantum ends.
         if offset + size <= pool.ints.size:
             node = cuda.atomic.add(control, layout.N_NODES, 1)
             if node >= pool.cursors.size:

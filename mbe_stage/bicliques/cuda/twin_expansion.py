@@ -1,14 +1,13 @@
 """Turn bicliques of the reduced graph into the user's vertices, on the device: expand twins, sort members.
 
-Two steps, and one look at the sums between them: how long every list becomes, enqueued behind the walk, so that it is
-known when the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may
-hold. Where there are long lists, another launch sorts them.
+There are two steps, with one look at the sums between them. The first computes the length of every list. It is enqueued
+behind the walk, so that lengths are known when the host learns of the walk's end. The second writes all lists, in
+blocks if they are too many for one. Another launch sorts long lists.
 
-Kernels that replace the rows and columns of found bicliques by the user's vertices, 32 bicliques a warp (a *tile*).
-
-Most lists have a few entries, some have thousands. So the lanes of a warp do not take a list each: they share out the
-entries of all 32, and `owner_of` says whose list an entry is in. A list is sorted in one of three ways, by its length:
-each vertex counts the smaller ones, its warp sorts it in shared memory, or a block sorts it where it stands.
+The kernels take 32 bicliques per warp (a *tile*). Most lists have a few entries, some have thousands. So the lanes of a
+warp do not take a list each: they share the entries of all 32, and `owner_of` finds the list of an entry. A list is
+sorted in one of three ways, by its length: each vertex counts the smaller ones, its warp sorts it in shared memory, or
+a block sorts it in place.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ from mbe_stage.device.warp import ALL, ballot, inclusive_sum, inclusive_sum_64, 
 
 TILE = 32
 LONGEST_STAGED = 512
-"""Vertices that a warp has room for in shared memory; a longer list is long."""
+"""Most vertices that a warp sorts in shared memory; longer lists are long."""
 _LONGEST_COUNTED = 32
-"""Counting smaller ones takes the square of a list's length."""
-# What is counted of each tile: bicliques, left and right vertices, long lists.
+"""Longest list sorted by counting, which takes the square of its length."""
+# Numbers of each tile: bicliques, left and right vertices, long lists.
 USED, LEFT, RIGHT, LONG = range(4)
 SECTIONS = 4
 _U, _W = np.uint32, np.uint64
 MOST_BLOCKS = 1 << 11
-"""More than are resident at once."""
+"""More blocks than are resident at once."""
 
 
 @cuda.jit(device=True, forceinline=True)
 def _group_size(groups, group):
-    """Vertices behind a row or column."""
+    """Number of vertices of a row or column."""
     return np.int32(groups.offsets[_W(group) + _W(1)] - groups.offsets[_W(group)])
 
 
 @cuda.jit(device=True, forceinline=True)
 def _add_twins(members, start, n, groups, more):
-    """Add to ``more[lane]`` how many more vertices than entries this lane's list has."""
+    """Add to ``more[lane]`` the vertices of this lane's list in excess of its entries."""
     ends = inclusive_sum(n)
     n_entries = cuda.shfl_sync(ALL, ends, 31)
     source = start - (ends - n)
@@ -69,21 +68,21 @@ def _add_twins(members, start, n, groups, more):
 
 @kernel(OUTPUT, I64, GROUPS, GROUPS, I32_2D, I64, seconds=1.0)
 def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
-    """Count the user's vertices of each list, 0 in unused slots, and sum them up for each tile.
+    """Count the user's vertices of each list, 0 in unused slots, and sum them for each tile.
 
-    The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, or all where that is more. Warps
-    take tiles by turns until there are no more. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,)
-    int64 and all zeros before: a 0, and then one section after the other. Summed up, each entry is what lies before a
-    tile, and what lies behind the last tile begins the next section.
+    The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, where a larger number means all.
+    Warps take tiles in turn. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,) int64 and all zeros
+    before: a 0, and then one section after the other. Its running sums are the numbers before each tile; the sum after
+    the last tile is the begin of the next section.
 
     Parameters
     ----------
     taken : (1,) int64, global
-        How many slots are taken, all of them where that is more.
+        Number of taken slots; a larger number means all.
     full : (2, n_slots) int32, global
         Receives the lengths.
     parts : (1 + SECTIONS * n_tiles,) int64, global
-        Receives what they add up to, tile by tile.
+        Receives their sums by tile.
     """
     lane = cuda.laneid
     more = cuda.shared.array((WARPS_PER_BLOCK, 2, TILE), types.int32)[cuda.threadIdx.x // TILE]
@@ -124,22 +123,22 @@ def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, part
 
 @cuda.jit(device=True, forceinline=True)
 def _gather(first, last, source, ends, members, groups, target, to):
-    """Write the vertices behind the entries `first` to `last` of a warp's lists, list by list, to `target` from `to`.
+    """Write the vertices of the entries `first` to `last` of a warp's lists, list by list, to `target` from `to` on.
 
-    `ends` are where the lanes' lists end among the entries; entry ``k`` of a list stands at its lane's `source` + k.
+    `ends` are the ends of the lanes' lists among the entries; entry ``k`` of a list is at its lane's `source` + k.
 
     Parameters
     ----------
     first : int32
-        First entry of the tile's lists that is taken.
+        First entry of the tile's lists to take.
     source : int64
-        What is added to an entry's number to find it among the members.
+        Difference between an entry's number and its position among the members.
     ends : int32
-        Where the lanes' lists end.
+        Ends of the lanes' lists.
     members : int32, global
     target : int32, shared or global
     to : int64
-        Where this lane's list goes.
+        Position of this lane's list.
     """
     lane = cuda.laneid
     for tile in range(first, last, 32):
@@ -172,7 +171,7 @@ def _gather(first, last, source, ends, members, groups, target, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _n_smaller(staged, begin, end, vertex):
-    """Count the smaller ones in ``staged[begin:end]``. With these types it is unrolled, four instructions for each."""
+    """Count the smaller ones in ``staged[begin:end]``. These types make the loop unroll, four instructions each."""
     n = _U(0)
     k = _W(begin)
     while k < _W(end):
@@ -184,15 +183,15 @@ def _n_smaller(staged, begin, end, vertex):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
-    """Write the lists that stand one behind the other in shared memory, in ascending order, to `result` from `to`.
+    """Write the lists in shared memory, in ascending order, to `result` from `to` on.
 
     Parameters
     ----------
     staged : (LONGEST_STAGED,) int32, shared
     begins : int32
-        Where this lane's list begins there.
+        Begin of this lane's list in it.
     chosen : uint32
-        Lanes whose lists are there.
+        Lanes whose lists are in it.
     result : int32, global
     """
     lane = cuda.laneid
@@ -215,19 +214,19 @@ def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_side(members, start, n, full, groups, result, to, staged):
-    """Write the lanes' lists one behind the other to `result` from `to`, each ascending unless it is long.
+    """Write the lanes' lists contiguously to `result` from `to` on, each ascending unless it is long.
 
     Parameters
     ----------
     members : int32, global
         In ids of the reduced graph.
     start : int64
-        Where this lane's list begins.
+        Begin of this lane's list.
     full : int32
-        How long it becomes.
+        Its length after expansion.
     result : int32, global
     to : int64
-        Where the tile's lists go.
+        Position of the tile's lists.
     staged : (LONGEST_STAGED,) int32, shared
         The warp's.
     """
@@ -249,7 +248,7 @@ def _write_side(members, start, n, full, groups, result, to, staged):
             _gather(first, last, source, ends, members, groups, staged, 0)
             done += n_lists
             cuda.syncwarp()
-            # The lists before have ended; those that do not fit end behind the last place.
+            # Earlier lists have ended; those that do not fit end behind the last place.
             staged_ends = np.int32(max(0, min(full_ends - before, LONGEST_STAGED + 1)))
             n_vertices = cuda.shfl_sync(ALL, staged_ends, done - 1)
             _write_staged(staged, np.int32(staged_ends - full), staged_ends, fits, n_vertices, result, to + before)
@@ -260,19 +259,19 @@ def _write_side(members, start, n, full, groups, result, to, staged):
 def expanded_lists_warp_per_tile(
     found, full, sums, left_groups, right_groups, left_lists, right_lists, long_lists, begin, stop, before
 ):
-    """The slots from `begin` to `stop` as a block: offsets, and members, ascending in all lists that are not long.
+    """Write the slots from `begin` to `stop` as a block: offsets, and members, ascending in lists that are not long.
 
-    `sums` are running sums (`full_sizes_warp_per_tile`), `before` what they are at `begin`, for each section. A long
-    list is entered in `long_lists` (int64): twice its number, and 1 on the right.
+    `sums` are running sums (`full_sizes_warp_per_tile`), `before` their values at `begin`, for each section. A long
+    list is entered in `long_lists` (int64): twice its number, plus 1 on the right.
 
     Parameters
     ----------
     full : (2, n_slots) int32, global
     sums : (1 + SECTIONS * n_tiles,) int64, global
     left_lists : Lists
-        Receive the left sides.
+        Receives the left sides.
     right_lists : Lists
-        Receive the right sides.
+        Receives the right sides.
     long_lists : int64, global
     """
     lane = cuda.laneid
@@ -293,7 +292,7 @@ def expanded_lists_warp_per_tile(
     if left > 0:
         right = full[1, slot]
         start, n_left, n_right = found.starts[slot], found.left_sizes[slot], found.right_sizes[slot]
-    # The first tile may begin before the block does; its slots there have been left out.
+    # The first tile may begin before the block; its slots there are left out.
     number = max(0, sums[USED * n_tiles + tile] - before[USED]) + rank(ballot(left > 0))
     left_to = max(0, sums[LEFT * n_tiles + tile] - before[LEFT])
     right_to = max(0, sums[RIGHT * n_tiles + tile] - before[RIGHT])
@@ -316,7 +315,7 @@ def expanded_lists_warp_per_tile(
 
 @kernel(CSR, CSR, I64)
 def sort_long_lists_block_per_list(left_lists, right_lists, long_lists):
-    """Sort the lists that were entered, in place."""
+    """Sort the entered lists in place."""
     entry = long_lists[cuda.blockIdx.x]
     number = entry >> 1
     lists = left_lists if entry & 1 == 0 else right_lists
@@ -326,19 +325,19 @@ def sort_long_lists_block_per_list(left_lists, right_lists, long_lists):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListSizes:
-    """Lengths of the lists of found bicliques once expanded; one for a run, computed anew for each quantum.
+    """Lengths of the lists of bicliques after expansion; allocated once a run, computed again for each quantum.
 
     Attributes
     ----------
     groups : pair of DeviceGroups
-        Of the left and of the right side.
+        Those of the left and of the right side.
     full : (2, most slots) int32
-        The user's vertices in each list, as far as slots were taken.
+        The user's vertices in each list, for the taken slots.
     parts, sums : (1 + SECTIONS * n_tiles,) int64
-        A 0, then bicliques, left and right vertices, and long lists of each tile, section after section; and what lies
+        A 0, then bicliques, left and right vertices, and long lists of each tile, section after section; and their sums
         before each tile.
     ends : (1 + SECTIONS,) int64
-        The sums before each section and behind the last.
+        The sums before each section, and after the last.
     """
 
     groups: tuple[DeviceGroups, DeviceGroups]
@@ -349,13 +348,13 @@ class ListSizes:
 
     @property
     def n_tiles(self) -> int:
-        """Tiles that all slots are worked on in."""
+        """Number of tiles of all slots."""
         return (self.sums.size - 1) // SECTIONS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotRange:
-    """The slots from `begin` to `stop`, and the sums of each section, (SECTIONS,) int64, at both."""
+    """The slots from `begin` to `stop`, and the sums of each section at both, (SECTIONS,) int64."""
 
     begin: int
     stop: int
@@ -364,21 +363,21 @@ class SlotRange:
 
 
 def room_for_sizes(n_slots: int, groups: tuple[DeviceGroups, DeviceGroups]) -> ListSizes:
-    """Room for so many bicliques, with the groups of the left and of the right side."""
+    """Allocate sizes for this number of bicliques, with the groups of the left and of the right side."""
     n_sums = 1 + SECTIONS * -(-n_slots // TILE)
     parts, sums, ends = (cp.empty(n, cp.int64) for n in (n_sums, n_sums, 1 + SECTIONS))
     return ListSizes(groups, cp.empty((2, n_slots), cp.int32), parts, sums, ends)
 
 
 def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
-    """Enqueue working out how long every list becomes, behind what writes `found` and `taken`.
+    """Enqueue the computation of all list lengths, behind the kernels that write `found` and `taken`.
 
     Parameters
     ----------
     found : Output
         In ids of the reduced graph. Slots of left size 0 are unused.
     taken : (1,) int64
-        How many slots are taken, all of them where that is more.
+        Number of taken slots; a larger number means all.
     """
     sizes.parts.fill(0)
     kernel = full_sizes_warp_per_tile
@@ -395,23 +394,23 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
 def expanded(
     found: Output, n_slots: int, sizes: ListSizes, range_members: int, budget_bytes: int
 ) -> Iterator[DeviceBlock]:
-    """Blocks of at most so many members, a larger biclique alone in its own; none where nothing was found.
+    """Yield blocks of at most `range_members` members, a larger biclique alone; none if there are no bicliques.
 
     Parameters
     ----------
     found : Output
-        As a quantum left it.
+        Output of a quantum.
     n_slots : int
-        How many slots it took.
+        Slots taken by it.
     sizes : ListSizes
-        Worked out for it.
+        Computed for it.
     budget_bytes : int
-        What an error names where the device has less memory than was promised.
+        Named in the error if the device has less memory than promised.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The device has less.
+        The device has less memory.
     """
     for slot_range in slot_ranges(sizes, n_slots, range_members):
         with device_work(budget_bytes):
@@ -420,7 +419,7 @@ def expanded(
 
 
 def slot_ranges(sizes: ListSizes, n_slots: int, range_members: int) -> Iterator[SlotRange]:
-    """Cut between bicliques, so that each piece has at most so many members or is a single biclique."""
+    """Cut between bicliques, so that each range has at most `range_members` members or is a single biclique."""
     ends = cp.asnumpy(sizes.ends)
     totals = np.diff(ends)
     if totals[LEFT] + totals[RIGHT] <= range_members:
@@ -443,7 +442,7 @@ def slot_ranges(sizes: ListSizes, n_slots: int, range_members: int) -> Iterator[
             n_more = int(np.searchsorted(members[tile] + np.cumsum(full.sum(axis=0)), most, side="right"))
             counts = _counts(full[:, :n_more])
             if behind[USED] + counts[USED] == before[USED]:
-                # The next one alone is more than a piece should hold.
+                # The next biclique alone is larger than a range should be.
                 n_more += 1
                 counts = _counts(full[:, :n_more])
             stop, behind = stop + n_more, behind + counts
@@ -451,13 +450,13 @@ def slot_ranges(sizes: ListSizes, n_slots: int, range_members: int) -> Iterator[
 
 
 def _counts(full: np.ndarray) -> np.ndarray:
-    """Sums of some of a tile's slots, as the kernel would make them."""
+    """Sums of some of a tile's slots, as the kernel computes them."""
     left, right = full
     return np.array([(left > 0).sum(), left.sum(), right.sum(), (full > LONGEST_STAGED).sum()])
 
 
 def block_of_range(found: Output, sizes: ListSizes, slot_range: SlotRange) -> DeviceBlock:
-    """The bicliques of a piece, with the user's vertices."""
+    """Make a block of a range's bicliques, with the user's vertices."""
     n = slot_range.behind - slot_range.before
     left, right = (
         Lists(cp.empty(int(n[USED]) + 1, cp.int64), cp.empty(int(n[side]), cp.int32)) for side in (LEFT, RIGHT)

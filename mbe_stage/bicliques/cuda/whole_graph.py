@@ -1,13 +1,12 @@
-"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
+"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, ordered roots.
 
-Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses entries. Rows get
-new numbers, so a column's list has to be sorted. Roots start in order of their two-step paths, to
-within an eighth: they are sorted by counting into bins.
+Lists of the user's graph are in the order of its ids. Columns keep that order, so a row's list only loses entries. Rows
+get new numbers, so a column's list has to be sorted. Roots start in the order of their two-step paths,
+to within an eighth: they are sorted by counting into bins.
 
-Sort the lists of the columns by the new numbers of rows, in one of three ways by their length.
-
-A short list is sorted by one lane, one of up to 32 entries by the lanes of a warp, each of which counts the smaller
-ones. The rows of a longer one are marked in a bitmap in shared memory and read off.
+The lists of the columns are sorted by the new numbers of rows, in one of three ways by length. One lane sorts a short
+list. The lanes of a warp sort up to 32 entries: each counts the smaller ones. The rows of longer lists are marked in a
+bitmap in shared memory, and read in order.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
 BITMAPS_SHAPE = (WARPS_PER_BLOCK, _BITMAP_WORDS)
 N_BINS = 512
-"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
+"""Bins for each power of two: roots are sorted by their number of paths to within an eighth."""
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
 
@@ -49,11 +48,11 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
     Parameters
     ----------
     members : int32, global
-        Of the column's side.
+        Those of the column's side.
     rows_from : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those that are left out.
+        The row of each vertex, -1 for those left out.
     ints : int32, global
         Receives the rows.
     """
@@ -71,16 +70,16 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
-    """Write the rows of at most 32 list entries in ascending order: each counts the smaller ones.
+    """Write the rows of at most 32 list entries in ascending order: each lane counts the smaller ones.
 
     Parameters
     ----------
     members : int32, global
-        Of the column's side.
+        Those of the column's side.
     rows_from : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those that are left out.
+        The row of each vertex, -1 for those left out.
     ints : int32, global
         Receives the rows.
     """
@@ -98,16 +97,16 @@ def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
-    """Write the rows of a long list in ascending order: they are marked in a bitmap, a part of all rows at a time.
+    """Write the rows of a long list in ascending order, by marking them in a bitmap, a part of all rows at a time.
 
     Parameters
     ----------
     members : int32, global
-        Of the column's side.
+        Those of the column's side.
     rows_from : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row of each vertex, -1 for those that are left out.
+        The row of each vertex, -1 for those left out.
     ints : int32, global
         Receives the rows.
     bitmap : (words,) uint32, shared
@@ -140,19 +139,19 @@ def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to,
 
 @cuda.jit(device=True, forceinline=True)
 def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
-    """Each column's rows, ascending.
+    """Write each column's rows, ascending.
 
     Parameters
     ----------
     lists : Lists
-        Of the side that becomes the columns.
+        Lists of the side that becomes the columns.
     rows_from, columns_from : int
-        Where the vertices of the sides begin in the common numbering.
+        First vertices of the two sides in the common numbering.
     numbers : (n_vertices,) int32, global
-        The row or column of each vertex, -1 for those that are left out.
+        The row or column of each vertex, -1 for those left out.
     ints : int32, global
     offsets_at, members_at : int
-        Where offsets and members of the columns stand there.
+        Positions of the columns' offsets and members.
     bitmap : (words,) uint32, shared
         The warp's.
     """
@@ -188,7 +187,7 @@ def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_
 
 @cuda.jit(device=True, forceinline=True)
 def bin_of(cost):
-    """Smaller for a larger cost, which is at least 1."""
+    """Bin of a cost, which is at least 1; smaller for a larger cost."""
     power = 63 - cuda.clz(np.int64(cost))
     eighth = (cost << 3 >> power) & 7
     return N_BINS - 1 - (8 * power + eighth)
@@ -196,9 +195,9 @@ def bin_of(cost):
 
 @cuda.jit(device=True, forceinline=True)
 def add_to_bins(bins, which):
-    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
+    """Add 1 to a bin for each lane (none if it is negative); return the bin's value before this lane's 1.
 
-    Lanes with the same bin add up first: most roots fall into a few bins.
+    Lanes with the same bin are added first: most roots fall into a few bins.
     """
     same = np.uint32(cuda.match_any_sync(ALL, which))
     first_lane = cuda.ffs(same) - 1
@@ -210,7 +209,7 @@ def add_to_bins(bins, which):
 
 @cuda.jit(device=True, forceinline=True)
 def starts_of_bins(bins):
-    """Counts into where each bin begins; by one warp."""
+    """Replace counts by the begin of each bin; by one warp."""
     before = 0
     for tile in range(0, N_BINS, 32):
         count = bins[tile + cuda.laneid]
@@ -227,9 +226,9 @@ class Numbering(NamedTuple):
     order : (n_vertices,) int64
         Vertices by side and degree.
     keys : (n_vertices,) uint32
-        Of each vertex its side and degree (`collapse_twins`).
+        Side and degree of each vertex (`collapse_twins`).
     numbers : (n_vertices,) int32
-        Of each vertex its row or column, -1 before.
+        Row or column of each vertex, -1 before.
     parts : (PARTS_PER_WARP * n_warps,) int32
     bins : (N_BINS,) int32
         Zeros before.
@@ -243,7 +242,7 @@ class Numbering(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Output arrays: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
+    """Output arrays: node 0's segment of the pool and its fields, the ordered roots, and the paths from each row.
 
     Attributes
     ----------
@@ -272,16 +271,16 @@ def _degree(keys, vertex):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """Sum up this warp's piece of the rows and of the columns, for the scan over all pieces.
+    """Sum this warp's range of the rows and of the columns, for the scan over all ranges.
 
     Parameters
     ----------
     order : (n_vertices,) int64, global
     keys : (n_vertices,) uint32, global
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     columns_from : int
-        Where the vertices of the columns' side begin in the common numbering.
+        First vertex of the columns' side in the common numbering.
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
@@ -308,7 +307,7 @@ def _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_before(parts, which):
-    """Sums of the warps before this one."""
+    """Return the sums of the warps before this one."""
     total = 0
     for k in range(cuda.laneid, this_warp(), 32):
         total += parts[which * n_warps() + k]
@@ -317,19 +316,19 @@ def _sum_before(parts, which):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_at):
-    """Rows in ascending degree, and where their lists begin.
+    """Number the rows in ascending degree, and write the offsets of their lists.
 
     Parameters
     ----------
     order : (n_vertices,) int64, global
     keys : (n_vertices,) uint32, global
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
     offsets_at : int
-        Where their offsets stand there.
+        Position of the offsets.
     """
     lane = cuda.laneid
     first, last = range_of_warp(n_rows)
@@ -349,20 +348,20 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
 
 @cuda.jit(device=True, forceinline=True)
 def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, offsets_at):
-    """Columns in the order of their vertices, and where their lists begin; -1 for vertices that are left out.
+    """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out.
 
     Parameters
     ----------
     keys : (n_vertices,) uint32, global
     columns_from : int
-        Where the vertices of the columns' side begin in the common numbering.
+        First vertex of the columns' side in the common numbering.
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
     offsets_at : int
-        Where their offsets stand there.
+        Position of the offsets.
     """
     lane = cuda.laneid
     first, last = range_of_warp(n_column_vertices)
@@ -387,18 +386,18 @@ def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints,
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offsets_at, members_at):
-    """Each row's columns, ascending, and how many two-step paths begin in it.
+    """Write each row's columns, ascending, and the number of two-step paths from it.
 
     Parameters
     ----------
     rows : Lists
-        Of the side that becomes the rows.
+        Lists of the side that becomes the rows.
     rows_at, columns_from : int
-        Where the vertices of that side and of the other one begin in the common numbering.
+        First vertices of that side and of the other one in the common numbering.
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     offsets_at, members_at : int
-        Where offsets and members of the rows stand in `Target.ints`.
+        Positions of the rows' offsets and members in `Target.ints`.
     """
     offsets, members, n_rows = rows.offsets, rows.members, target.roots.size
     order, keys, numbers, bins = numbering.order, numbering.keys, numbering.numbers, numbering.bins
@@ -457,18 +456,18 @@ _WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
 def write_whole_graph_warp_per_tile(
     rows, columns, numbering, target, arrived, rows_at, rows_from, columns_from, n_columns, n_edges
 ):
-    """Node 0 (`layout.Pool`), the roots in the order they are to be started in, and their two-step paths.
+    """Write node 0 (`layout.Pool`), the roots in their order, and their two-step paths.
 
     Parameters
     ----------
     rows, columns : Lists
-        Those of the user's graph, of the side that becomes the rows and of the other one.
+        Lists of the user's graph: of the side that becomes the rows, and of the other one.
     arrived : (1,) int32
         0 before.
     rows_at, columns_from : int
-        Where the vertices of the sides begin in the common numbering.
+        First vertices of the two sides in the common numbering.
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     """
     lane = cuda.laneid
     warp = this_warp()
@@ -504,16 +503,16 @@ def write_whole_graph_warp_per_tile(
 
 @cuda.jit(device=True, forceinline=True)
 def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
-    """Write what depends on the sizes alone: ids (the numbers), the ends of offsets, and the fields of the node.
+    """Write the data that depends on sizes alone: ids (the numbers), ends of offsets, and the fields of the node.
 
     Parameters
     ----------
     row_offsets_at : int
-        Where the rows' offsets stand in `Target.ints`.
+        Position of the rows' offsets in `Target.ints`.
     column_offsets_at : int
-        Where the columns' do.
+        Position of the columns' offsets.
     column_members_at : int
-        Where the columns' members do.
+        Position of the columns' members.
     """
     lane, warp = cuda.laneid, this_warp()
     ints, nodes, n_rows = target.ints, target.nodes, target.roots.size

@@ -49,7 +49,7 @@ def ask_to_stop(control, reason):
 
 @cuda.jit(device=True, forceinline=True)
 def ask_for_words(needed, words, launch):
-    """True if a warp's arenas have so many entries. If not, the quantum ends and the host enlarges them."""
+    """True if a warp's arenas have this many entries. If not, the quantum ends and the host enlarges them."""
     if needed <= words.size:
         return True
     if cuda.laneid == 0:
@@ -314,6 +314,6 @@ def find_open_node(pool, control, any_owner, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _anywhere(n_open, n_nodes, n):
-    """A number below `n` that changes with each of the other two."""
+    """Return a number below `n` that changes with each of the other two."""
     mixed = _U(_U(_U(n_nodes) + _U(_U(n_open) * _U(0x85EBCA6B))) * _U(0x9E3779B1))
     return np.int32(np.uint64(np.uint64(mixed) * np.uint64(_U(n))) >> np.uint64(32))

@@ -1,9 +1,9 @@
 """One estimate without bias: a population of subtrees that goes down together.
 
-A subtree is a child that was not visited, with a weight: how many subtrees it stands for. The largest subtrees are
-opened first, small ones are walked to their end; what was found counts with the subtree's weight, what is left becomes
-subtrees again. Where there are too many, some are kept, chosen with chances in proportion to what they are expected to
-contribute, and their weights are divided by those chances: the expected sum stays what it was, whatever was expected.
+A subtree is a child that was not visited, with a weight: the number of subtrees it represents. The largest subtrees are
+opened first, and small ones are walked to their end. Results count with the subtree's weight, and the rest becomes
+subtrees again. If there are too many, some are kept, with chances in proportion to their expected contribution, and
+their weights are divided by those chances. So the expected sum stays the same, whatever was expected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, GrowthModel
 from mbe_stage.bicliques.estimation.walk import Left, OpenNode, Walk
 
-# What a visit costs beside the steps of the tree walk: copies, and a call into compiled code.
+# Cost of a visit besides the steps of the tree walk: copies, and a call into compiled code.
 _STEPS_OF_A_VISIT = 6000
 
 
@@ -32,7 +32,7 @@ class Budget:
     steps : int or None
         Elementary steps of the tree walk, plus a fixed number a visit; None is no limit.
     goes_on : callable, optional
-        Asked before each visit, and may wait; by False all is spent.
+        Called before each visit, and may wait; if it returns False, the budget is spent.
     """
 
     def __init__(self, seconds: float | None, steps: int | None, goes_on: Callable[[], bool] | None = None) -> None:
@@ -73,39 +73,39 @@ def chances(sizes: np.ndarray, n_kept: int) -> np.ndarray:
 
 
 def thinned(order: np.ndarray, chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions that are kept, each with its chance, by one random offset and equal steps along `order`.
+    """Choose positions to keep, each with its chance, by one random offset and equal steps along `order`.
 
-    Neighbours in that order stand for each other: of subtrees alike in size it keeps as many as their chances sum to,
-    but for one.
+    Neighbours in that order represent each other: of similar subtrees it keeps the sum of their chances, give or take
+    one.
     """
     ends = np.cumsum(chance[order]) + rng.random()
-    # The first ends where the offset says, so that a subtree is kept for every whole number that is passed.
+    # The first ends at the offset, so that a subtree is kept for every whole number passed.
     crossed = np.floor(ends) > np.floor(np.concatenate([[ends[0] - chance[order[0]]], ends[:-1]]))
     return order[crossed]
 
 
-# Subtrees expected to hold fewer bicliques than this are walked to their end, for so many steps at most at a time.
+# Subtrees expected to hold fewer bicliques than this are walked to their end, in at most this many steps at a time.
 _SMALL, _STEPS = 500.0, 40_000
 # Subtrees within this factor of the largest one are opened together.
 _LEVEL = 2.0
-# Children of the whole graph are seen from furthest away: so many times more of them are opened.
+# Children of the whole graph are known least, so this many times more of them are opened.
 _MORE_ROOTS = 4
-# A part of the chances that follows the size of the graph below alone, in case the model is far off.
+# Share of the chances that follows the size of the graph below alone, in case the model is far off.
 _DEFENSIVE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
-    """An estimate, and what can be learnt from it.
+    """An estimate, and data to learn from.
 
     Attributes
     ----------
     log_bicliques, log_members : float
         Natural logarithms; minus infinity for 0.
     exact : bool
-        Nothing was left out: the numbers are the truth.
+        True if nothing was left out: the numbers are exact.
     features : (n, N_FEATURES) float64
-        Of the subtrees that were visited.
+        Those of the visited subtrees.
     log_counts : (n,) float64
         An unbiased estimate for each of them that is not 0.
     """
@@ -120,8 +120,8 @@ class Descent:
 class _Subtrees(NamedTuple):
     """Subtrees as arrays of one length.
 
-    The number of the node, the child, logarithm of the weight, the visit that left it (-1 for none), what can be seen
-    of it, and the logarithm of what it is expected to hold.
+    The number of the node, the child, logarithm of the weight, the visit that left it (-1 for none), its features, and
+    the logarithm of its expected contents.
     """
 
     nodes: np.ndarray
@@ -136,7 +136,7 @@ class _Subtrees(NamedTuple):
 
 
 class DescentStart(NamedTuple):
-    """Start of the descents of one population and one model: all children of the root, and how they are thinned."""
+    """Start of the descents of one population and one model: all children of the root, and their thinning."""
 
     subtrees: _Subtrees
     nodes: list[OpenNode]
@@ -144,7 +144,7 @@ class DescentStart(NamedTuple):
 
 
 def roots_of(walk: Walk, model: GrowthModel, n_subtrees: int) -> DescentStart:
-    """The beginning of descents with about `n_subtrees`; large graphs have so many roots that it is worth keeping."""
+    """Prepare the start of descents with about `n_subtrees`. Large graphs have many roots, so it is worth keeping."""
     nodes: list[OpenNode] = []
     subtrees = _left_behind(walk.root, 0.0, -1, nodes, model)
     return DescentStart(subtrees, nodes, _thinning_of(subtrees, _MORE_ROOTS * n_subtrees))
@@ -158,20 +158,20 @@ def descend(
     budget: Budget,
     roots: DescentStart | None = None,
 ) -> Descent | None:
-    """One descent with a population of about `n_subtrees`; None where the budget ended first.
+    """Do one descent with a population of about `n_subtrees`; None if the budget ended first.
 
-    `roots` are those of the same walk, model and population; without them they are worked out.
+    `roots` belong to the same walk, model and population; by default they are computed.
 
     Parameters
     ----------
     walk : Walk
         Opens, walks and keeps nodes of the graph's tree.
     model : GrowthModel
-        What a subtree is expected to hold.
+        Predicts the contents of a subtree.
     rng : np.random.Generator
-        Chooses where subtrees are thinned.
+        Chooses the subtrees to keep.
     budget : Budget
-        Asked before each subtree of a level.
+        Checked before each visit.
     roots : DescentStart, optional
         From `roots_of`.
     """
@@ -219,14 +219,14 @@ def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[OpenNod
 
 
 class _Thinning(NamedTuple):
-    """With which chance each subtree is kept, and in which order they are drawn."""
+    """Chance of each subtree to be kept, and the order in which they are drawn."""
 
     order: np.ndarray
     chances: np.ndarray
 
 
 def _thinning_of(subtrees: _Subtrees, n_kept: int) -> _Thinning | None:
-    """Thinning to about `n_kept`; None if there are no more."""
+    """Thin to about `n_kept` subtrees; None if there are no more."""
     if subtrees.nodes.size <= n_kept:
         return None
     sizes = (1.0 - _DEFENSIVE) * _shares(subtrees.log_weights + subtrees.expected)
@@ -235,7 +235,7 @@ def _thinning_of(subtrees: _Subtrees, n_kept: int) -> _Thinning | None:
 
 
 def _thinned_by(subtrees: _Subtrees, thinning: _Thinning | None, rng: np.random.Generator) -> _Subtrees:
-    """Those that are kept, which stand for the others too."""
+    """Return the kept subtrees, which represent the others, too."""
     if thinning is None:
         return subtrees
     kept = thinned(thinning.order, thinning.chances, rng)
@@ -249,13 +249,13 @@ def _shares(logs: np.ndarray) -> np.ndarray:
 
 
 def _needed(nodes: list[OpenNode], subtrees: _Subtrees) -> tuple[list[OpenNode], _Subtrees]:
-    """Only the nodes that some subtree still belongs to, numbered anew."""
+    """Keep only the nodes of remaining subtrees, with new numbers."""
     used, numbers = np.unique(subtrees.nodes, return_inverse=True)
     return [nodes[k] for k in used], subtrees._replace(nodes=numbers)
 
 
 def _summed(found: list[tuple[float, int, int, int]], features: np.ndarray, exact: bool) -> Descent:
-    """Weighted sums, and for every visited subtree the sum of what was found in it."""
+    """Return weighted sums, and for every visited subtree the sum of its results."""
     if not found:
         return Descent(-np.inf, -np.inf, exact, features, np.empty(0))
     log_weights = np.array([weight for weight, *_ in found])

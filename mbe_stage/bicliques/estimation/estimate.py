@@ -18,10 +18,10 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
-# Descents that only learn how large subtrees are, and how much of the budget they may take.
+# Number of descents that only learn the sizes of subtrees, and their share of the budget.
 _PILOTS, _PILOT_SHARE, _PILOT_SUBTREES = 5, 0.2, 8
-# Independent descents that the rest of the budget is meant for, how many more where they turn out cheaper, and how many
-# subtrees each may have.
+# Independent descents that the rest of the budget is meant for, their maximum if they turn out cheaper, and the
+# subtrees of each.
 _DESCENTS, _MOST_DESCENTS, _FEWEST_SUBTREES, _MOST_SUBTREES = 20, 40, 6, 1024
 _ENOUGH_DESCENTS = 12
 
@@ -64,7 +64,7 @@ class Estimate:
     Attributes
     ----------
     bicliques : Interval
-        Open where descents disagree: at least so many.
+        Open if descents disagree: then only a lower bound.
     members : Interval
         Members of all of them, both sides.
     n_descents : int

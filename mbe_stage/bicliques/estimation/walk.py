@@ -36,7 +36,7 @@ class OpenNode:
         Its positions count from the beginning of the copies.
     words : uint64
     ints : int32
-        Where it is a bitset frame its columns, and then its part of the arena.
+        For a bitset frame its columns, and then its part of the arena.
     path : int32
     """
 
@@ -106,7 +106,7 @@ class Walk:
         return Left(node, 0, graph.n_right, self._features(node, 0, graph.n_right))
 
     def visit(self, node: OpenNode, child: int, most_steps: int) -> Visit:
-        """Visit a child and what is below it, until so many steps are done; at 1, the child alone."""
+        """Visit a child and its subtree for at most `most_steps` steps; with 1, the child alone."""
         self._load(node, child)
         n_bicliques = n_members = n_steps = 0
         while True:

@@ -4,8 +4,8 @@ Nodes of at most six candidates are finished at once: six candidates have 64 sub
 subsets. The maximal cliques below such a node are the sets S of candidates, together with the path, that
 
 - are cliques: every candidate of S is adjacent to the others;
-- lie inside the row of no excluded vertex, and of no candidate: that vertex could join. No candidate of S counts here,
-  since no vertex is adjacent to itself.
+- lie inside the row of no excluded vertex, and of no candidate outside S: such a vertex could join. Candidates of S do
+  not matter here, since no vertex is adjacent to itself.
 
 A row is an index, the bits of its word where the candidates are. The subsets of a row form a down-set.
 """
@@ -39,9 +39,9 @@ MOST_CLIQUES = 9
 _U = np.uint64
 _ONE = _U(1)
 _WITHOUT = np.array([WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5])
-# The subsets of each subset.
+# For each subset, the set of its subsets.
 _INSIDE = np.array([sum(1 << t for t in range(64) if t & s == t) for s in range(64)], np.uint64)
-# Those of the first k vertices; of at least and of at most k vertices.
+# Subsets of the first k vertices; subsets of at least and of at most k vertices.
 _OF_FIRST = np.array([(1 << (1 << k)) - 1 for k in range(WIDTH + 1)], np.uint64)
 _AT_LEAST = np.array([sum(1 << t for t in range(64) if t.bit_count() >= k) for k in range(WIDTH + 2)], np.uint64)
 _AT_MOST = np.array([sum(1 << t for t in range(64) if t.bit_count() <= k) for k in range(WIDTH + 1)], np.uint64)
@@ -56,13 +56,13 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
     candidates : uint64
         At most six of the columns.
     rows : (64,) uint64
-        What each column is adjacent to.
+        Neighbours of each column, as columns.
     excluded : uint64
         Columns that are excluded vertices here.
     words, start, end : (n,) uint64, int64, int64
         The rows of other excluded vertices.
     required : uint64
-        Of those, only rows that hold these columns count.
+        Other rows count only if they hold these columns.
     """
     inside_of = _U(0)
     others = words[start:end]
@@ -84,7 +84,7 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
 
 @njit(inline="always")
 def of_sizes(subsets, fewest, most):
-    """Those of a set of subsets that have so many vertices."""
+    """Keep the subsets of the wanted sizes."""
     if fewest > WIDTH or most < 0:
         return _U(0)
     return subsets & _AT_LEAST[max(fewest, 0)] & _AT_MOST[min(most, WIDTH)]
@@ -92,7 +92,7 @@ def of_sizes(subsets, fewest, most):
 
 @njit(inline="always")
 def has_room(worker, output):
-    """True if whatever one child may give fits."""
+    """Return True if the results of any one child fit."""
     if output is None:
         return True
     control = worker.control
@@ -106,7 +106,7 @@ def has_room(worker, output):
 
 @njit(inline="always")
 def emit_subsets(worker, output, joined, candidates, subsets):
-    """The cliques of the path, the columns that have joined, and each of some subsets of the candidates."""
+    """Emit a clique for each of some subsets of the candidates, with the path and the joined columns."""
     control = worker.control
     size = control[layout.N_OUTER] + popcount(joined)
     if control[layout.MIN_SIZE] > 1 or control[layout.MAX_SIZE] < control[layout.LARGEST]:
@@ -121,7 +121,7 @@ def emit_subsets(worker, output, joined, candidates, subsets):
 
 @njit(inline="always")
 def emit_columns(worker, output, columns):
-    """The clique of the path and some columns, if its size is wanted."""
+    """Emit the clique of the path and some columns, if its size is wanted."""
     control = worker.control
     size = control[layout.N_OUTER] + popcount(columns)
     if control[layout.MIN_SIZE] <= size <= control[layout.MAX_SIZE]:
@@ -140,7 +140,7 @@ def _write(worker, output, columns):
     if control[layout.N_OUTER] > 0:
         _write_merged(worker, output, columns)
         return
-    # Unsigned: nobody has to look whether a position counts from the end.
+    # Unsigned: then compiled code does not check for positions that count from the end.
     used = _U(control[layout.MEMBERS_USED])
     while columns != _U(0):
         output.members[used] = ids[_U(lowest_bit_index(columns))]
@@ -151,7 +151,7 @@ def _write(worker, output, columns):
 
 @compiled(nrt=False)
 def _write_merged(worker, output, columns):
-    """Members of two ascending lists: the path, where it has no columns, and what has joined since."""
+    """Merge two ascending lists into the output: the path above the columns, and the joined vertices."""
     control, ids, ints, members = worker.control, worker.ids, worker.ints, output.members
     outer, end = control[layout.OUTER], control[layout.OUTER] + control[layout.N_OUTER]
     used = control[layout.MEMBERS_USED]
@@ -173,7 +173,7 @@ def _write_merged(worker, output, columns):
 
 @njit(inline="always")
 def emit_path(worker, output, path):
-    """The clique that a path is, if its size is wanted."""
+    """Emit the path as a clique, if its size is wanted."""
     start, n = path
     control = worker.control
     if control[layout.MIN_SIZE] <= n <= control[layout.MAX_SIZE]:

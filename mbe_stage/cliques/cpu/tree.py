@@ -1,13 +1,11 @@
 """The walk over the search tree, in time quanta.
 
 A task is a range of roots, or a node with a range of its branches. A quantum works on a worker's stack until the task
-is done, the quantum's share of work is used up, the output is full or an arena is short; the state stays where it is,
-the host makes room and calls again. A child is visited as a whole or not at all.
+is done, the work limit is reached, the output is full or an arena is short. The state stays, the host makes room and
+calls again. A child is visited as a whole or not at all.
 
-The node below a root: its later neighbours as candidates, its earlier ones as excluded vertices.
-
-A row is found by going through later neighbours, whose number the degeneracy bounds: an earlier neighbour's candidates
-come after it too.
+The node below a root has its later neighbours as candidates, and its earlier ones as excluded vertices. A row is found
+by walking through later neighbours, which the degeneracy bounds. Candidates of an earlier neighbour come after it, too.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from mbe_stage.search.cpu.quanta import DONE, OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
 _ONE = _U(1)
-# By whether cliques are written, or only counted.
+# Compiled twice: to write cliques, and only to count them.
 _VARIANTS = {
     "counting": (layout.GRAPH, layout.WORKER_STATE, none, int64),
     "collecting": (layout.GRAPH, layout.WORKER_STATE, layout.OUTPUT, int64),
@@ -38,12 +36,12 @@ _VARIANTS = {
 
 @njit(inline="always")
 def visit_root(graph, worker, output, root):
-    """Begin with the node below a root, or finish it; returns `OK`, or which arena is short.
+    """Begin the node below a root, or finish it; returns `OK`, or the arena that is short.
 
     Parameters
     ----------
     worker : WorkerState
-        Its only frame is the range of roots, with a path of those vertices that all cliques hold.
+        Its only frame is the range of roots, with a path of the vertices that all cliques hold.
     """
     control, frame = worker.control, worker.frames[0]
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
@@ -63,7 +61,7 @@ def visit_root(graph, worker, output, root):
         return layout.INTS_SHORT
     path = inserted(worker.ints, Path(frame[layout.PATH], n_path), graph.vertices[root], top)
     if n_earlier == 0 and n == 1:
-        # Of one neighbour, or none: that is the clique.
+        # At most one neighbour: this is the clique.
         path = inserted(worker.ints, path, graph.vertices[graph.later[first]], top)
         emit_path(worker, output, path)
     elif n == 0:
@@ -97,7 +95,7 @@ def _begin_words(graph, worker, output, root, path):
 
 @njit(inline="always")
 def _excluded_rows(graph, worker, root, candidates):
-    """Write the rows of a root's earlier neighbours; returns how many, -1 where one is adjacent to all candidates."""
+    """Write the rows of a root's earlier neighbours; return their number, -1 if one is adjacent to all candidates."""
     top = 0
     for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
         if graph.earlier[k] >= worker.control[layout.FIRST_ROOT]:
@@ -128,8 +126,8 @@ def _candidate_rows(graph, worker, root, candidates):
 
 @njit(inline="always")
 def _marked(graph, marks, vertex):
-    """The columns among the later neighbours of a vertex."""
-    # Unsigned: nobody has to look whether a position counts from the end.
+    """Return the columns among the later neighbours of a vertex."""
+    # Unsigned: then compiled code does not check for positions that count from the end.
     row = _U(0)
     for k in range(_U(graph.later_offsets[vertex]), _U(graph.later_offsets[vertex + 1])):
         row |= marks[_U(graph.later[k])]
@@ -157,7 +155,7 @@ def _begin_wide(graph, worker, output, root, path):
 
 @njit(inline="always")
 def _wide_excluded_rows(graph, worker, root, n, start):
-    """As `_excluded_rows`, behind a position in the arena of words; returns where they end."""
+    """Write rows as `_excluded_rows`, from a position in the arena of words on; return their end."""
     words, n_words = worker.words, (n + layout.WORD_BITS - 1) >> 6
     top = start
     for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
@@ -179,7 +177,7 @@ def _wide_excluded_rows(graph, worker, root, n, start):
 
 @njit(inline="always")
 def _wide_candidate_rows(graph, worker, root, n_words):
-    """As `_candidate_rows`, at the beginning of the arena of words."""
+    """Write rows as `_candidate_rows`, at the beginning of the arena of words."""
     words = worker.words
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     words[: (end - first) * n_words] = _U(0)
@@ -199,19 +197,19 @@ def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
 
 @compiled(variants=_VARIANTS, seconds=15.0, nrt=False)
 def run_quantum(graph, worker, output, work_limit):
-    """Go on with a worker's task.
+    """Continue a worker's task.
 
     Parameters
     ----------
     output : Output or None
-        None only counts.
+        None to count only.
     work_limit : int
         Elementary steps after which to stop.
 
     Returns
     -------
     int
-        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
+        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the arena that is short (``control[NEEDED]`` entries would do).
     """
     control = worker.control
     control[layout.WORK] = 0

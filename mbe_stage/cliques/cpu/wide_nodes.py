@@ -37,26 +37,26 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def words_of_frame(n, n_excluded, n_words):
-    """Words that a frame takes: rows, its candidates, and a mask more while it is made."""
+    """Words of a frame: rows, candidates, and one more mask while it is made."""
     return (n + n_excluded + 2) * n_words
 
 
 @njit(inline="always")
 def ints_of_frame(n, n_path):
-    """Ints that a frame takes: its path, the vertices of its columns, the path with the universal ones, branches."""
+    """Ints of a frame: its path, the vertices of its columns, the path with the universal ones, branches."""
     return 2 * n_path + 3 * n
 
 
 @compiled(nrt=False)
 def begin_wide(worker, output, matrix, path):
-    """Put a node on the stack of frames, unless it is finished at once.
+    """Push a node on the stack of frames, unless it is finished at once.
 
     Parameters
     ----------
     worker : WorkerState
         Its arenas have room for the whole frame.
     path : Path
-        In front of the vertices of the columns.
+        Stands before the vertices of the columns.
     """
     control, words = worker.control, worker.words
     n, n_words, rows, excluded, top, ids = matrix
@@ -67,7 +67,7 @@ def begin_wide(worker, output, matrix, path):
     if is_empty(words, top, n_words):
         emit_path(worker, output, new_path)
         return
-    # The excluded rows that go leave a gap, into which the mask of the candidates moves.
+    # Dropped excluded rows leave a gap, into which the mask of the candidates moves.
     candidates = _keep_excluded(worker, matrix)
     for k in range(n_words):
         words[candidates + k] = words[top + k]
@@ -87,7 +87,7 @@ def begin_wide(worker, output, matrix, path):
 
 @njit(inline="always")
 def _join_universal(worker, matrix, path):
-    """Write the candidates without the universal ones behind the rows, and the path with these behind the ids."""
+    """Write the candidates without the universal ones behind the rows, and the path with them behind the ids."""
     words, ints = worker.words, worker.ints
     n, n_words, rows, _, candidates, ids = matrix
     new_path = Path(ids + n, path.n)
@@ -104,7 +104,7 @@ def _join_universal(worker, matrix, path):
 
 @njit(inline="always")
 def _keep_excluded(worker, matrix):
-    """Keep the excluded rows that hold all universal candidates, and for whom no candidate stands; where they end."""
+    """Keep excluded rows that contain every universal candidate and are not dominated; return the new end."""
     words = worker.words
     n, n_words, rows, excluded, top, _ = matrix
     candidates, universal = top, top + n_words
@@ -125,7 +125,7 @@ def _keep_excluded(worker, matrix):
 
 @njit(inline="always")
 def _is_dominated(words, row, rows, candidates, n_words):
-    """True if some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
+    """Return True if some candidate is adjacent to all candidates of a row (`word_walk`)."""
     for k in range(n_words):
         common = words[candidates + k]
         for j in range(n_words):
@@ -140,9 +140,9 @@ def _is_dominated(words, row, rows, candidates, n_words):
 
 @njit(inline="always")
 def _branch(worker, matrix, candidates, branches):
-    """Write the candidates that the pivot is not adjacent to; returns how many.
+    """Write the candidates that are not adjacent to the pivot; return their number.
 
-    The excluded rows that are left end where the mask of the candidates stands.
+    The kept excluded rows end at the mask of the candidates.
     """
     words = worker.words
     n, n_words, rows, excluded, _, _ = matrix
@@ -167,7 +167,7 @@ def _branch(worker, matrix, candidates, branches):
 
 @compiled(nrt=False)
 def visit_branch(worker, output, frame, cursor):
-    """Begin with the child of a frame where the candidate of a branch has joined, or finish it.
+    """Begin the child of a frame in which a branch's candidate has joined, or finish it.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def visit_branch(worker, output, frame, cursor):
     Returns
     -------
     int
-        `OK`, or which arena is short: then nothing has happened.
+        `OK`, or the arena that is short: then nothing has changed.
     """
     control, words, ints = worker.control, worker.words, worker.ints
     n_words, n_path = frame[layout.N_WORDS], frame[layout.N_PATH]
@@ -210,7 +210,7 @@ def visit_branch(worker, output, frame, cursor):
 
 @njit(inline="always")
 def _mask(worker, frame, cursor, row):
-    """Write the masks of a child's candidates, and of those that are excluded since they were branched on."""
+    """Write the mask of a child's candidates, and that of the candidates branched on before, which are excluded."""
     words, n_words = worker.words, frame[layout.N_WORDS]
     candidates = frame[layout.WORDS_TOP]
     before = candidates + n_words
@@ -233,7 +233,7 @@ def _is_excluded(worker, frame, column):
 
 @njit(inline="always")
 def _begin_packed_words(worker, output, frame, column, path):
-    """The child as a node of few candidates; their mask and that of new excluded ones stand behind the frame."""
+    """Begin the child as a node of few candidates. Its mask and that of new excluded ones are behind the frame."""
     words, n_words = worker.words, frame[layout.N_WORDS]
     mask = frame[layout.WORDS_TOP]
     before, start = mask + n_words, mask + 2 * n_words
@@ -270,7 +270,7 @@ def _begin_packed_words(worker, output, frame, column, path):
 
 @njit(inline="always")
 def _begin_packed(worker, output, frame, column, path):
-    """The child as a frame of its own."""
+    """Begin the child as a frame of its own."""
     words, ints, n_words = worker.words, worker.ints, frame[layout.N_WORDS]
     mask = frame[layout.WORDS_TOP]
     before, rows = mask + n_words, mask + 2 * n_words

@@ -22,11 +22,11 @@ from mbe_stage.search.cpu.quanta import QuantumWorker, RangeFields, Shortage, nb
 _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 FirstSizes = tuple[int, int, int]
-"""Entries that the arenas of ints and words and the stack of frames start with."""
+"""Initial entries of the arenas of ints and words, and of the stack of frames."""
 
 
 def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16)) -> WorkerState:
-    """State without a task; its arenas are small, the walk says when they must grow."""
+    """Return a state without a task. Its arenas are small; the walk reports when they must grow."""
     first_ints, first_words, first_frames = first_sizes
     worker = WorkerState(
         frames=np.zeros((first_frames, layout.FRAME_FIELDS), np.int64),
@@ -55,12 +55,12 @@ def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int
 
 
 def short_of(state: WorkerState, status: int) -> Shortage:
-    """The arena that was short, by the status of a quantum."""
+    """The arena that is short, by the status of a quantum."""
     return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
 
 
 def share_left(state: WorkerState) -> float:
-    """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
+    """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
     ahead, weight = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
     for node in state.nodes[: int(state.control[layout.NODE]) + 1]:
         n_children = max(1, int(node[layout.BRANCH]).bit_count())
@@ -70,13 +70,12 @@ def share_left(state: WorkerState) -> float:
 
 
 def give_back(state: WorkerState) -> tuple[int, int, float] | None:
-    """Take the roots that are not begun from a worker's task.
+    """Take the roots that have not begun from a worker's task.
 
     Returns
     -------
     tuple or None
-        First root, end, and their share of what is ahead, 0 to 1; None where the task is within one root, or ends with
-        the one that it is in.
+        First root, end, and their share of the work ahead, 0 to 1. None if the task is within one root, or in its last.
     """
     frame = state.frames[0]
     if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
@@ -85,27 +84,27 @@ def give_back(state: WorkerState) -> tuple[int, int, float] | None:
 
 
 def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-    """Take half of the children that are still ahead from the shallowest node that has some.
+    """Split off half of the children ahead of the shallowest node that has some.
 
-    The children of a node depend on that node alone, so a copy of it with other children is a task of its own.
+    The children of a node depend on that node alone, so its copy with other children is a task of its own.
 
     Parameters
     ----------
     donor : WorkerState
-        Keeps the earlier half; what it is in the middle of stays with it.
+        Keeps the earlier half, and its current child.
     reserve : callable
-        Takes bytes from the budget, and returns 0 where there were enough.
+        Takes bytes from the budget; returns 0 if there were enough.
 
     Returns
     -------
     WorkerState or None
-        A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
+        State of a new worker with the later half as its task. None if there is nothing to share, or no memory for it.
     """
     n_frames, n_nodes = int(donor.control[layout.DEPTH]) + 1, int(donor.control[layout.NODE]) + 1
     for depth in range(n_frames):
         frame = donor.frames[depth]
         ahead = int(frame[layout.END] - frame[layout.CURSOR])
-        # The deepest node keeps at least one child: its worker must not be left without work.
+        # The deepest node keeps at least one child, so that its worker has work.
         given = ahead // 2 if depth == n_frames - 1 and n_nodes == 0 else ahead - ahead // 2
         if given > 0:
             receiver = _copy(donor, int(frame[layout.WORDS_TOP]), reserve)
@@ -132,7 +131,7 @@ def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> Worke
 
 
 def _lowest(word: int, n: int) -> int:
-    """The lowest `n` bits that are set in a word."""
+    """The `n` lowest set bits of a word."""
     rest = word
     for _ in range(n):
         rest &= rest - 1
@@ -140,7 +139,7 @@ def _lowest(word: int, n: int) -> int:
 
 
 def _copy(donor: WorkerState, words_used: int, reserve: Callable[[int], int]) -> WorkerState | None:
-    """A state with everything that nodes may refer to, and none on its stacks; None where there is no memory for it."""
+    """Copy everything that nodes may refer to into a state with empty stacks. None if there is no memory for it."""
     sizes = donor.ints.size, max(2 * words_used, 1 << 12), donor.frames.shape[0]
     receiver = new_state(donor.columns.size, sizes)
     if reserve(nbytes(receiver)):
@@ -162,11 +161,11 @@ class Plan:
     Attributes
     ----------
     held : tuple of int
-        Vertices that all cliques hold beside those of the graph, ascending.
+        Vertices that all cliques hold besides those of the graph, ascending.
     min_size, max_size : int
-        Of a clique, those included.
+        Sizes of a clique, including `held`.
     first_sizes : FirstSizes
-        Entries that a worker's arenas start with.
+        Initial sizes of a worker's arenas.
     """
 
     graph: OrderedGraph
@@ -179,25 +178,25 @@ class Plan:
 
     @property
     def largest(self) -> int:
-        """No clique has more members: a vertex is in none that is larger than its core number and itself."""
+        """Most members of a clique: no vertex is in one larger than its core number plus one."""
         return len(self.held) + 1 + int(self.graph.cores[-1])
 
     @property
     def first_root(self) -> int:
-        """Those before are in no clique that is large enough; core numbers ascend."""
+        """First root that can be in a clique of the minimum size; core numbers ascend."""
         return int(np.searchsorted(self.graph.cores, self.min_size - 1 - len(self.held)))
 
     def new_output(self) -> Output:
-        """Room for found cliques: for what a block takes, and for whatever one step finds."""
+        """Allocate output for a block, and for whatever one step finds."""
         most = MOST_CLIQUES * self.largest if self.detail == Detail.MEMBERS else 0
         n_bytes = self.block_bytes if self.detail == Detail.MEMBERS else 0
-        # Members are written where a size fits too: the shortest cliques have two.
+        # Members are written if their size fits; the shortest cliques have two.
         n_sizes = self.block_bytes // (12 if self.detail == Detail.MEMBERS else 4) + MOST_CLIQUES
         return Output(np.empty(n_bytes // 4 + most, np.int32), np.empty(n_sizes, np.int32))
 
 
 class Worker(QuantumWorker):
-    """Takes subproblems from its pool until there are none, and delivers what it finds."""
+    """Take subproblems from the pool until there are none, and deliver the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -208,7 +207,7 @@ class Worker(QuantumWorker):
         self.n_visited = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more subproblems."""
+        """Work until the pool has no more subproblems."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
@@ -230,7 +229,7 @@ class Worker(QuantumWorker):
         return split_subproblem(state, reserve)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's subproblem, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         plan, control = self._plan, state.control
         control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
         control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root
@@ -246,14 +245,14 @@ class Worker(QuantumWorker):
         self._flush()
 
     def _flush(self) -> None:
-        """Deliver everything found so far; its arrays go with it."""
+        """Deliver all results so far; their arrays go with them."""
         plan, output, work_done = self._plan, self._output, self._pool.work_done
         if output is None:
             self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
         else:
             sizes, members = output.sizes[: self._n_out], output.members[: self._members_used]
             if 2 * (sizes.size + members.size) > output.sizes.size + output.members.size:
-                # Nothing is copied: the arrays go with the blocks.
+                # Without a copy: the arrays belong to the blocks from here on.
                 self._output = plan.new_output()
             else:
                 sizes, members = sizes.copy(), members.copy()
@@ -267,13 +266,13 @@ class Worker(QuantumWorker):
 def blocks_of(
     sizes: np.ndarray, members: np.ndarray | None, block_bytes: int, work_done: float
 ) -> Iterator[CliqueBlock]:
-    """Blocks of at most `block_bytes`, a larger clique alone in its own; one without cliques where there are none.
+    """Cut cliques into blocks of at most `block_bytes`, a larger clique alone; one empty block if there are none.
 
     Parameters
     ----------
     sizes : (n,) int32
     members : int32 or None
-        None where only sizes are wanted.
+        None if only sizes are wanted.
     block_bytes : int
         Bytes of members and sizes.
     work_done : float

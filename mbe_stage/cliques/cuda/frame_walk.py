@@ -1,12 +1,12 @@
-"""The walk of a frame: at most 64 candidates, a warp's own, their rows in shared memory and in registers.
+"""Walk a frame: at most 64 candidates of one warp, with their rows in shared memory and in registers.
 
-A node is two sets of the frame's candidates: those that have joined, and those that still may. Nobody keeps a list of
-excluded vertices: a row is of one exactly where it holds all that has joined, and is no candidate's (Wei, Xie, Lin,
-PPoPP 2026). What is adjacent to all other candidates joins at once. Then a pivot: of candidates and excluded vertices
-the one that is adjacent to the most candidates; each candidate that it is not adjacent to joins in turn, without those
-before it. Few candidates are ended at once (`small_ends`).
+A node is two sets of the frame's candidates: the joined ones, and those that may still join. There is no list of
+excluded vertices: a row belongs to one exactly if it holds all joined vertices and is no candidate's row (Wei, Xie,
+Lin, PPoPP 2026). Candidates adjacent to all others join at once. Then a pivot is chosen: the candidate or excluded
+vertex adjacent to the most candidates. Each candidate not adjacent to it joins in turn, without the ones before it.
+Nodes of few candidates are finished at once (`small_ends`).
 
-Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum.
+Entries of a frame's stack also become nodes that any warp can continue, now or in the next quantum.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _frame_words(frame):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(pool_offset, frame, work):
-    """Write the candidates' rows into a block, and the rest, which stands in this warp's own place, to another one."""
+    """Write a frame into a block: the candidates' rows, and the rest unless it is there already."""
     own, words = work.own, work.device.words
     k = _I(cuda.laneid)
     for _ in range(2):
@@ -58,7 +58,7 @@ def _write_frame(pool_offset, frame, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, frame, work):
-    """Write a node of a level of the stack; returns how many children are left, int32."""
+    """Write a node for a stack entry; return its number of children left, int32."""
     own, nodes = work.own, work.device.nodes
     place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     joined, candidates, branches = own.frame[place], own.frame[place + 1], own.frame[place + 2]
@@ -78,7 +78,7 @@ share_entry, keep_entries = stack_entries_with(_frame_words, _write_frame, _writ
 
 @cuda.jit(device=True, forceinline=True)
 def open_entry(node, child, own, device):
-    """Put the rows of a node's frame into shared memory; one of the node's children.
+    """Load the rows of a node's frame into shared memory; return one of the node's children.
 
     Parameters
     ----------
@@ -109,13 +109,13 @@ def open_entry(node, child, own, device):
 
 
 class RowCapacity(NamedTuple):
-    """Room for rows of excluded vertices.
+    """Space for rows of excluded vertices.
 
     Attributes
     ----------
     place : int64
     most : int32
-        Rows; 0 where none are wanted.
+        Number of rows; 0 if none are wanted.
     """
 
     place: Any
@@ -124,7 +124,7 @@ class RowCapacity(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _listed(is_live, row, n_live, capacity, words):
-    """Write the rows of some lanes to a list, where they fit; how many rows are live by now, int32."""
+    """Append the live rows of some lanes to a list as far as they fit; return the number of live rows, int32."""
     live = ballot(is_live)
     n_after = _I(n_live + count_bits(live))
     if is_live and n_after <= capacity.most:
@@ -136,13 +136,13 @@ def _listed(is_live, row, n_live, capacity, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _pivot_row(joined, candidates, frame, capacity, words, techniques):
-    """The row of the vertex that is adjacent to the most candidates; all bits where one dominates all of them.
+    """Return the row of the vertex adjacent to the most candidates; all bits if one is adjacent to all of them.
 
     Parameters
     ----------
     joined, candidates : uint64
     capacity : RowCapacity
-        For the rows of excluded vertices that are adjacent to all that joined, and to a candidate.
+        For the rows of excluded vertices adjacent to all joined vertices and to a candidate.
     words : uint32, global
     techniques : int
 
@@ -150,7 +150,7 @@ def _pivot_row(joined, candidates, frame, capacity, words, techniques):
     -------
     row : uint64
     n_live : int32
-        Rows of such excluded vertices in the room; -1 where it is too small for them.
+        Number of listed rows; -1 if they did not fit.
     """
     lane = _I(cuda.laneid)
     best, most = frame.row, _I(-1)
@@ -191,7 +191,7 @@ def _pivot_row(joined, candidates, frame, capacity, words, techniques):
 
 @cuda.jit(device=True, forceinline=True)
 def _capacity_beside(frame, list_depth, device):
-    """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
+    """Reserve space for half of a frame's excluded rows, if these are many and none are listed yet."""
     capacity = RowCapacity(_L(0), _I(0))
     if list_depth < 0 and frame.n_excluded > _FEW_EXCLUDED:
         beside = _L(pool_offset_of(device.settings) + layout.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
@@ -201,13 +201,13 @@ def _capacity_beside(frame, list_depth, device):
 
 @cuda.jit(device=True, forceinline=True)
 def _with_excluded(frame, excluded_at, n_excluded):
-    """A frame with other rows of excluded vertices."""
+    """Return the frame with other rows of excluded vertices."""
     return layout.Frame(frame.pool_offset, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _shrunk(frame, n_live, own, device):
-    """A frame with the rows that were listed beside it; how many there were in all is kept in shared memory."""
+    """Return the frame with the listed rows; the number of all rows is kept in shared memory."""
     place = _capacity_beside(frame, _I(-1), device).place
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -218,7 +218,7 @@ def _shrunk(frame, n_live, own, device):
 
 @cuda.jit(device=True, forceinline=True)
 def _whole(frame, list_depth, own):
-    """A frame with all its rows again."""
+    """Return the frame with all its rows."""
     n_excluded = frame.n_excluded
     if list_depth >= 0:
         n_excluded = _I(own.frame[own.frame_at + layout.N_WHOLE_AT])
@@ -227,7 +227,7 @@ def _whole(frame, list_depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _visit(joined, candidates, frame, list_depth, work):
-    """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
+    """Let candidates join that are adjacent to all others, then find a pivot or count the node's cliques.
 
     Parameters
     ----------
@@ -239,12 +239,12 @@ def _visit(joined, candidates, frame, list_depth, work):
     -------
     joined, candidates : uint64
     branches : uint64
-        Candidates that are to join in turn; none where the node is done.
+        Candidates that join in turn; none if the node is done.
     is_done : bool
-        False where the output had no room.
+        False if the output had no space.
     n_found : int32
     n_live : int32
-        Rows that were listed beside the frame; -1 where none were.
+        Rows listed beside the frame; -1 if none were.
     """
     own, device, launch = work.own, work.device, work.launch
     lane = _I(cuda.laneid)
@@ -273,7 +273,7 @@ def _visit(joined, candidates, frame, list_depth, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _push(depth, joined, candidates, branches, own):
-    """Put a node on the stack whose branches are to be visited."""
+    """Push a node on the stack whose branches are to be visited."""
     entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -285,13 +285,13 @@ def _push(depth, joined, candidates, branches, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(depth, own):
-    """The next child of the newest level, which is taken from the stack with its last one.
+    """Return the next child of the top entry, which is popped with its last child.
 
     Returns
     -------
     joined, candidates : uint64
     branch : int32
-        What has joined.
+        The joined candidate.
     depth : int32
     """
     entry = own.frame_at + layout.STACK + (depth - 1) * layout.ENTRY_WORDS
@@ -311,7 +311,7 @@ def _next_child(depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _take_back(branch, depth, own):
-    """Let a branch be visited again, which was the last one that was taken, of what is now this level."""
+    """Take back the last branch taken from the entry at `depth`, so that it is visited again."""
     entry = own.frame_at + layout.STACK + depth * layout.ENTRY_WORDS
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -322,18 +322,18 @@ def _take_back(branch, depth, own):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_frame(joined, candidates, frame, work):
-    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_entries`).
+    """Walk all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_entries`).
 
     Parameters
     ----------
     joined, candidates : uint64
     frame : Frame
-        Its rows stand in shared memory.
+        Its rows are in shared memory.
 
     Returns
     -------
     bool
-        False where the output had no room for the cliques of the node itself: nothing has been done.
+        False if the output had no space for the cliques of the node itself: then nothing is done.
     """
     own, device, launch = work.own, work.device, work.launch
     bottom = depth = _I(0)
@@ -341,7 +341,7 @@ def walk_frame(joined, candidates, frame, work):
     steps = _I(0)
     found = _L(0)
     branch, branch_depth = _I(-1), _I(0)
-    # Below this level, excluded vertices are those of the list beside the frame.
+    # Above this depth, excluded vertices are those of the list beside the frame.
     list_depth = _I(-1)
     while True:
         joined, candidates, branches, is_done, n_found, n_live = _visit(joined, candidates, frame, list_depth, work)

@@ -1,7 +1,7 @@
 """The kernel: persistent warps that find maximal cliques until the search is over or the quantum ends.
 
-A warp takes a child of the newest node of its own, else a root (the heaviest first), else a child of one of the
-oldest nodes that are open. What it takes becomes a frame that it walks, or a wide node of its own, or nothing.
+A warp takes a child of its own newest node, or a root (the heaviest first), or a child of one of the oldest open nodes.
+It turns it into a frame and walks it, or into a wide node, or finds no clique in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(layout.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 32
-"""Open nodes that warps choose between: with 4 of them they get in each other's way."""
+"""Open nodes that warps choose between; with only 4 they block each other."""
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
 _L = np.int64
@@ -42,12 +42,12 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _next_roots(order, device):
-    """The next root that nobody has taken, or the number of the first of some small ones.
+    """Take the next root, or the first of some small roots by its number.
 
     Returns
     -------
     kind : int32
-        `layout.ROOT`, `layout.SMALL`, or `layout.NOTHING` where none is left.
+        `layout.ROOT`, `layout.SMALL`, or `layout.NOTHING` if none is left.
     child : int32
     """
     kind, child = _I(layout.NOTHING), _I(0)
@@ -68,7 +68,7 @@ _next_task = next_task_with(_next_roots, _OLDEST, SHARING)
 
 @cuda.jit(device=True, forceinline=True)
 def _do_task(node, child, newest, n_reserved, work):
-    """A root, or a child of a node: walk it, or make a node of it (`persistent_loop`); it needs no credit."""
+    """Walk a root or a child of a node, or make a node of it (`persistent_loop`). It needs no reserved slots."""
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     began = global_nanoseconds()
     if node >= 0 and device.nodes[node, layout.KIND] == layout.FRAME:
@@ -101,7 +101,7 @@ _loop = persistent_loop(_next_task, reserve_nothing, _do_task)
 
 @cuda.jit(device=True, forceinline=True)
 def _own(warps):
-    """What belongs to this warp."""
+    """Return this warp's own data."""
     frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
     slot = _I(cuda.threadIdx.x // WARP_SIZE)
@@ -121,7 +121,7 @@ def _own(warps):
 
 @cuda.jit(device=True, forceinline=True)
 def _run_warp(graph, warps, device, output, mode, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+    """Run one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _run_warp(graph, warps, device, output, mode, techniques):
     output : Output
         Global.
     mode, techniques : int
-        Known when it is compiled.
+        Known at compile time.
     """
     own, settings = _own(warps), device.settings
     began = _L(global_nanoseconds())
@@ -146,7 +146,7 @@ def _run_warp(graph, warps, device, output, mode, techniques):
         cuda.syncwarp()
     _loop(layout.Work(own, graph, device, output, launch))
     if launch.mode == layout.MEMBERS:
-        # Where it does not fit, the page stays as it is for the next quantum.
+        # If it does not fit, the page waits for the next quantum.
         empty_page(own, device.control, output)
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -158,7 +158,7 @@ def _run_warp(graph, warps, device, output, mode, techniques):
 
 @cache
 def kernel_for(mode: int, techniques: int) -> Any:
-    """The kernel for a mode, with the techniques of a mask; compiled when it is launched."""
+    """Return the kernel for a mode and the techniques of a mask; compiled at its launch."""
     name = f"{__name__}:kernel_for({mode}, {techniques})"
     compiled = kernel(
         _GRAPH, _WARPS, _DEVICE, _OUTPUT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=12.0
@@ -172,7 +172,7 @@ def kernel_for(mode: int, techniques: int) -> Any:
 
 
 def kernel_blocks() -> int:
-    """How many blocks are resident on the current device: waiting warps rely on the others running."""
+    """Number of blocks resident on the current device: waiting warps rely on all others."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

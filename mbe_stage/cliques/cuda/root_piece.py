@@ -1,12 +1,12 @@
-"""What a root is: a frame, or a wide node. Later neighbours are candidates, the earlier ones excluded.
+"""Turn a root into a frame or a wide node. Later neighbours are candidates, earlier ones excluded.
 
-Edges between candidates are found once each, from their earlier end; the matrix is then made symmetric.
+Each edge between candidates is found once, from its earlier end; then the matrix is made symmetric.
 
-An edge between a candidate and an earlier vertex is one of the earlier vertex's later neighbours. So each lane walks
-the later neighbours of one vertex, four at a time, and looks each up among up to 64 candidates, a hash table in shared
-memory.
+An edge between a candidate and an earlier vertex is in the earlier vertex's list of later neighbours. So each lane
+walks the later neighbours of one vertex, four at a time, and looks each up in a hash table of up to 64 candidates in
+shared memory.
 
-Nodes of more candidates than a frame has: their blocks in the pool, and their pivots.
+*Wide nodes* have more candidates than a frame. They have blocks in the pool, and pivots of their own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_al
 from mbe_stage.search.cuda.nodes import new_node, pool_offset_of, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
-"""What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
+"""Outcomes for a part of the search: nothing left, a frame, a node, or not done for lack of memory."""
 _MIXER = 0x9E3779B1
-"""Of Fibonacci hashing: 2^32 over the golden ratio."""
+"""Multiplier of Fibonacci hashing: 2^32 over the golden ratio."""
 _SHIFT = 32 - layout.TABLE_BITS
 _LOW_HALF = 0xFFFFFFFF
 _I = np.int32
@@ -36,13 +36,13 @@ _W = np.uint64
 
 
 class Wide(NamedTuple):
-    """A wide node's block.
+    """The block of a wide node.
 
     Attributes
     ----------
     ids_at, base_at, branches_at, rows_at : int64
-        Where the candidates' ids begin, the base, the bits of those to branch on, and the rows: of the candidates, then
-        of the excluded vertices.
+        Begin of the candidates' ids, the base, the bits of the candidates to branch on, and the rows: first of the
+        candidates, then of the excluded vertices.
     n, n_excluded, n_base, n_words : int32
         Candidates, rows of excluded vertices, vertices of the base, words of a row.
     """
@@ -63,7 +63,7 @@ NO_BLOCK = -1
 
 @cuda.jit(device=True, forceinline=True)
 def _wide(place, n, n_excluded, n_base):
-    """The parts of a block that begins at `place`."""
+    """Return the parts of a block that begins at `place`."""
     n_words = _I((n + 31) >> 5)
     base_at = _L(place + n)
     branches_at = _L(base_at + n_base)
@@ -79,14 +79,14 @@ def _size_of(n, n_excluded, n_base):
 
 @cuda.jit(device=True, forceinline=True)
 def new_wide(n, n_excluded, n_base, device):
-    """A block of the pool, yet to be written; `NO_BLOCK` as its place where there is no room."""
+    """Allocate a block of the pool; its place is `NO_BLOCK` if there is no room."""
     place = take_words(_size_of(n, n_excluded, n_base), True, device.control, device.settings)
     return _wide(place, n, n_excluded, n_base)
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_wide(node, nodes):
-    """The block of a node."""
+    """Return the block of a node."""
     fields = nodes[node]
     n, n_excluded, n_base = _I(fields[layout.N_CANDIDATES]), _I(fields[layout.N_EXCLUDED]), _I(fields[layout.N_BASE])
     return _wide(_L(fields[layout.OFFSET]), n, n_excluded, n_base)
@@ -94,7 +94,7 @@ def open_wide(node, nodes):
 
 @cuda.jit(device=True, forceinline=True)
 def _pivot(wide, n_rows, words):
-    """The row with the most bits, and how many those are."""
+    """Return the row with the most bits, and their number."""
     best, most = _I(0), _I(-1)
     row = _I(cuda.laneid)
     tile = _I(0)
@@ -116,7 +116,7 @@ def _pivot(wide, n_rows, words):
 
 @cuda.jit(device=True, forceinline=True)
 def publish_wide(wide, newest, device, techniques):
-    """Choose the pivot of a node whose block is written, and let anybody take its children.
+    """Choose the pivot of a written node, and open the node to all warps.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def publish_wide(wide, newest, device, techniques):
     Returns
     -------
     int32
-        The newest node of this warp: the one before where an excluded vertex is adjacent to all candidates; -2 where
-        there is no room.
+        The newest node of this warp. It is the one before if an excluded vertex is adjacent to all candidates, and -2
+        if there is no room.
     """
     words = device.words
     cuda.syncwarp()
@@ -171,7 +171,7 @@ class RootNeighbours(NamedTuple):
     Attributes
     ----------
     first, first_excluded : int64
-        Where candidates and excluded vertices begin among the graph's members, each ascending.
+        First candidate and first excluded vertex among the graph's members, each ascending.
     n, n_excluded : int32
     root : int32
     """
@@ -185,13 +185,13 @@ class RootNeighbours(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _slot_of(vertex):
-    """Where the search for a vertex begins, int32."""
+    """First slot of the search for a vertex, int32."""
     return _I(_U(_U(vertex) * _U(_MIXER)) >> _U(_SHIFT))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _insert(vertex, column, own):
-    """Put a candidate into the first free place."""
+    """Put a candidate into the first free slot."""
     slot = _slot_of(vertex)
     entry = of_halves(_U(vertex), _U(column + 1))
     while cuda.atomic.cas(own.frame, _I(own.frame_at + layout.TABLE_AT + slot), _W(0), entry) != _W(0):
@@ -200,7 +200,7 @@ def _insert(vertex, column, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_table(first, n, own, members):
-    """Make the table of `n` candidates, 64 at most, which stand from `first` on; column 0 is the first one's."""
+    """Build the table of `n` candidates, at most 64, from position `first` on, which is column 0."""
     lane = _I(cuda.laneid)
     cuda.syncwarp()
     slot = lane
@@ -217,7 +217,7 @@ def _fill_table(first, n, own, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _bit_from(slot, entry, vertex, own):
-    """The bit of a vertex's column, uint64; 0 where it is no candidate; `entry` is what stands in the first slot."""
+    """The bit of a vertex's column, uint64; 0 if it is no candidate. `entry` is the content of its first slot."""
     while entry != _W(0) and _I(entry & _W(_LOW_HALF)) != vertex:
         slot = _I(_I(slot + 1) & _I(layout.TABLE_SLOTS - 1))
         entry = own.frame[own.frame_at + layout.TABLE_AT + slot]
@@ -228,14 +228,14 @@ def _bit_from(slot, entry, vertex, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _row_of(place, end, last, own, members):
-    """Which candidates of the table are among some neighbours, in ascending order; called by each lane for itself.
+    """Collect the candidates among some ascending neighbours; called by each lane on its own.
 
     Parameters
     ----------
     place, end : int64
-        Where the neighbours stand among the members.
+        Range of the neighbours among the members.
     last : int32
-        Neighbours above this one are left for later.
+        Neighbours above this one are left.
     members : int32, global
         Of the graph.
 
@@ -243,13 +243,13 @@ def _row_of(place, end, last, own, members):
     -------
     row : uint64
     place : int64
-        Of the first neighbour that is left.
+        The first neighbour that is left.
     """
     table = own.frame_at + layout.TABLE_AT
     row = _W(0)
     n_passed = _I(4)
     while n_passed == 4 and place < end:
-        # Four at once: most of the time goes by waiting for memory.
+        # Four at once: most of the time is spent waiting for memory.
         n_left = _L(end - place)
         a = members[place]
         b = members[place + 1] if n_left > 1 else a
@@ -273,27 +273,27 @@ def _row_of(place, end, last, own, members):
 
 @cuda.jit(device=True, forceinline=True)
 def no_frame():
-    """In the place of a frame where there is none."""
+    """Return an empty frame, for outcomes without one."""
     return layout.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _later_of(vertex, own, graph):
-    """Which candidates of the table are later neighbours of a vertex, uint64; called by each lane for itself."""
+    """Candidates that are later neighbours of a vertex, uint64; called by each lane on its own."""
     row, _ = _row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
     return row
 
 
 @cuda.jit(device=True, forceinline=True)
 def _excluded_rows(lists, excluded_at, own, graph, words):
-    """Write the rows of excluded vertices that are adjacent to a candidate; how many, int32; -1 where one is to all.
+    """Write the excluded rows with a candidate; return their number, int32, or -1 if one has all candidates.
 
     Parameters
     ----------
     lists : RootNeighbours
         With 1 to 64 candidates, which are in the table.
     excluded_at : int64
-        Where the rows are to stand.
+        Position of the rows.
     words : uint32, global
     """
     lane = _I(cuda.laneid)
@@ -318,7 +318,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _candidates_rows(lists, own, graph):
-    """Put the rows of at most 64 candidates, which are in the table, into shared memory; returns this lane's two."""
+    """Put the rows of at most 64 candidates of the table into shared memory; return this lane's two."""
     lane = _I(cuda.laneid)
     low, high = _W(0), _W(0)
     if lane < lists.n:
@@ -339,7 +339,7 @@ def _candidates_rows(lists, own, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _root_frame(lists, own, graph, device, mode):
-    """The frame of a root with at most 64 candidates.
+    """Make the frame of a root with at most 64 candidates.
 
     Parameters
     ----------
@@ -403,7 +403,7 @@ def _make_symmetric(wide, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_rows(row, vertex, wide, lists, own, graph, words):
-    """Write a row of each lane (a vertex of -1: none), the candidates 64 at a time.
+    """Write a row per lane (none for vertex -1), 64 candidates at a time.
 
     Parameters
     ----------
@@ -429,7 +429,7 @@ def _write_rows(row, vertex, wide, lists, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _root_node(lists, newest, own, graph, device, techniques):
-    """The wide node of a root.
+    """Make the wide node of a root.
 
     Parameters
     ----------
@@ -469,7 +469,7 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
 @cuda.jit(device=True, forceinline=True)
 def root_subproblem(root, newest, own, graph, device, launch):
-    """The frame or the wide node of a root.
+    """Make the frame or the wide node of a root.
 
     Parameters
     ----------
@@ -481,7 +481,7 @@ def root_subproblem(root, newest, own, graph, device, launch):
     -------
     outcome : int
     joined, candidates : uint64
-        Of the frame, where it is one.
+        Those of the frame, if there is one.
     frame : Frame
     newest : int32
     """

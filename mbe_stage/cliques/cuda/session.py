@@ -35,14 +35,14 @@ class Session(PoolSession):
     Parameters
     ----------
     prepared : DeviceGraph
-        With the roots that are wanted.
+        With the wanted roots.
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
         Fewest and most members, below 2^31.
     plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed.
+        Limit for growing.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -59,7 +59,7 @@ class Session(PoolSession):
         super().__init__(prepared.lists, plan, budget_bytes, kernel_for(mode, techniques), layout.CONTROL_WORDS)
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
         self._is_written, self._size_limits = mode == layout.MEMBERS, size_limits
-        # Small roots fit any frame, but those that a test makes narrower.
+        # Small roots fit into any frame, except if a test makes frames narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
         self._n_large_held, self._holds_back = 0, False
@@ -82,7 +82,7 @@ class Session(PoolSession):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
+        """Statistics of the quanta, for benchmarks and tests."""
         busy = cp.asnumpy(self._warps.state[:, layout.BUSY_NS])
         return super().statistics | {
             "busy_ns": int(busy.sum()),
@@ -96,16 +96,16 @@ class Session(PoolSession):
 
     @property
     def n_roots_done(self) -> int:
-        """As `SearchSession.n_roots_done`: not those that open nodes are below."""
+        """As in `SearchSession`; roots with open nodes below them do not count."""
         return self._n_roots_done
 
     def quantum(self) -> Session:
-        """Work for a while; this, which has what was found. What was found before is forgotten.
+        """Work for a while; return this session, with the results. Earlier results are dropped.
 
         Raises
         ------
         RuntimeError
-            More or fewer cliques were written than found.
+            The numbers of written and of found cliques differ.
         """
         control = self._control
         control[layout.OUTPUT_END] = control[layout.BEGAN] = layout.NEVER
@@ -123,19 +123,19 @@ class Session(PoolSession):
         return self
 
     def _look_at_what_is_left(self) -> None:
-        """Find the nodes that are kept for the next quantum, and how many roots are finished."""
+        """Find the nodes to keep for the next quantum, and count the finished roots."""
         self._state = cp.asnumpy(self._warps.state).copy()
         pending = self._state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]]
         self._kept = KeptNodes(self._device.nodes, pending[:, 0])
         self._n_roots_done = self.n_roots_taken - self._n_unfinished(pending)
 
     def _n_unfinished(self, pending: np.ndarray) -> int:
-        """How many roots that were begun are not finished: open nodes are below them, or warps have them in hand.
+        """Count begun roots that are not finished: with open nodes, or in a warp's task.
 
         Parameters
         ----------
         pending : (n_warps, 2) int64, on the host
-            The node and the child that each warp has in its hands.
+            The node and the child of each warp's task.
         """
         nodes, order = self._kept.fields, self._graph.order
         places = nodes[:, layout.OFFSET] + cp.where(
@@ -151,74 +151,74 @@ class Session(PoolSession):
 
     @property
     def _n_turns(self) -> int:
-        """How often warps take roots: large ones one by one."""
+        """Number of times that warps take roots: large ones are taken one by one."""
         n_small = int(self._graph.order.size) - self._n_large
         return self._n_large + -(-n_small // layout.ROOTS_AT_ONCE)
 
     @property
     def _n_begun(self) -> int:
-        """Roots that warps have taken."""
+        """Number of roots that warps have taken."""
         n_turns = min(self._n_turns, int(self._control[layout.NEXT_ROOT]))
         n_begun = min(n_turns, self._n_large) + layout.ROOTS_AT_ONCE * max(0, n_turns - self._n_large)
         return min(n_begun, int(self._graph.order.size))
 
     def later_neighbours(self) -> np.ndarray:
-        """How many each vertex has; (n,) int64, on the host."""
+        """Number of later neighbours of each vertex; (n,) int64, on the host."""
         return cp.asnumpy(self._graph.later_ends - self._graph.offsets[:-1])
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """As `SearchSession.replace_roots`, of vertices.
+        """As in `SearchSession`, with vertices.
 
-        What has been taken stays where it is: tasks of small roots are called by their places.
+        Taken roots keep their positions: tasks of small roots refer to these.
         """
         n_begun = self.n_roots_taken
         large_ahead = cp.asnumpy(self._graph.order[n_begun : max(n_begun, self._n_large)])
-        # Of those ahead the large ones come first, and small ones are taken in whole turns.
+        # Of the roots ahead, large ones come first, and small ones are taken in full groups.
         self._n_large_held = large_ahead.size - int(np.isin(roots, large_ahead).sum())
         super().replace_roots(roots)
         self._set_large(self._n_large - self._n_large_held)
         self._holds_back = True
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`; cliques that were counted stay so."""
+        """As in `SearchSession`; counted cliques stay."""
         super().restart(roots)
         self._n_roots_done, self._holds_back = 0, False
         self._set_large(self._n_large_held)
 
     def _set_large(self, n_large: int) -> None:
-        """Say how many large roots come first in the order."""
+        """Set the number of large roots, which come first in the order."""
         self._n_large = n_large
         self._device = self._device._replace(settings=cp.asarray(self._settings()))
 
     @property
     def n_found(self) -> int:
-        """Cliques that the last quantum found."""
+        """Number of cliques found by the last quantum."""
         return int(self._control[layout.FOUND])
 
     def take_histogram(self) -> np.ndarray:
-        """How many cliques of each size were found since this was asked last, int64."""
+        """Return the cliques of each size found since the last call, int64."""
         counts = cp.asnumpy(self._warps.histogram.sum(axis=0))
         self._warps.histogram.fill(0)
         return counts
 
     def written(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """The cliques that the last quantum wrote: their sizes, and their members; views, until the next one."""
+        """Sizes and members of the cliques written by the last quantum; views, valid until the next one."""
         end = self._written_end
         n_members = end & layout.MEMBERS_MASK
         return self._output.sizes[: end >> layout.CLIQUES_SHIFT], self._output.members[:n_members]
 
     @property
     def is_output_kept(self) -> bool:
-        """Whether `written` may be kept as it is: nothing is written there any more, and most of the room is used."""
+        """True if `written` may be kept: it is not overwritten any more, and uses most of the memory."""
         return self.is_over and not self._holds_back and 2 * self.written()[1].size >= self._output.members.size
 
     @property
     def _written_end(self) -> int:
-        """Cliques and members that the last quantum wrote, as in `OUTPUT_TOP`."""
+        """Cliques and members written by the last quantum, as in `OUTPUT_TOP`."""
         return min(int(self._control[layout.OUTPUT_TOP]), int(self._control[layout.OUTPUT_END]))
 
     def _check_all_is_written(self) -> None:
-        """At the end, when all pages are empty."""
+        """Check the numbers at the end, when all pages are empty."""
         if self._is_written and self._n_written != self._n_found:
             raise RuntimeError(
                 f"{self._n_found:,} cliques were found and {self._n_written:,} written, an error of the CUDA engine: "
@@ -226,14 +226,14 @@ class Session(PoolSession):
             )
 
     def make_room(self) -> None:
-        """After a quantum that ended early: new room for what was short; or the search is over.
+        """Make room after a quantum that ended early, or note that the search is over.
 
         Raises
         ------
         MemoryBudgetExceeded
-            It does not fit the budget, with the old pool beside the new one.
+            The larger pool does not fit the budget, beside the old one.
         RuntimeError
-            Nothing is left to do, and more or fewer cliques were written than found.
+            Nothing is left to do, but the numbers of written and of found cliques differ.
         """
         state, kept = self._state, self._kept
         pending = state[:, layout.PENDING_NODE]
@@ -256,7 +256,7 @@ class Session(PoolSession):
             self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
 
     def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """The plan, grown where what is kept and what was short would take more than half of the room."""
+        """Return the plan, enlarged if kept nodes and shortages would take more than half of the memory."""
         plan: MemoryPlan = self._plan.with_room(n_words + int(self._control[layout.NEEDED]), n_nodes, self._control)
         if int(self._control[layout.OUTPUT_NEEDED]) > plan.members:
             plan = replace(plan, members=int(self._control[layout.OUTPUT_NEEDED]))
@@ -274,27 +274,27 @@ class Session(PoolSession):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchRequest:
-    """What is searched for, and with what means.
+    """A search's task and means.
 
     Attributes
     ----------
     graph : UndirectedCSR
-        With one vertex at least.
+        With at least one vertex.
     roots : RootOrder
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
-        Fewest and most members that are not held by all.
+        Fewest and most members, besides those that all cliques hold.
     budget : int
         Bytes of device memory.
     wanted : (n,) int64 or None
-        Which of the roots; None for all.
+        The wanted roots; None for all.
     sizes : dict
         Fields of the `MemoryPlan` to override.
     techniques : int
         `Techniques.kernel_mask`.
     n_copies : int
-        As `MemoryPlan.n_copies`.
+        As in `MemoryPlan`.
     """
 
     graph: UndirectedCSR
@@ -331,7 +331,7 @@ class Search(HeldSearch[Session]):
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """Work expected below each root."""
+        """Expected work below each root."""
         return task_costs(self.session.later_neighbours()[self._roots.order])
 
     def _ahead(self) -> np.ndarray | None:

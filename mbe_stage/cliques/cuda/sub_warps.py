@@ -1,8 +1,8 @@
-"""Small roots, four at a time: eight lanes each.
+"""Find the cliques of small roots, four at a time: eight lanes each.
 
-A root of at most six candidates is ended at once, as `small_ends` does with a node: its neighbours, candidates first,
-each rule out sets of candidates. Most roots of most graphs are such, and a warp for each would wait for memory most of
-the time (sub-warp partitioning; Almasri et al., 2022).
+A root of at most six candidates is finished at once, as nodes in `small_ends`: each of its neighbours, candidates
+first, rules out sets of candidates. Most roots of most graphs are small, and a warp for each would mostly wait for
+memory (sub-warp partitioning; Almasri et al., 2022).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class SmallRoot(NamedTuple):
     Attributes
     ----------
     vertex : int32
-        -1 where there is none.
+        -1 if there is none.
     first : int64
-        Where its neighbours begin.
+        First of its neighbours.
     n, degree : int32
-        Candidates, and all neighbours.
+        Number of candidates, and of all neighbours.
     number : int32
-        Of the lane among those of this root.
+        Number of the lane among those of this root.
     """
 
     vertex: Any
@@ -51,7 +51,7 @@ class SmallRoot(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_among(vertex, place, end, members):
-    """Whether a vertex is among ascending neighbours, from `place` to `end`; called by each lane for itself."""
+    """True if a vertex is among ascending neighbours, from `place` to `end`; called by each lane on its own."""
     stop = end
     while place < end:
         middle = _L((place + end) >> 1)
@@ -64,7 +64,7 @@ def _is_among(vertex, place, end, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_later(vertex, of, graph):
-    """Whether a vertex is a later neighbour of another one; called by each lane for itself."""
+    """True if a vertex is a later neighbour of another; called by each lane on its own."""
     return _is_among(vertex, graph.offsets[of], graph.later_ends[of], graph.members)
 
 
@@ -78,7 +78,7 @@ def _or_of_root(word):
 
 @cuda.jit(device=True, forceinline=True)
 def _open(position, graph):
-    """The root of this lane, where the first one is number `position` of the order."""
+    """Return the root of this lane; the first root is number `position` of the order."""
     lane = _I(cuda.laneid)
     position = _I(position + _I(lane // _LANES))
     vertex, first, n, degree = _I(-1), _L(0), _I(0), _I(0)
@@ -91,7 +91,7 @@ def _open(position, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _row_of(k, root, graph):
-    """Which candidates are later neighbours of neighbour number `k`, uint64; called by each lane for itself."""
+    """Candidates that are later neighbours of neighbour number `k`, uint64; called by each lane on its own."""
     row = _W(0)
     if k < root.degree:
         vertex = _I(graph.members[root.first + _L(k)])
@@ -105,7 +105,7 @@ def _row_of(k, root, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _symmetric(row, root):
-    """The row of this lane's candidate with those before it that it is a later neighbour of."""
+    """Row of this lane's candidate, with earlier candidates that it is a later neighbour of."""
     begin = _I(_I(cuda.laneid) - root.number)
     whole = row
     column = _I(0)
@@ -119,7 +119,7 @@ def _symmetric(row, root):
 
 @cuda.jit(device=True, forceinline=True)
 def _sets_of(root, graph):
-    """The sets of a root's candidates that are maximal cliques with it: the low and the high word."""
+    """Sets of a root's candidates that are maximal cliques with it: the low and the high word."""
     six = (
         bit_of(0) if root.n > 0 else _W(0),
         bit_of(1) if root.n > 1 else _W(0),
@@ -151,7 +151,7 @@ def _sets_of(root, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _of_sizes(low, high, root, own, launch):
-    """Those of some sets whose cliques are of the sizes that are asked for; counts them by size, where that is asked.
+    """Keep sets whose cliques have wanted sizes; count these by size if requested.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def _of_sizes(low, high, root, own, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _n_members(low, high, number):
-    """Members of the cliques of this lane's share of a root's sets, int32."""
+    """Number of members in the cliques of this lane's share of a root's sets, int32."""
     n = _I(0)
     while number < 32:
         size = _I(1 + count_bits(_U(number)))
@@ -189,7 +189,7 @@ def _n_members(low, high, number):
 
 @cuda.jit(device=True, forceinline=True)
 def _put_in_order(turn, root, graph, own):
-    """Put the root number `turn` and its candidates into shared memory, ascending."""
+    """Put root number `turn` and its candidates into shared memory, ascending."""
     is_candidate = root.number < root.n
     vertex = root.vertex
     if is_candidate:
@@ -215,7 +215,7 @@ def _write(low, high, start, root, own, graph, members, sizes):
     low, high : uint32
         Sets of this lane's root.
     start : int64
-        Where the cliques begin, as in `OUTPUT_TOP`.
+        Begin of the cliques, as in `OUTPUT_TOP`.
     root : SmallRoot
     members, sizes : int32, global
     """
@@ -240,7 +240,7 @@ def _write(low, high, start, root, own, graph, members, sizes):
 
 @cuda.jit(device=True, forceinline=True)
 def small_roots(position, own, graph, device, output, launch):
-    """Count or write the maximal cliques of the roots from number `position` of the order on, four of them at most.
+    """Count or write the maximal cliques of at most four roots, from number `position` of the order on.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def small_roots(position, own, graph, device, output, launch):
     Returns
     -------
     bool
-        False where the output had no room: nothing is counted then.
+        False if the output had no space: then nothing is counted.
     """
     root = _open(position, graph)
     low, high = _sets_of(root, graph)

@@ -1,8 +1,8 @@
-"""The count below a node of at most 64 rows and columns: a node is two masks, and its degrees are counted bits.
+"""Count below a node of at most 64 rows and columns: nodes are two masks, and degrees counted bits.
 
 The pivot of a node is the row that misses the fewest of its columns, or the column that misses the fewest of its rows.
-A biclique holds the first of what the pivot misses, or the second and not the first, and so on: a child each. Or it
-holds none of them: then the pivot fits in all the same, as an optional vertex (Jain and Seshadhri, WSDM 2020, for
+A biclique contains the first vertex missed by the pivot, or the second and not the first, and so on, with a child for
+each. Or it contains none of them: then the pivot can join it, as an optional vertex (Jain and Seshadhri, WSDM 2020, for
 cliques; node pivots of arXiv 2412.16485 for bicliques). The walk is iterative, as GBC's (section III-B).
 """
 
@@ -32,7 +32,7 @@ def first_bits(n):
 
 @njit(nogil=True)
 def walk_frame(worker, size_bounds, size, n_rows, n_columns):
-    """Count all leaves below the node that the frame holds."""
+    """Count all leaves below the node in the frame."""
     frame = worker.frame
     rows, columns = first_bits(n_rows), first_bits(n_columns)
     depth = 0
@@ -50,7 +50,7 @@ def walk_frame(worker, size_bounds, size, n_rows, n_columns):
 
 @njit(nogil=True, inline="always")
 def _reduced(worker, size_bounds, size, rows, columns):
-    """The node without what is too small and with all that is full as optional; and its pivot.
+    """Drop vertices with too few neighbours, make full ones optional, and choose the pivot.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def _reduced(worker, size_bounds, size, rows, columns):
     -------
     rows, columns : uint64
     missed : uint64
-        What the pivot misses, of the other side; 0 where the node is a leaf, which is counted then.
+        Vertices that the pivot misses; 0 if the node is a leaf, which is then counted.
     holds_rows : bool
-        True if they are rows.
+        True if `missed` are rows.
     """
     frame = worker.frame
     while True:
@@ -103,11 +103,11 @@ def degrees(vertices, mask, others, n_others, least):
     Parameters
     ----------
     vertices : (64,) uint64
-        Neighbours of each.
+        Neighbours of each vertex.
     mask, others : uint64
         The vertices of the side, and those of the other side.
     least : int64
-        Neighbours below which a vertex is in no biclique that is asked for.
+        Fewest neighbours of a vertex in a wanted biclique.
     """
     kept, full, best, most = mask, _NOTHING, 0, -1
     left = mask
@@ -128,7 +128,7 @@ def degrees(vertices, mask, others, n_others, least):
 
 @njit(nogil=True, inline="always")
 def _counts_last(worker, size_bounds, size, rows, columns):
-    """Count a node whose bicliques hold one more row, or column, at most: each vertex is a leaf. Whether it is one.
+    """Count a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for others.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _counts_last(worker, size_bounds, size, rows, columns):
 
 @njit(nogil=True, inline="always")
 def _count_few_rows(worker, size_bounds, size, rows, columns):
-    """Count a node of two rows, of one, or of none: a leaf for each set of them that is held.
+    """Count a node of at most two rows: a leaf for each set of held ones.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _count_few_columns(worker, size_bounds, size, rows, columns):
 
 @njit(nogil=True, inline="always")
 def _push(node, rows, columns, size, pivot, missed, holds_rows):
-    """Put a node on the stack.
+    """Push a node on the stack.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _push(node, rows, columns, size, pivot, missed, holds_rows):
 
 @njit(nogil=True, inline="always")
 def _next_child(frame, node):
-    """The next child of a node: masks, size, and whether it is the last, where the pivot is optional."""
+    """Return the next child of a node: masks, size, and True if it is the last, in which the pivot is optional."""
     held_rows, optional_rows = np.int64(node[_HELD_ROWS]), np.int64(node[_OPTIONAL_ROWS])
     held_columns, optional_columns = np.int64(node[_HELD_COLUMNS]), np.int64(node[_OPTIONAL_COLUMNS])
     missed = node[_MISSED]

@@ -20,21 +20,21 @@ _RANGES_PER_THREAD = 32
 
 
 class PlannedSearch:
-    """The part to search, and the counts known without: these are the first root, before the rows.
+    """The part to search, and the counts known from degrees: these are the first root, before the rows.
 
     Attributes
     ----------
     whole : Reduced
-        What can be chosen from.
+        The part to choose vertices from.
     is_possible : bool
         True if all vertices that must be members are adjacent, and some cell has room for them.
     known : list of Leaves
     are_left : bool
         True if the roots are left vertices.
     part : Reduced
-        The core of `whole`, its sides exchanged where the roots are right vertices.
+        The core of `whole`, with exchanged sides if the roots are right vertices.
     order : (n_rows,) int64
-        The left vertex of `part` that each row is.
+        The left vertex of `part` of each row.
     lists : Lists
         Roots are its rows.
     size_bounds : (4,) int64
@@ -64,7 +64,7 @@ class PlannedSearch:
         )
 
     def leaves(self, counted: Sequence[np.ndarray]) -> Leaves:
-        """Counts below the rows, in left and right vertices."""
+        """Turn leaves of rows into those of left and right vertices."""
         part = self.part
         held_rows, optional_rows, held_columns, optional_columns, times = counted
         found = Leaves(

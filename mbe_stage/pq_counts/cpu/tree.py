@@ -1,15 +1,14 @@
-"""The count below some roots: lists first, then frames.
+"""Count below some roots: lists first, then frames.
 
-A root is a row, and what is below it are the bicliques whose first row it is, in the order of the rows. Their other
-rows come later; their columns are the root's. Nodes of up to 64 rows and columns are frames (`frame_walk`); larger ones
-are lists, with the same pivots, and the walk over these is recursive: no deeper than the sizes that are asked for, as
-each step down holds one vertex more.
+A root is a row, and its subtree has the bicliques with this row as the first, in the order of the rows. Their other
+rows come later, and their columns are the root's. Nodes of up to 64 rows and columns are frames (`frame_walk`). Larger
+ones are lists, with the same pivots. The walk over lists is recursive, but no deeper than the wanted sizes, as each
+step down holds one vertex more.
 
-Nodes too large for a frame with two more vertices of a side to hold: a leaf for each pair of vertices.
-
-With a pivot such a node is a chain, one node for each vertex that becomes optional, and each is built anew. To list all
-pairs takes what they share and nothing else: counted along the columns between them (wedges), or as the common bits of
-two rows, whichever is less work. Pairs that share equally many are counted at once.
+A node too large for a frame, with two more vertices of a side to hold, gives a leaf for each pair of vertices. With a
+pivot it would be a chain of newly built nodes, one for each vertex that becomes optional. Listing all
+pairs only needs their numbers of common neighbours. These are counted along the columns between them (wedges), or as
+common bits of two rows, whichever is less work. Pairs with equal numbers are counted at once.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
-# A step along a column reads where it writes next; a word of a row is read in a stream.
+# A step along a column reads the next address to write; words of a row are read in sequence.
 _WORDS_PER_STEP = 4
 
 
 @njit(nogil=True)
 def pairs_side(size_bounds, size, lists):
-    """The side of which two more may be held, the one with less work if both; `NO_SIDE` if neither."""
+    """Choose the side with two more vertices to hold, the one with less work if both; `NO_SIDE` if neither."""
     of_rows = size.held_rows + 2 == size_bounds[MAX_ROWS]
     of_columns = size.held_columns + 2 == size_bounds[MAX_COLUMNS]
     if of_rows and of_columns:
@@ -75,11 +74,11 @@ def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
     Parameters
     ----------
     lists : Lists
-        As `reduced` gives it.
+        Result of `reduced`.
     side : int64
         `OF_ROWS` or `OF_COLUMNS`.
     part, n_parts : int64
-        Rows (columns) are dealt out in turn, each with those after it.
+        Rows (columns) are dealt out in turn, each with the later ones.
     """
     by_rows = side == OF_ROWS
     oriented = lists if by_rows else transposed(lists)
@@ -110,12 +109,12 @@ def count_pairs(worker, size_bounds, size, lists, side, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
-    """Count leaves with so many more rows held and columns optional, or the other way round.
+    """Count leaves with `n_more` held rows and `n_others` optional columns more, or the other way round.
 
     Parameters
     ----------
     n : int64
-        How many such leaves.
+        Number of such leaves.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if by_rows:
@@ -131,7 +130,7 @@ def _count_leaves(worker, size_bounds, size, by_rows, n_more, n_others, n):
 
 @njit(nogil=True)
 def bits_pay(oriented):
-    """True if the common bits of two rows are less work than the steps between them."""
+    """True if common bits of two rows are less work than the steps between them."""
     return _bit_words(oriented) < _WORDS_PER_STEP * _wedges(oriented)
 
 
@@ -143,14 +142,14 @@ def _pair_cost(oriented):
 
 @njit(nogil=True)
 def _bit_words(oriented):
-    """Words to be read for all pairs of rows."""
+    """Words to read for all pairs of rows."""
     n_vertices, n_others = oriented.row_offsets.size - 1, oriented.column_offsets.size - 1
     return n_vertices * n_vertices // 2 * ((n_others + 63) // 64)
 
 
 @njit(nogil=True)
 def _wedges(oriented):
-    """Pairs of rows that share a column, each as often as they share one."""
+    """Pairs of rows with a common column, counted once for each column."""
     n = 0
     for other in range(oriented.column_offsets.size - 1):
         degree = oriented.column_offsets[other + 1] - oriented.column_offsets[other]
@@ -160,13 +159,13 @@ def _wedges(oriented):
 
 @njit(nogil=True)
 def share_bits(oriented, times, part, n_parts, control):
-    """Count into `times` the pairs that share so many columns, by the common bits of two rows.
+    """Count pairs into `times`, by their number of common columns: common bits of two rows.
 
     Parameters
     ----------
     times : (n_columns + 1,) int64
     control : (N_CONTROL,) int64
-        Who is told to stop has counted some of the pairs.
+        A stopped worker has counted only some of the pairs.
     """
     n_vertices, n_others = oriented.row_offsets.size - 1, oriented.column_offsets.size - 1
     n_words = (n_others + 63) // 64
@@ -187,7 +186,7 @@ def share_bits(oriented, times, part, n_parts, control):
 
 @njit(nogil=True)
 def share_steps(oriented, times, part, n_parts, control):
-    """As `share_bits`, along the columns of each row."""
+    """Count as `share_bits`, along the columns of each row."""
     n_vertices = oriented.row_offsets.size - 1
     shared = np.zeros(n_vertices, np.int32)
     for vertex in range(part, n_vertices, n_parts):
@@ -212,12 +211,12 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LISTS, WORKER, LONGS, int64, int64, int64, int64, seconds=12.0)
 def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
-    """Count what is below some roots, or a part of it.
+    """Count the subtrees of some roots, or a part of them.
 
     Parameters
     ----------
     part, n_parts : int64
-        Of the children of each root, in turn: only those of this part.
+        Only every `n_parts`-th child of each root, from number `part` on.
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
@@ -231,7 +230,7 @@ def count_roots(graph, worker, size_bounds, first, end, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def touch(graph, worker, root):
-    """Count the columns that each later row shares with a root; returns how many rows share some."""
+    """Count the columns that each later row shares with a root; return the number of rows with some."""
     n_touched = 0
     for k in range(graph.row_offsets[root], graph.row_offsets[root + 1]):
         column = graph.columns[k]
@@ -249,7 +248,7 @@ def touch(graph, worker, root):
 
 @njit(nogil=True, inline="always")
 def _count_pairs(worker, size_bounds, n_touched, part, n_parts):
-    """Count pairs of rows by what they share: all there is to do where no biclique has more rows (wedges)."""
+    """Count pairs of rows by their common columns: sufficient if bicliques have at most two rows (wedges)."""
     for k in range(n_touched):
         row = worker.touched[k]
         if k % n_parts == part:
@@ -264,7 +263,7 @@ def _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
     Parameters
     ----------
     graph, worker, size_bounds, part, n_parts
-        As `count_roots` takes them.
+        As in `count_roots`.
     """
     n_rows, n_entries = number_rows(worker, size_bounds, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
@@ -278,7 +277,7 @@ def _count_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def number_rows(worker, size_bounds, n_touched):
-    """Number the rows that share enough with a root, the others -1; how many they are, and what they share in all."""
+    """Number the rows that share enough with a root, others -1; return their number, and their entries."""
     n_rows = n_entries = 0
     for k in range(n_touched):
         row = worker.touched[k]
@@ -298,14 +297,14 @@ def root_bytes(graph, root, n_rows, n_entries):
 
 @njit(nogil=True, inline="always")
 def forget(worker, n_touched):
-    """Set back what `touch` counted."""
+    """Clear the numbers of `touch`."""
     for k in range(n_touched):
         worker.shared[worker.touched[k]] = 0
 
 
 @njit(nogil=True, inline="always")
 def root_lists(graph, worker, root, n_touched, n_rows):
-    """The node below a root, of what `touch` and `number_rows` found, which is forgotten."""
+    """Build the node below a root from the results of `touch` and `number_rows`, and clear these."""
     offsets = np.zeros(n_rows + 1, np.int64)
     for k in range(n_touched):
         row = worker.touched[k]
@@ -321,7 +320,7 @@ def root_lists(graph, worker, root, n_touched, n_rows):
 
 @njit(nogil=True, inline="always")
 def _fill(graph, worker, root, ends, columns):
-    """The columns of each row below a root, by their number there; `ends` begins as where each row begins."""
+    """Write the columns of each row below a root; `ends` holds the first position of each row at the beginning."""
     first = graph.row_offsets[root]
     for k in range(first, graph.row_offsets[root + 1]):
         column = graph.columns[k]
@@ -341,7 +340,7 @@ def _count(worker, size_bounds, size, lists, part, n_parts):
     Parameters
     ----------
     part, n_parts : int64
-        Children are dealt out in turn; the rest, where the pivots are optional, is one of them.
+        Children are dealt out in turn; the rest, with optional pivots, counts as one of them.
     """
     n_before = 0
     while not worker.control[STOP]:
@@ -384,7 +383,7 @@ def _count(worker, size_bounds, size, lists, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _count_end(worker, size_bounds, size, lists, is_leaf):
-    """Count a node that has no children in the shape of lists."""
+    """Count a node whose children are not lists."""
     if is_leaf:
         count_leaf(worker, size_bounds, size, lists)
     else:
@@ -394,12 +393,12 @@ def _count_end(worker, size_bounds, size, lists, is_leaf):
 
 @njit(nogil=True, inline="always")
 def _child(size_bounds, size, lists, vertex, gone, holds_rows):
-    """The node where one more row, or column, is held.
+    """Return the node with one more held row or column.
 
     Parameters
     ----------
     gone : bool
-        Of each row, or column.
+        For each row or column.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if holds_rows:
@@ -414,13 +413,13 @@ def _child(size_bounds, size, lists, vertex, gone, holds_rows):
 
 @njit(nogil=True, inline="always")
 def bytes_of(lists):
-    """Most bytes that a child of a node takes, and building it."""
+    """Most bytes of a node's child, including its construction."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
 
 
 @compiled(LISTS)
 def later_paths(graph):
-    """Two-step paths from each row to later rows, ``(n_rows,) float64``: what building the nodes below them takes."""
+    """Two-step paths from each row to later rows, ``(n_rows,) float64``: the work of building the nodes below them."""
     counts = np.zeros(graph.row_offsets.size - 1)
     for column in range(graph.column_offsets.size - 1):
         first, end = graph.column_offsets[column], graph.column_offsets[column + 1]

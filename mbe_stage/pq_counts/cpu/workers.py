@@ -68,15 +68,15 @@ def worked_off(
     stop: Callable[[], None],
     deadline: float = math.inf,
 ) -> Generator[tuple[_Found | None, float]]:
-    """Do all task ranges with some threads; yields results now and then, with the share that is done.
+    """Do all task ranges with some threads; yield results now and then, with the share that is done.
 
     Parameters
     ----------
     work : callable
         Takes the number of a worker, for exclusive use, and a task range; its result is yielded.
     stop : callable
-        Called at the end in any thread, also if an exception or the caller ends the work early: stops the task ranges
-        at work.
+        Called at the end in any thread, also if an exception or the caller ends the work early: stops the running task
+        ranges.
     deadline : float, optional
         By `time.perf_counter`: then the running task ranges are stopped, and their results yielded.
     """
@@ -165,13 +165,13 @@ class Counting:
         self._is_stopped = False
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
-        # The counts of each before its task range, in memory allocated in advance.
+        # Leaves of each worker before its task range, in memory allocated in advance.
         self._before = [_copied(worker.table) for worker in self._workers]
 
     def run(
         self, task_ranges: Sequence[TaskRange], deadline: float = math.inf
     ) -> Iterator[tuple[list[np.ndarray], float]]:
-        """Do all task ranges; yields new counts now and then, with the share of the work that is done.
+        """Do all task ranges; yield new counts now and then, with the share of the work that is done.
 
         Parameters
         ----------
@@ -191,18 +191,18 @@ class Counting:
             yield _taken(worker), done
 
     def _stop(self) -> None:
-        """Make all workers return at once."""
+        """Make all workers return soon."""
         self._is_stopped = True
         for worker in self._workers:
             worker.control[STOP] = STOPPED
 
     @property
     def n_nodes(self) -> int:
-        """Nodes that were visited so far."""
+        """Number of nodes visited so far."""
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
     def _count(self, k: int, task_range: TaskRange) -> list[np.ndarray] | None:
-        """Count a task range with a free worker; returns its counts now and then."""
+        """Count a task range with a free worker; return its counts now and then."""
         while True:
             worker = self._workers[k]
             for array, before in zip(worker.table, self._before[k], strict=True):
@@ -221,7 +221,7 @@ class Counting:
                 break
             if reason == LACKS_MEMORY:
                 raise self._lack(int(worker.control[MEMORY_BUDGET]))
-            # The full table holds a part of this task range: the task range starts over on the counts before it.
+            # The full table has a part of this task range, which starts over with the leaves from before.
             self._replace(k, self._before[k])
         now = time.perf_counter()
         if now - self._last_taken[k] < TAKING_SECONDS:
@@ -230,7 +230,7 @@ class Counting:
         return _taken(worker)
 
     def _replace(self, k: int, table: LeafTable) -> None:
-        """Give a worker these leaves, and room for four times as many kinds."""
+        """Give a worker these leaves, and room for four times as many signatures."""
         capacity = 4 * table.times.size
         control = self._workers[k].control
         held = int(control[BYTES_HELD]) + _table_bytes(capacity) - _table_bytes(table.times.size)
@@ -269,7 +269,7 @@ def _table_bytes(capacity: int) -> int:
 
 
 def _taken(worker: Worker) -> list[np.ndarray]:
-    """The leaves of a worker's table, which is empty then."""
+    """Return the leaves of a worker's table, and clear it."""
     table = worker.table
     known = np.flatnonzero(table.times)
     rows, columns, times = table.rows[known], table.columns[known], table.times[known]

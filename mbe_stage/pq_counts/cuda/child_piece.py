@@ -1,9 +1,9 @@
-"""A child of a node that is wider than a frame: which rows and columns of its matrix are meant.
+"""A child of a node wider than a frame: the submatrix of its rows and columns.
 
-A node's matrix stands in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th of
-the columns that the pivot misses, without those before it; the last child has none of them, and the pivot as optional.
-With a column as pivot it is the other way round. A node without a pivot holds each of all columns, or of all rows, in
-turn, and its last child none.
+A node's matrix is in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th column
+that the pivot misses, without those before it. The last child has none of them, and the pivot is optional. With a
+column as pivot it is the other way round. A node without a pivot holds each of its columns, or of its rows, in turn,
+and its last child none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def n_missed(bits_at, n, words):
-    """How many of `n` members are not in a row of bits, int32."""
+    """Count the members of `n` that are not in a row of bits, int32."""
     missed = _I(0)
     tile = _I(0)
     while _I(32 * tile) < n:
@@ -39,7 +39,7 @@ def n_missed(bits_at, n, words):
 
 @cuda.jit(device=True, forceinline=True)
 def nth_missed(bits_at, n, rank, words):
-    """The member that is not in a row of bits and has `rank` such before it, int32; -1 where there are not so many."""
+    """Find the member not in a row of bits with `rank` such members before it, int32; -1 if there are fewer."""
     tile = _I(0)
     while _I(32 * tile) < n:
         word = _I(tile + _I(cuda.laneid))
@@ -59,9 +59,9 @@ def nth_missed(bits_at, n, rank, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _pivots_side(word, bits_at, n, member, words):
-    """A word of those that stay on the side of which some are held: without what the pivot misses up to `member`.
+    """Return a word of the kept members on the side of the held one: without those the pivot misses up to `member`.
 
-    Where there is no pivot (`bits_at` below 0) all are missed.
+    Without a pivot (`bits_at` below 0) all are missed.
     """
     there = _U(words[_L(bits_at + word)]) if bits_at >= 0 else _U(0)
     if member < 0:
@@ -71,7 +71,7 @@ def _pivots_side(word, bits_at, n, member, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _other_side(word, bits_at, n, pivot, words):
-    """A word of those that stay on the pivot's side: adjacent to what is held (`bits_at`), or all but the pivot."""
+    """Return a word of the kept members on the pivot's side: neighbours of the held one, or all but the pivot."""
     if bits_at >= 0:
         return _U(words[_L(bits_at + word)])
     valid = bits_below(word, n)
@@ -91,9 +91,9 @@ def child_submatrix(node, child, own, device, bounds):
     Returns
     -------
     place : int64
-        Where the node's matrix stands.
+        Position of the node's matrix.
     n_rows, n_columns, n_words : int32
-        Of the child; words of a row of the node.
+        Those of the child; words of a row of the node.
     chosen : Chosen
     """
     fields = device.nodes[node]
@@ -137,22 +137,22 @@ def child_submatrix(node, child, own, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_rows(by_columns, bits_at, other, n, pivot, member, own, words):
-    """List the rows that stay; how many, int32.
+    """List the kept rows; return their number, int32.
 
     Parameters
     ----------
     by_columns : bool
-        Whether columns are held, and a row is the pivot.
+        True if columns are held, and a row is the pivot.
     bits_at : int64
-        Where the pivot's bits begin, or -1.
+        First of the pivot's bits, or -1.
     other : int64
-        Where those of what is held do, or -1.
+        First bits of the held member, or -1.
     n : int32
-        Rows of the node.
+        Number of the node's rows.
     pivot : int32
-        Or -1.
+        The pivot, or -1.
     member : int32
-        What is held, or -1.
+        The held member, or -1.
     words : uint32, global
     """
     lane = _I(cuda.laneid)
@@ -173,14 +173,14 @@ def _list_rows(by_columns, bits_at, other, n, pivot, member, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _mask_columns(by_columns, bits_at, other, n, pivot, member, own, words):
-    """Write the mask of the columns that stay; how many, int32.
+    """Write the mask of the kept columns; return their number, int32.
 
     Parameters
     ----------
     by_columns, bits_at, other, pivot, member, own, words
-        As `_list_rows` has them.
+        As in `_list_rows`.
     n : int32
-        Columns of the node.
+        Number of the node's columns.
     """
     n_columns = _I(0)
     tile = _I(0)

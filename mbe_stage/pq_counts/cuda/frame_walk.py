@@ -1,12 +1,12 @@
-"""The walk of a frame: at most 64 rows and 64 columns, a warp's own, in shared memory.
+"""Walk a frame: at most 64 rows and 64 columns of one warp, in shared memory.
 
-Each lane has two rows and two columns in registers. A node is two masks, of its rows and of its columns, and what is
-held and optional. It is settled first: what is adjacent to everything is optional from then on, and what has too few
-neighbours goes. Then a pivot: the row (or column) that misses the fewest columns (rows). Each of those that it misses
-is held in turn, without the ones before it; in what remains the pivot is optional (node pivots: Ye et al., arXiv
+Each lane has two rows and two columns in registers. A node is two masks, of its rows and of its columns, with its held
+and optional vertices. It is reduced first: vertices adjacent to everything become optional, and those with too few
+neighbours are dropped. Then the pivot is the row (or column) that misses the fewest columns (rows). Each vertex that it
+misses is held in turn, without the ones before it; in the rest the pivot is optional (node pivots: Ye et al., arXiv
 2412.16485, section 3). Nodes with at most two rows or columns, or with one more to choose, are leaves at once.
 
-Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum.
+Entries of a frame's stack also become nodes that any warp can continue, now or in the next quantum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mbe_stage.search.cuda.nodes import quantum_is_over, stack_entries_with, war
 
 _KEY = (1 << layout.KEY_BITS) - 1
 OPEN, NOTHING, ONE_LEAF, BY_ROWS, BY_COLUMNS = range(5)
-"""What a node is (`kind_of_end`)."""
+"""Kinds of nodes (`kind_of_end`)."""
 _LOOK_EVERY = 32
 _I = np.int32
 
@@ -49,7 +49,7 @@ def _frame_words(frame):  # noqa: ARG001 - all frames take as many
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, frame, work):  # noqa: ARG001
-    """Write a node of a level of the stack; returns how many children are left, int32."""
+    """Write a node for a stack entry; return its number of children left, int32."""
     own, nodes = work.own, work.device.nodes
     place = own.frame_at + layout.STACK + entry * layout.ENTRY_WORDS
     rows, columns, missing, tag = own.frame[place], own.frame[place + 1], own.frame[place + 2], own.frame[place + 3]
@@ -75,7 +75,7 @@ share_entry, keep_entries = stack_entries_with(_frame_words, write_frame, _write
 
 @cuda.jit(device=True, forceinline=True)
 def open_entry(node, child, own, device, bounds):
-    """Put the frame of a node into shared memory; one of the node's children.
+    """Load the frame of a node into shared memory; return one of the node's children.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def open_entry(node, child, own, device, bounds):
     rows, columns : uint64
     chosen : Chosen
     pool_offset : int64
-        Where the frame stands in the pool.
+        Offset of the frame in the pool.
     """
     fields = device.nodes[node]
     pool_offset = fields[layout.OFFSET]
@@ -132,7 +132,7 @@ def open_entry(node, child, own, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def kind_of_end(rows, columns, chosen, bounds):
-    """What a node is, as far as its numbers say: open, nothing, one leaf, or leaves by rows or by columns."""
+    """Classify a node by its numbers: open, empty, one leaf, or leaves by rows or by columns."""
     n_rows, n_columns = size_of(rows), size_of(columns)
     end = OPEN
     if (
@@ -156,7 +156,7 @@ def kind_of_end(rows, columns, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _one_leaf(rows, columns, chosen, bounds):
-    """The leaf of a node without rows or columns, or with as many held ones as are wanted."""
+    """Return the leaf of a node without rows or columns, or with all wanted vertices held."""
     optional_rows = _I(chosen.optional_rows + size_of(rows))
     optional_columns = _I(chosen.optional_columns + size_of(columns))
     if chosen.held_rows == bounds.most_rows:
@@ -168,7 +168,7 @@ def _one_leaf(rows, columns, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _with_members(chosen, n_more, n_others, by_rows, bounds):
-    """`n_more` rows held as well, and `n_others` columns optional; or the other way round."""
+    """Return the leaf with `n_more` more rows held, and `n_others` optional columns; or the other way round."""
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
     held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
     if by_rows:
@@ -186,12 +186,12 @@ def _with_members(chosen, n_more, n_others, by_rows, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def leaf_of_lane(part, end, rows, columns, chosen, own, bounds):
-    """Which leaf this lane has in one of three rounds, and whether it has one.
+    """Return this lane's leaf in one of three rounds, and True if it has one.
 
     Parameters
     ----------
     part : int
-        0 and 1: that of its own row or column, the first and the second; 2: without any of them, and with two.
+        0 and 1: with its own first or second row or column; 2: without any of them, and with two.
     end : int
     rows, columns : uint64
     """
@@ -225,7 +225,7 @@ def leaf_of_lane(part, end, rows, columns, chosen, own, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _count_end(end, rows, columns, chosen, own, device, bounds):
-    """Count the leaves that a node is; how many kinds are new, int32.
+    """Count the leaves of a node; return the number of new signatures, int32.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _count_end(end, rows, columns, chosen, own, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def reduced(rows, columns, chosen, bounds, mine):
-    """A node without the rows and columns that are adjacent to all, or to too few; and this lane's best as pivots.
+    """Drop rows and columns adjacent to all, or to too few; return the rest, and this lane's best pivots.
 
     Parameters
     ----------
@@ -256,9 +256,9 @@ def reduced(rows, columns, chosen, bounds, mine):
     rows, columns : uint64
     chosen : Chosen
     best_row, best_column : int32
-        Neighbours times 64, plus the number; of what stays.
+        Neighbours times 64, plus the number, among the remaining vertices.
     full_rows, full_columns : uint64
-        Those that are adjacent to all.
+        Vertices adjacent to all.
     """
     lane = _I(cuda.laneid)
     n_rows, n_columns = size_of(rows), size_of(columns)
@@ -298,7 +298,7 @@ def reduced(rows, columns, chosen, bounds, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def _visit(rows, columns, chosen, own, device, bounds, mine):
-    """Settle a node, and count its leaves where it has no children.
+    """Reduce a node, and count its leaves if it has no children.
 
     Parameters
     ----------
@@ -311,9 +311,9 @@ def _visit(rows, columns, chosen, own, device, bounds, mine):
     rows, columns : uint64
     chosen : Chosen
     pivot : int32
-        A row, or 64 plus a column; -1 where the node is done.
+        A row, or 64 plus a column; -1 if the node is done.
     n_new : int32
-        Kinds of leaves that were not there before.
+        Number of new leaf signatures.
     """
     pivot = _I(-1)
     n_new = _I(0)
@@ -337,15 +337,15 @@ def _visit(rows, columns, chosen, own, device, bounds, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def _push(depth, rows, columns, key, pivot, own):
-    """Put a node on the stack whose children are to be visited.
+    """Push a node on the stack whose children are to be visited.
 
     Parameters
     ----------
     depth : int
-        Levels before.
+        Entries before.
     rows, columns : uint64
     key : int64
-        What is held and optional.
+        Key of the held and optional vertices.
     pivot : int32
     """
     missing = np.uint64(rows & ~own.frame[own.frame_at + layout.FRAME_COLUMNS + (pivot & 63)])
@@ -363,7 +363,7 @@ def _push(depth, rows, columns, key, pivot, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(depth, own, bounds):
-    """The next child of the newest level, which is taken from the stack with its last one.
+    """Return the next child of the top entry, which is popped with its last child.
 
     Returns
     -------
@@ -413,16 +413,16 @@ def _next_child(depth, own, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_frame(rows, columns, chosen, pool_offset, n_reserved, work):
-    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_entries`).
+    """Walk all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_entries`).
 
     Parameters
     ----------
     rows, columns : uint64
-        Of the frame that stands in shared memory.
+        Those of the frame in shared memory.
     pool_offset : int64
-        As `share_entry` takes it.
+        As in `share_entry`.
     n_reserved : int32
-        `VISIT_SLOTS` at least.
+        At least `VISIT_SLOTS`.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The kernel: persistent warps that count leaves until the search is over or the quantum ends.
+"""The kernel: persistent warps count leaves until the search is over or the quantum ends.
 
-A warp takes a child of the newest node of its own, else a root (those with the most two-step paths first), else a child
-of one of the oldest nodes that are open. What it takes becomes leaves, a frame that it walks, or a node of its own.
+A warp takes a child of its own newest node, or a root (those with the most two-step paths first), or a child of one of
+the oldest open nodes. It turns it into leaves, a frame and walks it, or a node.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ WARPS = bundle(layout.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
 DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64, I64, I64)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 4
-"""Open nodes that warps choose between: with 8 or 32 of them some searches end with most warps idle."""
+"""Open nodes that warps choose between; with 8 or 32 some searches end with most warps idle."""
 _I = np.int32
 _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
 def _next_root(order, device):
-    """The next root that nobody has taken, int32, as `next_task_with` takes it."""
+    """Take the next root, int32, for `next_task_with`."""
     root = next_root(order, device.control)
     return _I(layout.ROOT) if root >= 0 else _I(layout.NOTHING), root
 
 
 @cuda.jit(device=True, forceinline=True)
 def _reserve(n_reserved, device):
-    """Credit for a visit of a node of a frame, int32; -1 where there is none."""
+    """Reserve slots for a visit of a frame's node, int32; -1 if there are none."""
     n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
     return n_reserved if n_reserved >= layout.VISIT_SLOTS else _I(-1)
 
@@ -58,19 +58,19 @@ next_task = next_task_with(_next_root, _OLDEST, SHARING)
 
 @cuda.jit(device=True, forceinline=True)
 def _submatrix_of(node, child, own, graph, device, launch):
-    """The submatrix that a root is, or a child of a node that is wider than a frame.
+    """Make the submatrix of a root, or of a child of a node wider than a frame.
 
     Parameters
     ----------
     node, child : int32
-        As `next_task` gave them.
+        From `next_task`.
 
     Returns
     -------
     place : int64
-        Where the matrix stands; -1 where the pool is short.
+        Position of the matrix; -1 if the pool is short.
     n_rows, n_columns, n_words : int32
-        Of the submatrix; words of a row of the matrix.
+        Those of the submatrix; words of a row of the matrix.
     chosen : Chosen
     """
     if node == layout.ROOT:
@@ -85,9 +85,9 @@ def _submatrix_of(node, child, own, graph, device, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _do_task(node, child, newest, n_reserved, work):
-    """A root, or a child of a node: count it, walk it, or make a node of it (`persistent_loop`).
+    """Count a root or a child of a node, walk it, or make a node of it (`persistent_loop`).
 
-    The credit is `VISIT_SLOTS` at least. A frame may be short of it only before it is begun.
+    At least `VISIT_SLOTS` are reserved. A frame may lack them only before it begins.
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
     bounds = launch.bounds
@@ -131,7 +131,7 @@ _loop = persistent_loop(next_task, _reserve, _do_task)
 
 @cuda.jit(device=True, forceinline=True)
 def own_of(warps):
-    """What belongs to this warp."""
+    """Return this warp's own data."""
     frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
     slot = _I(cuda.threadIdx.x // WARP_SIZE)
@@ -147,7 +147,7 @@ def own_of(warps):
 
 @cuda.jit(device=True, forceinline=True)
 def _run_warp(graph, warps, device, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+    """Run one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _run_warp(graph, warps, device, techniques):
     device : Device
         Global, shared by all warps.
     techniques : int
-        Known when it is compiled: `Techniques.kernel_mask`.
+        Known at compile time: `Techniques.kernel_mask`.
     """
     own = own_of(warps)
     deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
@@ -167,18 +167,18 @@ def _run_warp(graph, warps, device, techniques):
 
 
 def count_bicliques_warp_per_task(graph, warps, device):
-    """Count leaves by kind."""
+    """Count leaves by signature."""
     _run_warp(graph, warps, device, ALL_TECHNIQUES)
 
 
 def count_bicliques_in_windows_warp_per_task(graph, warps, device):
-    """The same in little memory: without an array of all rows for each warp, and without positions."""
+    """Count leaves in little memory: without an array of all rows for each warp, and without positions."""
     _run_warp(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
 
 
 @cache
 def kernel_for(techniques: int) -> Any:
-    """The kernel with the techniques of a mask; compiled when it is launched."""
+    """Return the kernel with the techniques of a mask; compiled at its launch."""
     name = f"{__name__}:kernel_for({techniques})"
     compiled = kernel(GRAPH, WARPS, DEVICE, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=15.0)
     if techniques == ALL_TECHNIQUES:
@@ -193,7 +193,7 @@ def kernel_for(techniques: int) -> Any:
 
 
 def kernel_blocks() -> int:
-    """How many blocks are resident on the current device: waiting warps rely on the others running."""
+    """Number of blocks resident on the current device: waiting warps rely on all others."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

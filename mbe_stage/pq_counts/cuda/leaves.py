@@ -1,9 +1,8 @@
-"""Leaves counted by kind, in a hash table that all warps share.
+"""Count leaves by signature, in a hash table that all warps share.
 
-A kind is four numbers in one key (`key_of`). Places are only ever filled within a quantum. A warp that finds a kind
-which is not there yet spends credit, and credit is handed out for three quarters of the table at most: it never gets
-full, and no leaf is lost. Who gets no more credit ends the quantum before it visits anything, and the host empties the
-table.
+A signature is four numbers in one key (`key_of`). Slots are only filled within a quantum. A warp needs a reserved slot
+for each new signature, and at most three quarters of the table can be reserved, so it never gets full, and no leaf is
+lost. A warp that cannot reserve slots ends the quantum before its next visit, and the host empties the table.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 @cuda.jit(device=True, forceinline=True)
 def size_bounds_of(settings):
-    """The settings that the walk needs all the time."""
+    """Return the settings that the walk needs all the time."""
     return layout.SizeBounds(
         np.int32(settings[layout.FEWEST_ROWS]),
         np.int32(settings[layout.MOST_ROWS]),
@@ -34,7 +33,7 @@ def size_bounds_of(settings):
 
 @cuda.jit(device=True, forceinline=True)
 def key_of(chosen, bounds):
-    """The four numbers as one, int64; never 0, since a root is held or some row is."""
+    """Pack the four numbers into one key, int64; never 0, since a root or some row is held."""
     return np.int64(
         np.int64(chosen.held_rows)
         | (np.int64(chosen.optional_rows) << np.int64(bounds.optional_rows_at))
@@ -45,7 +44,7 @@ def key_of(chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def chosen_of(key, bounds):
-    """The four numbers of a key."""
+    """Unpack the four numbers of a key."""
     one = np.int64(1)
     rows_at, columns_at = np.int64(bounds.optional_rows_at), np.int64(bounds.held_columns_at)
     last_at = np.int64(bounds.optional_columns_at)
@@ -59,7 +58,7 @@ def chosen_of(key, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def is_wanted(chosen, bounds):
-    """Whether there are enough vertices for the smallest sizes."""
+    """Return True if there are enough vertices for the smallest sizes."""
     rows = np.int32(chosen.held_rows + chosen.optional_rows)
     columns = np.int32(chosen.held_columns + chosen.optional_columns)
     return rows >= bounds.fewest_rows and columns >= bounds.fewest_columns
@@ -67,14 +66,14 @@ def is_wanted(chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def count_leaves(is_leaf, key, n, keys, times):
-    """`n` more leaves of the kind of each lane that has one; how many kinds are new, int32, for all lanes."""
+    """Add `n` leaves for each lane that has one; return the number of new signatures, int32, for all lanes."""
     places = np.uint64(keys.size - 1)
     mixed = np.uint64(np.uint64(key) * _SPREAD)
     place = np.uint64(np.uint64(mixed >> np.uint64(32)) & places)
     is_new = False
     while cuda.any_sync(ALL, is_leaf):
         if is_leaf:
-            # A place is filled once: one that is read too early as free is found out by the exchange.
+            # A slot is filled once: the exchange finds out if it was read as free too early.
             there = keys[place]
             if there == 0:
                 there = cuda.atomic.cas(keys, place, np.int64(0), key)
@@ -91,7 +90,7 @@ def count_leaves(is_leaf, key, n, keys, times):
 
 @cuda.jit(device=True, forceinline=True)
 def reserve_slots(needed, n_reserved, control, settings):
-    """The warp's credit, raised to `needed` or more if it can be; int32. Where it cannot, the quantum ends."""
+    """Raise the warp's reserved slots to at least `needed`, int32. If that is impossible, the quantum ends."""
     if n_reserved >= needed:
         return n_reserved
     more = np.int32(max(np.int32(needed), np.int32(layout.SLOTS_AT_ONCE)))

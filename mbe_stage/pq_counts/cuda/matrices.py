@@ -1,9 +1,9 @@
-"""A matrix that is wider than a frame: which of its rows and columns stay, and the leaves that it is.
+"""A matrix wider than a frame: drop rows and columns, and count its leaves.
 
-A *submatrix* is a matrix in the pool, a list of its rows and a mask of its columns: a child of a node, before it is
-written as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes
-(`transposed`), and then a lane has a column. Few words of the mask are left far down: only these are read
-(`list_words`, the truncated bitmaps of GBC, section V-A, but for what is left of the columns of this root alone).
+A *submatrix* is a matrix in the pool, a list of some rows and a mask of some columns: a child of a node, before it is
+written as a node. A lane reads a row; 32 rows by 32 columns are transposed between the lanes (`transposed`), and then a
+lane has a column. Few words of the mask are left deep in the tree, and only these are read. (`list_words`: truncated
+bitmaps of GBC, section V-A, but for the remaining columns of this root alone.)
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _U = np.uint32
 
 
 class Submatrix(NamedTuple):
-    """Where a matrix stands: row ``i`` in ``words[offset + i * n_words:]``, and which part of it is meant.
+    """A matrix, row ``i`` in ``words[offset + i * n_words:]``, and the chosen part of it.
 
     Attributes
     ----------
     words : uint32, global
     offset : int64
     n_words : int32
-        Of a row.
+        Words of a row.
     rows : int32, global
-        The rows that are meant, of this warp.
+        The chosen rows, of this warp.
     mask : (n_words,) uint32, global
-        The columns that are meant, of this warp.
+        The chosen columns, of this warp.
     frame : uint64, shared
         The warp's words begin at `frame_at`; no frame is in use before the submatrix has become one.
     frame_at : int32
     is_truncated : bool
-        Whether only those words are read that the mask has columns in.
+        True to read only words in which the mask has columns.
     """
 
     words: Any
@@ -58,16 +58,16 @@ class Submatrix(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """Where rows and columns go that are taken out because they are adjacent to everything: local counts know them.
+    """The path for rows and columns that are dropped as adjacent to everything, for local counts.
 
     Attributes
     ----------
     path : int64, global
-        Of this warp: vertices of the graph with their kinds (`optional_vertex`), from `n` on.
+        This warp's vertices of the graph with their kinds (`optional_vertex`), from `n` on.
     n : int32
-        Where the next one goes.
+        Next position.
     vertices : uint32, global
-        The vertex of the graph that each row of the matrix is stands in ``vertices[rows_at + row]``.
+        The graph's vertex of each row of the matrix is ``vertices[rows_at + row]``.
     rows_at, columns_at : int64
     """
 
@@ -93,7 +93,7 @@ def _open(is_full, full, vertex_at, n_before, opening):
 
 @cuda.jit(device=True, forceinline=True)
 def list_words(submatrix):
-    """List the words of the mask that are not zero, with their numbers; how many, int32, or -1 without a list."""
+    """List the nonzero words of the mask, with their numbers; return their number, int32, or -1 without a list."""
     if not submatrix.is_truncated:
         return _I(-1)
     cuda.syncwarp()
@@ -118,7 +118,7 @@ def list_words(submatrix):
 
 @cuda.jit(device=True, forceinline=True)
 def met_by(row, submatrix, n_listed):
-    """How many of the columns a row has, int32; `n_listed` is what `list_words` gave."""
+    """Count the chosen columns of a row, int32; `n_listed` is the result of `list_words`."""
     met = _I(0)
     place = _L(submatrix.offset + _L(row) * _L(submatrix.n_words))
     k = _I(0)
@@ -138,7 +138,7 @@ def met_by(row, submatrix, n_listed):
 
 @cuda.jit(device=True, forceinline=True)
 def column_of_lane(submatrix, n_rows, word, tile):
-    """Which of 32 rows, those from `tile` on, have column ``32 * word + lane``, uint32."""
+    """Bits of 32 rows, from `tile` on, in column ``32 * word + lane``, uint32."""
     place = _I(tile + _I(cuda.laneid))
     mine = _U(0)
     if place < n_rows:
@@ -148,7 +148,7 @@ def column_of_lane(submatrix, n_rows, word, tile):
 
 @cuda.jit(device=True, forceinline=True)
 def met_column(submatrix, n_rows, word):
-    """How many of the rows have column ``32 * word + lane``, int32."""
+    """Count the chosen rows with column ``32 * word + lane``, int32."""
     met = _I(0)
     tile = _I(0)
     while tile < n_rows:
@@ -159,7 +159,7 @@ def met_column(submatrix, n_rows, word):
 
 @cuda.jit(device=True, forceinline=True)
 def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
-    """Take out the rows that have all columns, and those that have too few.
+    """Drop the rows that have all columns, and those that have too few.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
     -------
     n_kept, n_full : int32
     best, most : int32
-        The place in the new list of a row that has the most columns, and how many those are.
+        Position in the new list of a row with most columns, and their number.
     """
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
@@ -206,7 +206,7 @@ def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
 
 @cuda.jit(device=True, forceinline=True)
 def keep_columns(submatrix, n_rows, fewest, opening):
-    """Take out the columns that all rows have, and those that too few have.
+    """Drop the columns in all rows, and those in too few.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def keep_columns(submatrix, n_rows, fewest, opening):
     -------
     n_kept, n_full : int32
     best, most : int32
-        A column that the most rows have, and how many those are.
+        A column in most rows, and their number.
     """
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
@@ -249,14 +249,14 @@ def keep_columns(submatrix, n_rows, fewest, opening):
 
 @cuda.jit(device=True, forceinline=True)
 def count_members(by_rows, submatrix, n_rows, n_bins):
-    """Count rows by the columns that they have, or columns by their rows, in the bins at the end of the frame.
+    """Count rows by their numbers of columns, or columns by their numbers of rows, in the bins at the frame's end.
 
     Parameters
     ----------
     by_rows : bool
     n_rows : int32
     n_bins : int32
-        `BINS` at most; no row has so many columns, or no column so many rows.
+        At most `BINS`; more than the columns of any row, or the rows of any column.
     """
     lane = _I(cuda.laneid)
     bins = submatrix.frame.view(np.int32)
@@ -287,7 +287,7 @@ def count_members(by_rows, submatrix, n_rows, n_bins):
 
 @cuda.jit(device=True, forceinline=True)
 def _leaf_of_bin(by_rows, met, chosen, bounds):
-    """What a row with `met` columns is, held as the last one, or a column with so many rows."""
+    """Return the leaf of a row with `met` columns, held as the last one, or of a column with `met` rows."""
     if by_rows:
         return Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
     return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
@@ -295,7 +295,7 @@ def _leaf_of_bin(by_rows, met, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def signatures_in_bins(by_rows, submatrix, n_bins, chosen, bounds):
-    """How many kinds of leaves the bins hold, int32."""
+    """Number of leaf signatures in the bins, int32."""
     bins = submatrix.frame.view(np.int32)
     bins_at = _I(2 * submatrix.frame_at + BINS_AT)
     n_signatures = _I(0)
@@ -312,12 +312,12 @@ def signatures_in_bins(by_rows, submatrix, n_bins, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, bounds):
-    """Count the leaves that the bins hold; how many kinds are new, int32.
+    """Count the leaves in the bins; return the number of new signatures, int32.
 
     Parameters
     ----------
     by_rows, submatrix, n_bins
-        As `count_members` took them.
+        As in `count_members`.
     """
     bins = submatrix.frame.view(np.int32)
     bins_at = _I(2 * submatrix.frame_at + BINS_AT)
@@ -336,7 +336,7 @@ def count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def count_leaves_by_rows(submatrix, n_rows, chosen, device, bounds):
-    """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
+    """Count a leaf for each row, held as the last one; return the number of new signatures, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
     n_listed = list_words(submatrix)
@@ -356,7 +356,7 @@ def count_leaves_by_rows(submatrix, n_rows, chosen, device, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def count_leaves_by_columns(submatrix, n_rows, chosen, device, bounds):
-    """Count a leaf for each column, held as the last one; how many kinds are new, int32."""
+    """Count a leaf for each column, held as the last one; return the number of new signatures, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
     word = _I(0)

@@ -25,7 +25,7 @@ from mbe_stage.pq_counts.cuda.matrices import (
 from mbe_stage.search.cuda.nodes import new_node, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
-"""What a submatrix has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
+"""Outcomes for a submatrix: nothing left, a frame, a node, or not done for lack of memory."""
 
 _I = np.int32
 _L = np.int64
@@ -34,7 +34,7 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def is_over(n_rows, n_columns, chosen, bounds):
-    """Whether a submatrix has too few vertices for the smallest sizes."""
+    """Return True if a submatrix has too few vertices for the smallest sizes."""
     return (
         chosen.held_rows + chosen.optional_rows + n_rows < bounds.fewest_rows
         or chosen.held_columns + chosen.optional_columns + n_columns < bounds.fewest_columns
@@ -43,7 +43,7 @@ def is_over(n_rows, n_columns, chosen, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def _count_optional_leaf(n_rows, n_columns, chosen, device, bounds):
-    """Count a leaf whose remaining rows and columns are all optional, as far as more are wanted; new kinds, int32."""
+    """Count a leaf whose remaining rows and columns are all optional, if wanted; return new signatures, int32."""
     optional_rows = _I(chosen.optional_rows + n_rows)
     optional_columns = _I(chosen.optional_columns + n_columns)
     if chosen.held_rows == bounds.most_rows:
@@ -67,7 +67,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, b
     Returns
     -------
     outcome : int
-        `DONE`, or `SHORT_OF` where there is no credit: nothing is counted then.
+        `DONE`, or `SHORT_OF` without reserved slots: then nothing is counted.
     n_reserved : int32
     """
     is_one = (
@@ -79,7 +79,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, b
     by_rows = chosen.held_rows == bounds.most_rows - 1
     n_bins = _I(1 + (n_columns if by_rows else n_rows))
     is_binned = not is_one and n_bins <= BINS
-    # Leaves of rows differ in how many columns these have, and the other way round.
+    # Leaves of rows differ in the number of their columns, and vice versa.
     needed = _I(min(n_rows if by_rows else n_columns, n_bins) + 2)
     if is_one:
         needed = _I(1)
@@ -106,7 +106,7 @@ def _count_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, b
 
 @cuda.jit(device=True, forceinline=True)
 def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds):
-    """Take out what is adjacent to everything, or to too little, until the submatrix fits a frame or nothing changes.
+    """Drop rows and columns adjacent to everything, or to too little, until a frame fits or nothing changes.
 
     Parameters
     ----------
@@ -116,12 +116,12 @@ def process_submatrix(submatrix, n_rows, n_columns, chosen, n_reserved, device, 
     Returns
     -------
     outcome : int
-        As in this module; what is a `FRAME` or a `NODE` has to be written.
+        As in this module; a `FRAME` or a `NODE` is still to be written.
     n_rows, n_columns : int32
     chosen : Chosen
     n_reserved : int32
     pivot : int32
-        A place in the list of rows, or, below 0, -1 less a column.
+        A position in the list of rows; below 0, -1 minus a column.
     """
     narrow = _I(device.settings[layout.NARROW])
     outcome = NODE
@@ -196,7 +196,7 @@ def frame_of(submatrix, n_rows, n_columns, own):
         word = next_one(word)
     cuda.syncwarp()
     for half in range(2):
-        # Columns of this lane, 32 rows of them, turned around: a row of this lane.
+        # Columns of this lane for 32 rows, transposed: a row of this lane.
         shift = np.uint64(32 * half)
         one = own.frame[frame_at + layout.FRAME_COLUMNS + lane]
         other = own.frame[frame_at + layout.FRAME_COLUMNS + 32 + lane]
@@ -210,7 +210,7 @@ def frame_of(submatrix, n_rows, n_columns, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_columns(submatrix, n_rows, place, n_words):
-    """Write the columns of a submatrix, one behind the other, `n_words` of rows each."""
+    """Write the columns of a submatrix contiguously, `n_words` of rows each."""
     lane = _I(cuda.laneid)
     n_before = _I(0)
     word = _I(0)
@@ -256,7 +256,7 @@ def _write_rows(words, place, n_rows, n_columns, columns_place):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_of(column, mask):
-    """How many columns of a mask stand before one, int32."""
+    """Count the columns of a mask before one, int32."""
     number = _I(0)
     word = _I(0)
     while word < column >> 5:
@@ -268,16 +268,16 @@ def _number_of(column, mask):
 
 @cuda.jit(device=True, forceinline=True)
 def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, bounds):
-    """How a node is gone on with: its kind, int32.
+    """Choose the kind of a node, int32, by the way it is continued.
 
-    Where two more vertices of a side are to be chosen, holding each of them in turn leaves its children as leaves
-    already, which warps count side by side. A chain of pivots would read the whole matrix once a pivot.
+    If two more vertices of a side are to be chosen, holding each of them in turn leaves children that are leaves, which
+    warps count side by side. A chain of pivots would read the whole matrix for each pivot.
 
     Parameters
     ----------
     n_rows, n_columns : int32
     pivot : int32
-        As `process_submatrix` gave it.
+        From `process_submatrix`.
     lists_pairs : bool
     """
     rows_are_last = chosen.held_rows == bounds.most_rows - 2
@@ -291,12 +291,12 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def node_of(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, device):
-    """Write a submatrix as a node of its own; which, int32, or -1 where there is no room.
+    """Write a submatrix as an open node; return the node, int32, or -1 if there is no room.
 
     Parameters
     ----------
     submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, device
-        As `write_node` takes them.
+        As in `write_node`.
     """
     node, n_children, _ = write_node(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, _L(0), device)
     if node >= 0:
@@ -306,31 +306,31 @@ def node_of(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, device
 
 @cuda.jit(device=True, forceinline=True)
 def write_node(submatrix, n_rows, n_columns, key, pivot, kind, newest, mask, n_more, device):
-    """Write a submatrix as a node of its own, whose children nobody may take yet.
+    """Write a submatrix as a node whose children cannot be taken yet.
 
     Parameters
     ----------
     n_rows, n_columns : int32
     key : int64
-        What is held and optional.
+        Key of the held and optional vertices.
     pivot : int32
-        As `process_submatrix` gave it.
+        From `process_submatrix`.
     kind : int32
-        As `kind_of_node` gave it.
+        From `kind_of_node`.
     newest : int32
-        The node that this warp made before, or -1.
+        The last node that this warp made, or -1.
     mask : uint32, global
         The submatrix's columns.
     n_more : int64
-        Words that it is to have behind its matrix.
+        Further words behind its matrix.
 
     Returns
     -------
     node : int32
-        -1 where there is no room.
+        -1 if there is no room.
     n_children : int32
     more_at : int64
-        Where those words begin.
+        First of the further words.
     """
     row_words, column_words = _I((n_columns + 31) >> 5), _I((n_rows + 31) >> 5)
     n_matrix = _L(_L(n_rows) * _L(row_words) + _L(n_columns) * _L(column_words))

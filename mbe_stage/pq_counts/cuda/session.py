@@ -2,9 +2,9 @@
 
 Nodes and tasks that wait on the host, where the pool is too small for all that has been begun.
 
-What is begun has to be ended before anything new is: then few nodes are enough. A task of a node needs room for a child
-beside it, a root for its matrix and its node, and a pool has room for either (`memory_plan`), so each quantum brings
-one of them to an end at least.
+Begun work has to end before new work begins, so few nodes are enough. A task of a node needs room for a child beside
+the node, a root for its matrix and its node. A pool has room for either (`memory_plan`), so each quantum finishes at
+least one of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mbe_stage.search.cuda.session import KeptNodes, PoolSession
 
 @dataclass(slots=True, eq=False)
 class _PendingNode:
-    """A node, and those of its children that a warp has taken and could not do."""
+    """A node, and its children that a warp took and could not finish."""
 
     fields: np.ndarray
     words: np.ndarray
@@ -40,22 +40,22 @@ class _PendingNode:
 
 @dataclass(slots=True, eq=False)
 class PendingTasks:
-    """What waits; false where nothing does."""
+    """The waiting nodes and roots; false if there are none."""
 
-    # The node with the fewest words comes first; of equally many the one that came first.
+    # The node with the fewest words comes first; of equal ones the earliest.
     _nodes: list[tuple[int, int, _PendingNode]] = field(default_factory=list)
     _roots: list[int] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     n_words: int = field(default=0, init=False)
-    """What the nodes that wait take of a pool."""
+    """Words of the waiting nodes in a pool."""
 
     def __len__(self) -> int:
-        """How many nodes and roots wait."""
+        """Number of waiting nodes and roots."""
         return len(self._nodes) + len(self._roots)
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes wait."""
+        """Number of waiting nodes."""
         return len(self._nodes)
 
     def fetch(self, device: Device, plan: MemoryPlan, live: np.ndarray, state: np.ndarray) -> None:
@@ -64,13 +64,13 @@ class PendingTasks:
         Parameters
         ----------
         plan : MemoryPlan
-            That the device has its memory by.
+            The plan of the device's memory.
         live : (n,) integers
-            The nodes that have children left or a task.
+            The nodes with children left or a task.
         state : (n_warps, STATE_FIELDS) int64, on the host
-            Of the warps; no warp has a task afterwards.
+            State of the warps; no warp has a task afterwards.
         """
-        # Half of the nodes are what the plan has room for twice.
+        # Half of the nodes can exist twice in the plan.
         some = max(1, plan.n_nodes // 2)
         found = {}
         for first in range(0, live.size, some):
@@ -90,7 +90,7 @@ class PendingTasks:
             heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
 
     def take_roots(self, roots: np.ndarray) -> None:
-        """Roots that wait as well."""
+        """Take roots that wait as well."""
         self._roots += roots.tolist()
 
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
@@ -99,9 +99,9 @@ class PendingTasks:
         Parameters
         ----------
         device : Device
-            Nothing on it is kept.
+            Its contents are overwritten.
         state : (n_warps, STATE_FIELDS) int64, on the host
-            Changed: which warp begins with what.
+            Changed: the first task of each warp.
         control : (CONTROL_WORDS,) int64, on the host
             Changed.
         """
@@ -127,14 +127,14 @@ class PendingTasks:
         control[layout.N_OPEN] = int((table[:, layout.CURSOR] < table[:, layout.END]).sum())
 
     def _smallest(self, plan: MemoryPlan) -> tuple[list[_PendingNode], int]:
-        """The nodes that are to be loaded, which wait no longer, and how many words of the pool they take."""
+        """Take the nodes to load, and the number of their words in the pool."""
         chosen: list[_PendingNode] = []
         n_words = n_tasks = 0
         while self._nodes:
             node = self._nodes[0][2]
             more_words, more_tasks = n_words + whole_lines(node.words.size), n_tasks + len(node.children)
             is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * len(chosen) >= plan.n_nodes
-            # A warp has one task, so those of one node are never more than there are warps.
+            # A warp has one task, so a node never has more tasks than there are warps.
             if is_full and chosen:
                 break
             n_words, n_tasks = more_words, more_tasks
@@ -144,15 +144,15 @@ class PendingTasks:
 
 
 def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndarray]:
-    """The words of each node, of those of the pool no others.
+    """Copy the words of each node from the pool to the host.
 
     Parameters
     ----------
     pool : uint32
     starts, sizes : (n,) int64
-        Where the words of a node begin, and how many there are.
+        Position and number of each node's words.
     room : int
-        How many words of device memory may be taken to put them together.
+        Words of device memory available to put them together.
     """
     ends = np.cumsum(sizes)
     first = 0
@@ -160,7 +160,7 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
         n_before = int(ends[first] - sizes[first])
         stop = int(np.searchsorted(ends, n_before + room, side="right"))
         if stop <= first:
-            # A node that there is no room for stands together already.
+            # A node that does not fit is contiguous already.
             start = int(starts[first])
             yield cp.asnumpy(pool[start : start + int(sizes[first])]).copy()
             first += 1
@@ -176,7 +176,7 @@ def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """Leaves by kind, on the host; all (n,) int64."""
+    """Leaves by signature, on the host; all (n,) int64."""
 
     held_rows: np.ndarray
     optional_rows: np.ndarray
@@ -191,13 +191,13 @@ class Session(PoolSession):
     Parameters
     ----------
     graph : Graph
-        With the roots that are wanted.
+        With the wanted roots.
     size_bounds : tuple of int
         Fewest and most rows, fewest and most columns.
     keys : KeyLayout
     plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed; nodes wait on the host where it does not suffice.
+        Limit for growing; nodes wait on the host if it is not enough.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -231,12 +231,12 @@ class Session(PoolSession):
             cp.asarray(self._settings()),
         )
         self._waiting = PendingTasks()
-        # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
+        # While much of the pool is in use no root begins; roots that did not fit come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
+        """Statistics of the quanta, for benchmarks and tests."""
         return super().statistics | {
             "kinds": self._n_signatures,
             "drains": self._n_drains,
@@ -253,7 +253,7 @@ class Session(PoolSession):
         return settings
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`."""
+        """Restart as in `SearchSession.restart`."""
         super().restart(roots)
         # The last quantum has left its leaves in the table.
         self._device.keys.fill(0)
@@ -261,7 +261,7 @@ class Session(PoolSession):
         self._n_fruitless, self._is_draining = 0, False
 
     def quantum(self) -> Counted:
-        """Work for a while, and make room for what is left; the leaves found."""
+        """Work for a while, and make room for the rest; return the leaves."""
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
         self._control[layout.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
@@ -274,7 +274,7 @@ class Session(PoolSession):
         return self._take_leaves(goes_on)
 
     def _take_leaves(self, goes_on: bool) -> Counted:
-        """What the table holds; it is empty afterwards, where somebody goes on."""
+        """Return the contents of the table, and empty it if the search continues."""
         places = cp.flatnonzero(self._device.keys)
         self._n_signatures += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
@@ -291,9 +291,9 @@ class Session(PoolSession):
         )
 
     def _move_nodes(self) -> bool:
-        """Move the nodes that have children left together, in a larger pool where there is one, or have some wait.
+        """Move the nodes with children left together, in a larger pool if possible; otherwise let some wait.
 
-        False where nothing is left to do: the time of the quantum was over when the search was.
+        False if nothing is left to do: the search ended with the time of the quantum.
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, layout.PENDING_NODE]
@@ -304,12 +304,12 @@ class Session(PoolSession):
             return False
         self._check_progress(kept, n_pending)
         plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
-        # Tasks that could not be done are counted as often as they were begun.
+        # Unfinished tasks count each time they begin.
         self._n_undone += n_pending
         n_done = int(state[:, [layout.N_WIDE_NODES, layout.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
-        # Whatever a warp begins with needs room for two nodes.
+        # Each first task of a warp needs room for two nodes.
         is_full = kept.n_words + 2 * plan.node_words > plan.pool_words or 2 * kept.n > plan.n_nodes
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
@@ -331,7 +331,7 @@ class Session(PoolSession):
         return True
 
     def _hand_back_roots(self, state: np.ndarray, *, are_wanted: bool) -> None:
-        """Give warps the roots that nobody had room for, or take from them those that they have begun in vain.
+        """Give warps the roots that did not fit, or take back those that could not begin.
 
         Parameters
         ----------
@@ -350,20 +350,20 @@ class Session(PoolSession):
         state[begun, layout.PENDING_NODE] = layout.NOTHING
 
     def _check_progress(self, kept: KeptNodes, n_pending: int) -> None:
-        """Be sure that quanta which end for want of places in the table of kinds lead on.
+        """Guarantee progress when a quantum ends because the leaf table is full.
 
         Parameters
         ----------
         kept : KeptNodes
         n_pending : int
-            Tasks that warps have begun and could not do.
+            Tasks that warps began and could not finish.
 
         Raises
         ------
         RuntimeError
-            Two such quanta in turn have found no leaf and done no task: the plan has too small a table.
+            Two such quanta in succession have found no leaf and done no task: the planned table is too small.
         """
-        # Time may be over as well: who is idle sees to that.
+        # The time may be over, too: then idle warps end the quantum.
         if not int(self._control[layout.STATUS]) & layout.SLOTS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
@@ -379,7 +379,7 @@ class Session(PoolSession):
             )
 
     def _move_together(self, kept: KeptNodes, plan: MemoryPlan) -> None:
-        """Put nodes at the beginning of the table, their words at that of the pool, both as the plan has them."""
+        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes."""
         if plan is self._plan:
             kept.slide(self._device.words, plan.moved_words)
         else:
@@ -390,7 +390,7 @@ class Session(PoolSession):
         kept.write(self._device.nodes, self._control)
 
     def _replace_pool(self, plan: MemoryPlan) -> None:
-        """Have pool and table of another plan in the place of the old ones, which are freed first; nothing is kept."""
+        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
         if plan is self._plan:
             return
         self._device = self._device._replace(words=None, nodes=None)
@@ -399,12 +399,12 @@ class Session(PoolSession):
         self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """The plan, grown where live nodes and what was short would take more than half, as far as the budget has it.
+        """Return the plan, enlarged within the budget if live nodes and shortages would take more than half.
 
         Parameters
         ----------
         n_words, n_nodes : int
-            Of the nodes that have children left.
+            Nodes with children left.
         """
         n_wanted = n_words + int(self._control[layout.NEEDED]) + self._plan.node_words
         plan: MemoryPlan = self._plan.with_room(n_wanted, n_nodes, self._control)

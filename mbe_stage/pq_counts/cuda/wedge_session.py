@@ -1,4 +1,4 @@
-"""The searches of bicliques of two and of three rows on the device: their memory and their time quanta."""
+"""Searches of bicliques of two and of three rows on the device: their memory and their quanta."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_
 from mbe_stage.search.cuda.session import SearchSession
 
 PAIR, TRIPLE = 2, 3
-"""Rows of the bicliques."""
+"""Rows of a biclique."""
 
 
 def wedge_bytes(max_row_degree: int) -> int:
-    """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
-    # While leaves are fetched it is written down which there are.
+    """Device memory of a search, besides the graph's lists and the ranks of the rows."""
+    # While leaves are fetched, the nonzero counters are listed.
     return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + layout.N_SETTINGS)
 
 
 class WindowSettings(NamedTuple):
-    """What kernels that walk windows of ranks are asked.
+    """Settings of kernels that walk windows of ranks.
 
     Attributes
     ----------
     n_ranked : int
-        Rows that have a rank.
+        Number of rows with a rank.
     fewest_columns : int
     max_row_degree : int
     short_list : int
-        Entries of a list that a lane walks alone.
+        Entries of a list that one lane walks.
     quantum_seconds : float
     """
 
@@ -53,12 +53,12 @@ class WindowSettings(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A graph whose rows have ranks, by degree.
+    """A graph with ranks of rows, by degree.
 
     Attributes
     ----------
     lists : Graph
-        Its order is that in which roots are taken.
+        Its order is that of the roots.
     ranks : (n_rows,) int32
     window_settings : WindowSettings
     """
@@ -69,13 +69,13 @@ class Ranked(NamedTuple):
 
 
 def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
-    """What blocks share, with no leaf counted.
+    """Return the blocks' shared memory, without leaves.
 
     Parameters
     ----------
     window_settings : WindowSettings
     ranks : (n_rows,) int32
-        As `Wedges` has them.
+        As in `Wedges`.
     """
     settings = np.zeros(layout.N_SETTINGS, np.int64)
     settings[layout.QUANTUM_NS] = int(window_settings.quantum_seconds * 1e9)
@@ -89,7 +89,7 @@ def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
 
 
 def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any], n_roots_taken: int) -> tuple[int, int]:
-    """Have blocks take roots for a while, behind those that are taken.
+    """Run blocks for a while on roots that are not taken yet.
 
     Parameters
     ----------
@@ -98,15 +98,15 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
     graph : Graph
         With the roots.
     shared : sequence of named tuples
-        The kernel's other arguments; of the first the control words are set.
+        Further arguments of the kernel; the first one's control words are set.
     n_roots_taken : int
 
     Returns
     -------
     n_roots_taken : int
-        Until the end of it.
+        At the end of the quantum.
     idle_ns : int
-        For which warps waited for the last block to end, of all warps together.
+        Time that warps waited for the last block, over all warps.
     """
     control = np.zeros(CONTROL_WORDS, np.int64)
     control[layout.NEXT_ROOT] = n_roots_taken
@@ -123,12 +123,12 @@ class WedgeSession(SearchSession):
     Parameters
     ----------
     graph : Graph
-        With the roots that are wanted; its positions are not read.
+        With the wanted roots; its positions are not read.
     shared : Wedges or Triples
-        Wedges, where bicliques of two rows are searched, triples, where they have three.
+        Wedges for bicliques of two rows, triples for those of three.
     n_blocks : int
     n_bytes : int
-        Of device memory that the search takes, for benchmarks and tests.
+        Device memory of the search, for benchmarks and tests.
     """
 
     def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
@@ -138,7 +138,7 @@ class WedgeSession(SearchSession):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
+        """Statistics of the quanta, for benchmarks and tests."""
         return {
             "kernel_us": round(1e6 * self._seconds),
             "idle_ns": self._idle_ns,
@@ -149,12 +149,12 @@ class WedgeSession(SearchSession):
         }
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`."""
+        """Restart as in `SearchSession.restart`."""
         super().restart(roots)
         self._shared.times.fill(0)
 
     def quantum(self) -> Counted:
-        """Work for a while; the leaves found."""
+        """Work for a while; return the leaves."""
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
@@ -167,7 +167,7 @@ class WedgeSession(SearchSession):
         return self._take_leaves(goes_on=not self.is_over)
 
     def _take_leaves(self, *, goes_on: bool) -> Counted:
-        """Rows by the columns that they share; there are none afterwards, where the search goes on."""
+        """Return the leaves by their numbers of columns, and clear them if the search continues."""
         shared = cp.flatnonzero(self._shared.times)
         columns, times = cp.asnumpy(cp.stack([shared, self._shared.times[shared]]))
         if goes_on:

@@ -1,9 +1,9 @@
-"""Where bicliques have two rows: later rows that share columns with a root are counted, and nothing is built.
+"""Bicliques of two rows: count later rows that share columns with a root, without building anything.
 
 A block takes a root. Its warps walk the two-step paths to later rows, which are counted in shared memory, a window of
-ranks at a time (`rank_windows`); a row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional
-columns. There are no nodes, no pool and no table of kinds: leaves are counted by ``n``. Lists are read as they are
-given, and nothing of them is prepared but the ranks.
+ranks at a time (`rank_windows`). A row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional
+columns. There are no nodes, no pool and no table of signatures: leaves are counted by ``n``. Lists are read as given;
+only the ranks are prepared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mbe_stage.pq_counts.cuda.rank_windows import count_leaf, count_window, fill
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
-"""Ranks that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""
+"""Ranks counted at a time: with `_SMALL` counters of leaves, a block's share of shared memory."""
 _SMALL = 512
 _FLUSH_FROM = 1 << 30
 _I = np.int32
@@ -29,18 +29,18 @@ _U = np.uint32
 
 
 class Wedges(NamedTuple):
-    """What all blocks share.
+    """Memory shared by all blocks.
 
     Attributes
     ----------
     times : (max_row_degree + 1,) int64
-        How many pairs of rows share so many columns.
+        Number of pairs of rows with each number of common columns.
     control : (rank_windows.CONTROL_WORDS,) int64
-        As `layout.Device` has them, and two words more; read are `NEXT_ROOT` and `STATUS`.
+        As in `layout.Device`, plus two words; `NEXT_ROOT` and `STATUS` are read.
     settings : int64
         `layout.QUANTUM_NS`, `FEWEST_COLUMNS`, `N_RANKED` and `LANE_ENTRIES` are read.
     ranks : (n_rows,) int32
-        Of rows: a pair is counted from the one of lower rank. -1 for those that are in no pair.
+        Ranks of rows: a pair is counted from the row of lower rank. -1 for rows in no pair.
     """
 
     times: Any
@@ -55,7 +55,7 @@ WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 @cuda.jit(device=True, forceinline=True)
 def _count_window(n_rows, fewest, counts, small, times):
-    """Count the leaves of a window, whose counters are zeros afterwards.
+    """Count the leaves of a window, and clear its counters.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _count_window(n_rows, fewest, counts, small, times):
 
 @kernel(GRAPH, WEDGES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=3.0)
 def count_wedges_block_per_root(graph, wedges):
-    """Count the pairs of a root and a later row by the columns that they share, for roots that nobody has taken.
+    """Count the pairs of a root and a later row by their common columns, for roots not yet taken.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def count_wedges_block_per_root(graph, wedges):
 
 
 def wedge_blocks() -> int:
-    """As many as the current device keeps resident."""
+    """Number of blocks that the current device keeps resident."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

@@ -4,8 +4,6 @@ The consumer of the blocks may request a barrier: a point at which every begun r
 delivered. The workers finish the roots they are in (split ones together) and give the rest of their ranges back. When
 all are idle, a marker with the remaining ranges follows the blocks, and the work continues. Without requests there is
 no cost.
-
-Name of the processor, for the CPU engines of all problems.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ def subproblems_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int)
     Parameters
     ----------
     costs : (n_roots,) float64
-        Of each root.
+        Cost of each root.
     ranges : sequence of (int, int)
         Ascending.
     """

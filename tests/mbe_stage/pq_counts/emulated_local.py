@@ -130,13 +130,12 @@ def other_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 def _limited(graph: BipartiteCSR) -> dict[str, Any]:
     """The first quantum ends with a time limit: some of the bicliques, and never more of any vertex than there are."""
+    from mbe_stage.pq_counts.cuda.local import session
 
     class Clock:
         """Of `time.perf_counter`: over behind the first quantum."""
 
         perf_counter = staticmethod(lambda: time.perf_counter() + 1e6)
-
-    from mbe_stage.pq_counts.cuda.local import session
 
     query, detail = PqQuery.of(3, 3), Detail.VERTICES
     whole = counted(reference, graph, query, detail, Execution())[1][3, 3]

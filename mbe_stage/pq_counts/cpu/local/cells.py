@@ -29,10 +29,10 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-# Copying what was added takes time: so many numbers as are worth a second of it.
+# Copying sums takes time: copies come after this many numbers, worth a second.
 _NUMBERS_A_SECOND = 1 << 21
 _FEWEST_DIGITS = 2
-# Only the empty block at the end says that all is done: others may wait behind one that does.
+# Only the empty block at the end reports that all is done, since others may follow one that does.
 _BEFORE_THE_END = 0.999
 
 
@@ -42,11 +42,11 @@ class Sums(NamedTuple):
     Attributes
     ----------
     total : (1, n_digits) uint64
-        How many bicliques.
+        Number of all bicliques.
     rows, columns : (n_rows, n_digits) and (n_columns, n_digits) uint64
-        How many each is in.
+        Numbers for each row and column.
     edges : (n_entries, n_digits) uint64 or None
-        Of each entry of each row.
+        Numbers for each entry of each row.
     """
 
     total: np.ndarray
@@ -56,14 +56,14 @@ class Sums(NamedTuple):
 
 
 def bytes_needed(lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
-    """Bytes of the sums of all threads, of what they share, and of one copy that is handed over.
+    """Bytes of the sums of all threads, of their shared data, and of one copy that is delivered.
 
     Parameters
     ----------
     size_bounds : (4,) int64
         One cell.
     n_words : int
-        Of a number.
+        Words of a number.
     """
     n_rows, n_columns, n_entries = lists.row_offsets.size - 1, lists.column_offsets.size - 1, lists.columns.size
     most_rows, most_columns = _most(lists)
@@ -78,7 +78,7 @@ def bytes_needed(lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads:
 
 
 class LocalCounting:
-    """Adds up in how many bicliques of one cell each row, column and entry is.
+    """Adds the bicliques of one cell that contain each row, column and entry.
 
     Parameters
     ----------
@@ -87,11 +87,11 @@ class LocalCounting:
     size_bounds : (4,) int64
         The cell.
     n_words : int
-        Of a number: enough for the number of all bicliques that are counted.
+        Words of a number: enough for the number of all counted bicliques.
     memory_budget : int
-        Bytes for all threads together, and for what they share.
+        Limit for all threads together, with their shared data, in bytes.
     edges : bool
-        True if entries are asked for.
+        True if entries are requested.
 
     Raises
     ------
@@ -127,24 +127,24 @@ class LocalCounting:
         self._last_taken = [time.perf_counter()] * n_threads
 
     def run(self, task_ranges: Sequence[TaskRange], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
-        """Work all task ranges off; yields now and then what was newly added, and the share of the work that is done.
+        """Do all task ranges; yield new sums now and then, with the share of the work that is done.
 
         Parameters
         ----------
         deadline : float, optional
-            As `cpu.workers.Counting` takes it: the task ranges that are stopped then are left out.
+            As in `cpu.workers.Counting`; task ranges stopped by it are left out.
         """
         done = 0.0
         with closing(worked_off(task_ranges, self._n_threads, self._add, self._stop, deadline)) as found:
             for sums, done in found:
                 yield sums, done
         for worker, is_whole in zip(self._workers, self._is_whole, strict=True):
-            # Of a worker that was stopped nothing; but whoever set the limit hears before the end that it was reached.
+            # A stopped worker has no results, but the caller learns before the end that the limit was reached.
             yield self._taken(worker) if is_whole else None, done
 
     @property
     def n_nodes(self) -> int:
-        """Nodes that were visited so far."""
+        """Number of nodes visited so far."""
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
     def _stop(self) -> None:
@@ -152,7 +152,7 @@ class LocalCounting:
             worker.control[STOP] = STOPPED
 
     def _add(self, k: int, task_range: TaskRange) -> Sums | None:
-        """Add a task range to the sums of a worker; what was added is handed over now and then."""
+        """Add a task range to the sums of a worker; return these now and then."""
         worker = self._workers[k]
         add_roots(
             self._lists,
@@ -168,7 +168,7 @@ class LocalCounting:
                 self._needed + self._n_threads * (int(worker.control[BYTES_HELD]) + 1), self._budget, at_least=True
             )
         now = time.perf_counter()
-        # What a worker has that was stopped is of no use: vertices are open.
+        # The sums of a stopped worker are useless: vertices are open.
         if worker.control[STOP]:
             self._is_whole[k] = False
             return None
@@ -178,7 +178,7 @@ class LocalCounting:
         return self._taken(worker)
 
     def _taken(self, worker: LocalWorker) -> Sums:
-        """The sums of a worker, which are zero then."""
+        """Return the sums of a worker, and clear them."""
         n_rows, n_kinds = self._lists.row_offsets.size - 1, int(worker.control[N_KINDS])
         vertices = digits_of_words(worker.vertices[::n_kinds])
         edges = digits_of_words(worker.edges) if n_kinds == 2 else None
@@ -197,18 +197,18 @@ class LocalCounting:
 
 
 def _most(lists: Lists) -> tuple[int, int]:
-    """The most rows of a column, and the most columns of a row."""
+    """Most rows of a column, and most columns of a row."""
     of_column, of_row = np.diff(lists.column_offsets), np.diff(lists.row_offsets)
     return int(of_column.max(initial=0)), int(of_row.max(initial=0))
 
 
 def _entries_of_columns(lists: Lists) -> np.ndarray:
-    """The entry of the rows that each entry of the columns is; rows of a column ascend."""
+    """Return the entry of the rows for each entry of the columns; rows of a column ascend."""
     return np.argsort(lists.columns, kind="stable")
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what local counts need beside the counts."""
+    """Compile the code of local counts, besides that of the counts."""
     return (*tree.compile_steps(), *leaves.compile_steps())
 
 
@@ -218,21 +218,21 @@ class LocalSearch:
     Parameters
     ----------
     search : PlannedSearch
-        Of the same.
+        The search for the counts.
     detail : Detail
-        Vertices, or edges too.
+        Vertices, or edges, too.
 
     Attributes
     ----------
     n_searched : int
-        Cells that are searched for.
+        Number of cells that need a search.
     n_nodes : int
-        Visited so far.
+        Nodes visited so far.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Tables of all cells, and the sums of all threads, do not fit the budget even where no number is above 64 bits.
+        Tables of all cells, and the sums of all threads, do not fit the budget even if no number is above 64 bits.
     """
 
     def __init__(
@@ -267,13 +267,14 @@ class LocalSearch:
         Parameters
         ----------
         task_ranges : sequence of TaskRange
-            What `_counting` takes.
+            Input of `_counting`.
         counts : (p, q) -> int
-            How many bicliques the search finds in them.
+            Number of bicliques that the search finds in them.
         work_done : float
-            Share of the whole work that was done before.
+            Share of the whole work done before.
         deadline : float
-            In the time of `time.perf_counter`: from then on only what is known anyway, as the counts may fall short.
+            By `time.perf_counter`: from then on only numbers known from degrees follow, as the counts may be
+            incomplete.
         is_first : bool
             True if the counts known from degrees are included.
         """
@@ -293,7 +294,7 @@ class LocalSearch:
     def _searched(
         self, cell: tuple[int, int], task_ranges: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
-        """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
+        """Search a cell with this number of bicliques; yield tables, and the share of its work that is done."""
         counting = self._counting(cell, count)
         done, has_results = 0.0, False
         with closing(counting.run(task_ranges, deadline)) as found:
@@ -301,27 +302,27 @@ class LocalSearch:
                 yield None if sums is None else self._table(cell, sums), done
                 has_results |= sums is not None
         if not has_results:
-            # A time limit left nothing.
+            # The time limit left no results.
             yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
 
     def _counting(self, cell: tuple[int, int], count: int) -> Any:
-        """The counter, with `run`, `n_nodes` and its own memory, of a cell with so many bicliques."""
+        """Return the counter of a cell with this number of bicliques; it has `run`, `n_nodes` and its own memory."""
         budget = self._budget - self._bytes_of_tables()
         return LocalCounting(
             self._search.lists, self._size_bounds(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
 
     def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
-        """Bytes that the counter takes beside the tables."""
+        """Bytes of the counter besides the tables."""
         return bytes_needed(self._search.lists, self._size_bounds(cell), 1, self._n_threads, edges=self._edges)
 
     def _beside(self) -> tuple[str, str]:
-        """Text of a refusal: who counts, and what would take less."""
+        """Text of a refusal: the engine, and how to use less."""
         return f", {self._n_threads} threads", ", use fewer threads"
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
-        """The sums, for the user's vertices and edges."""
+        """Return the sums for the user's vertices and edges."""
         of_rows, of_edges = np.empty_like(sums.rows), None
         of_rows[self._search.order] = sums.rows
         if sums.edges is not None:
@@ -331,26 +332,26 @@ class LocalSearch:
         return self._core.table(cell, sums.total, *sides, of_edges)
 
     def _known(self, cell: tuple[int, int]) -> LocalCounts:
-        """A cell with at most one vertex to choose on a side."""
+        """Return the table of a cell with at most one vertex to choose on a side."""
         return self._whole.table(cell, *from_degrees(self._search.whole.graph, *self._to_choose(cell)))
 
     def _nothing(self, cell: tuple[int, int]) -> LocalCounts:
-        """No biclique."""
+        """Return the table of a cell without bicliques."""
         graph = self._graph
         left, right, edges = (np.zeros((n, 1), np.uint64) for n in (graph.n_left, graph.n_right, graph.n_edges))
         return LocalCounts(*cell, left, right, edges if self._edges else None)
 
     def _to_choose(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """Vertices to choose on each side, beyond those that all hold; negative if there are more than the cell has."""
+        """Vertices to choose on each side besides those that all contain; negative if these exceed the cell."""
         return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
 
     def _size_bounds(self, cell: tuple[int, int]) -> np.ndarray:
-        """The cell in rows and columns."""
+        """Sizes of the cell, in rows and columns."""
         p, q = self._to_choose(cell)
         return np.array([p, p, q, q] if self._search.are_left else [q, q, p, p], np.int64)
 
     def _entries_by_left(self) -> np.ndarray:
-        """The edge of the core, by left vertex, that each entry of the rows is."""
+        """The edge of the core, by left vertex, of each entry of the rows."""
         part, lists = self._search.part.graph, self._search.lists
         begins = part.left_offsets[self._search.order] - lists.row_offsets[:-1]
         by_row = np.repeat(begins, np.diff(lists.row_offsets)) + np.arange(lists.columns.size)
@@ -362,7 +363,7 @@ class LocalSearch:
         return len(self._cells) * table_bytes(self._graph, _FEWEST_DIGITS, edges=self._edges)
 
     def _check_budget(self) -> None:
-        """Refuse before any work what cannot fit."""
+        """Raise before any work if the tables cannot fit."""
         needed = self._bytes_of_tables()
         searched = [cell for cell in self._cells if min(self._to_choose(cell)) >= 2]
         if searched:

@@ -1,4 +1,4 @@
-"""The walk of `cpu.frame_walk` for local counts: the same tree, and vertices that open and close on the way."""
+"""The walk of `cpu.frame_walk` for local counts: the same tree, with vertices that open and close on the way."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mbe_stage.pq_counts.cpu.local.words import add, subtract
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 
-# Fields of a node on the stack: what is left of it and what its pivot misses; the pivot; its size; full vertices, which
-# are open, and what they opened with; the vertex that is held below it, plus one; whether the pivot is open.
+# Fields of a stack entry: remaining vertices and those its pivot misses; pivot; size; full vertices, which are open,
+# and their neighbours when they opened; the held vertex below it, plus one; whether the pivot is open.
 _ROWS, _COLUMNS, _MISSED, _PIVOT, _HOLDS_ROWS = range(5)
 _HELD_ROWS, _OPTIONAL_ROWS, _HELD_COLUMNS, _OPTIONAL_COLUMNS = range(5, 9)
 _FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _VERTEX, _RESTS = range(9, 15)
@@ -25,7 +25,7 @@ _FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _VERTEX, _RESTS = range(
 
 @njit(nogil=True, inline="always")
 def walk_local_frame(worker, size_bounds, size, n_rows, n_columns):
-    """Add all leaves below the node that the frame holds to `totals`, and to the sums of the frame.
+    """Add all leaves below the node in the frame to `totals`, and to the sums of the frame.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def walk_local_frame(worker, size_bounds, size, n_rows, n_columns):
 
 @njit(nogil=True)
 def _visit(worker, size_bounds, size, rows, columns, depth):
-    """Add a node that is a leaf, or put it on the stack; returns how many nodes are on the stack.
+    """Add a node that is a leaf, or push it on the stack; return the number of nodes on the stack.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _visit(worker, size_bounds, size, rows, columns, depth):
 
 @njit(nogil=True, inline="always")
 def _grown(size, held_rows, optional_rows, held_columns, optional_columns):
-    """The size of a node with so many more."""
+    """Return the size of a node with more held and optional vertices."""
     return Size(
         size.held_rows + held_rows,
         size.optional_rows + optional_rows,
@@ -109,7 +109,7 @@ def _grown(size, held_rows, optional_rows, held_columns, optional_columns):
 
 @njit(nogil=True)
 def _push(node, size, rows, columns, pivot, missed, holds_rows):
-    """Put a node on the stack.
+    """Push a node on the stack.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _push(node, size, rows, columns, pivot, missed, holds_rows):
 
 @njit(nogil=True)
 def _open_full(worker, node, full_rows, full_columns):
-    """Open the full vertices of a node: the rows first, as neighbours of which the columns open."""
+    """Open the full vertices of a node: rows first, and the columns as their neighbours."""
     node[_FULL_ROWS], node[_FULL_COLUMNS] = full_rows, full_columns
     left = full_rows
     while left:
@@ -159,7 +159,7 @@ def _close_node(worker, node):
 
 @njit(nogil=True)
 def _close_held(worker, node):
-    """Close the vertex that was held below a node, if any."""
+    """Close the held vertex of a node, if any."""
     if node[_VERTEX] == _NOTHING:
         return
     vertex = np.int64(node[_VERTEX]) - 1
@@ -207,7 +207,7 @@ def _next_child(worker, node):
 
 @njit(nogil=True)
 def _open(worker, side, vertex, kind, others):
-    """A vertex takes part in the leaves from now on; `others` are the neighbours that may open while it is open.
+    """Let a vertex take part in the leaves; `others` are the neighbours that may open while it is open.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _open(worker, side, vertex, kind, others):
 
 @njit(nogil=True)
 def _close(worker, side, vertex, kind, others):
-    """A vertex takes part in the leaves no longer; `others` is what it was opened with.
+    """End the part of a vertex in the leaves; `others` is what it was opened with.
 
     Parameters
     ----------
@@ -248,9 +248,9 @@ def _add_leaf(worker, size_bounds, size, held_rows, rows, held_columns, columns)
     Parameters
     ----------
     size : Size
-        Of the leaf, with the vertices that follow.
+        Size of the leaf, including the vertices that follow.
     held_rows, rows, held_columns, columns : uint64
-        Vertices of this leaf alone, which are not open: held ones and optional ones.
+        Vertices of this leaf alone, which are not open: held and optional ones.
     """
     if not values_of(worker, size_bounds, size):
         return
@@ -286,7 +286,7 @@ def _add_pairs(worker, rows, row_kind, columns, column_kind):
 
 @njit(nogil=True)
 def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
-    """Add a node whose bicliques hold one more row, or column, at most: each vertex is a leaf. Whether it is one.
+    """Add a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for others.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns
 
 @njit(nogil=True)
 def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns):
-    """Add a node of two rows, of one, or of none: a leaf for each set of them that is held.
+    """Add a node of at most two rows: a leaf for each set of held ones.
 
     Parameters
     ----------

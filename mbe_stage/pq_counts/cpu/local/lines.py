@@ -1,6 +1,6 @@
-"""Open and close vertices of the whole graph, tally nodes that are lists, pass a frame's sums on.
+"""Open and close vertices of the whole graph, add nodes that are lists, and flush a frame's sums.
 
-Such a node is adjacency lists that know which rows and columns of the graph their vertices are (`cpu.list_nodes`).
+Such nodes are adjacency lists with the graph's numbers of their rows and columns (`cpu.list_nodes`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from mbe_stage.pq_counts.cpu.local.leaves import add_vertex, subtract_vertex, va
 from mbe_stage.pq_counts.cpu.local.words import add, clear, is_zero, subtract
 
 _ONE = np.uint64(1)
-# What happens to a vertex.
+# Events of a vertex.
 _CLOSES, _OPENS = np.int64(0), np.int64(1)
 
 
 class LocalNode(NamedTuple):
-    """A node, and the numbers of its rows and columns in the whole graph: int32."""
+    """A node, with the numbers of its rows and columns in the whole graph: int32."""
 
     lists: Any
     rows: Any
@@ -44,12 +44,12 @@ class LocalNode(NamedTuple):
 
 @njit(nogil=True)
 def reduced_node(size_bounds, size, node):
-    """As `cpu.list_nodes.reduced`.
+    """Reduce a node as `cpu.list_nodes.reduced`.
 
     Returns
     -------
     full_rows, full_columns : int32
-        The vertices of the graph that were full.
+        Full vertices, in numbers of the graph.
     """
     full_rows, full_columns = np.empty(node.rows.size, np.int32), np.empty(node.columns.size, np.int32)
     n_full_rows = n_full_columns = 0
@@ -76,7 +76,7 @@ def reduced_node(size_bounds, size, node):
 
 @njit(nogil=True)
 def _note_full(numbers, ids, full, n_full):
-    """Write down those that are full, behind others; returns how many there are then."""
+    """Append full vertices to a list; return its length."""
     for vertex in range(numbers.size):
         if numbers[vertex] == FULL:
             full[n_full] = ids[vertex]
@@ -86,7 +86,7 @@ def _note_full(numbers, ids, full, n_full):
 
 @njit(nogil=True)
 def _of_kept(numbers, ids, n):
-    """The ids by new numbers."""
+    """Return the ids by new numbers."""
     of = np.empty(n, np.int32)
     for vertex in range(numbers.size):
         if numbers[vertex] >= 0:
@@ -96,7 +96,7 @@ def _of_kept(numbers, ids, n):
 
 @njit(nogil=True)
 def held_row(node, row, gone, least):
-    """The child where a row is held (`cpu.list_nodes.child_of_row`)."""
+    """Return the child that holds a row (`cpu.list_nodes.child_of_row`)."""
     number, offsets = rows_beside(node.lists, row, gone, least)
     lists = child_on(node.lists, row, number, offsets)
     return LocalNode(lists, _of_kept(number, node.rows, offsets.size - 1), _columns_of(node, row))
@@ -104,7 +104,7 @@ def held_row(node, row, gone, least):
 
 @njit(nogil=True)
 def rest_node(node, row):
-    """The node in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
+    """Return the child in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
     rows = np.empty(node.rows.size - 1, np.int32)
     rows[:row] = node.rows[:row]
     rows[row:] = node.rows[row + 1 :]
@@ -113,7 +113,7 @@ def rest_node(node, row):
 
 @njit(nogil=True)
 def _columns_of(node, row):
-    """The columns of a row, in numbers of the graph."""
+    """Return the columns of a row, in numbers of the graph."""
     first, end = node.lists.row_offsets[row], node.lists.row_offsets[row + 1]
     columns = np.empty(end - first, np.int32)
     for k in range(first, end):
@@ -123,13 +123,13 @@ def _columns_of(node, row):
 
 @njit(nogil=True)
 def transposed_node(node):
-    """The same node with its sides exchanged."""
+    """Return the same node with its sides exchanged."""
     return LocalNode(transposed(node.lists), node.columns, node.rows)
 
 
 @njit(nogil=True)
 def open_vertex(graph, worker, side, vertex, kind):
-    """A row or column of the graph takes part in the leaves from now on."""
+    """Let a row or column of the graph take part in the leaves from here on."""
     n_rows = graph.row_offsets.size - 1
     vertex = int64(vertex) + n_rows * side
     subtract_vertex(worker, worker.vertices, vertex, side, kind, worker.totals)
@@ -141,14 +141,14 @@ def open_vertex(graph, worker, side, vertex, kind):
 
 @njit(nogil=True)
 def open_vertices(graph, worker, side, vertices, kind):
-    """Open several."""
+    """Open several vertices."""
     for vertex in vertices:
         open_vertex(graph, worker, side, vertex, kind)
 
 
 @njit(nogil=True)
 def close_vertices(graph, worker, n):
-    """Close the vertices that were opened last, so that `n` remain open."""
+    """Close the vertices opened last, so that `n` remain open."""
     while worker.control[OPENED] > n:
         worker.control[OPENED] -= 1
         opened = worker.opened[worker.control[OPENED]]
@@ -161,9 +161,9 @@ def close_vertices(graph, worker, n):
 
 @njit(nogil=True)
 def _shift_edges(graph, worker, vertex, kind, event):
-    """Note for each edge of a vertex the other vertex's sum before this one opens, or when it closes.
+    """Add to each edge of a vertex its other vertex's sum when this one closes; subtract it when this one opens.
 
-    Those that are open all the while have the same at both times, as it is added to them when they close.
+    Neighbours that stay open have the same sum both times, since sums change when vertices close.
     """
     n_rows = graph.row_offsets.size - 1
     if vertex < n_rows:
@@ -184,7 +184,7 @@ def _shift(worker, edge, number, event):
 
 @njit(nogil=True)
 def add_leaf_node(graph, worker, size_bounds, size, node):
-    """Add a node of which `reduced_node` says that it is a leaf: by itself, or a leaf for each of its vertices.
+    """Add a leaf node found by `reduced_node`: one leaf, or one for each of its vertices.
 
     Its full vertices are open.
     """
@@ -204,7 +204,7 @@ def add_leaf_node(graph, worker, size_bounds, size, node):
 
 @njit(nogil=True)
 def _add_last(graph, worker, size_bounds, size, node, side):
-    """Add a node where one more vertex of a side may be held, which are the rows of `node`: each of them is a leaf."""
+    """Add a node with one more vertex to hold on a side, the rows of `node`: each of them is a leaf."""
     if values_of(worker, size_bounds, _with(size, side, 0, node.columns.size)):
         _add_vertices(graph, worker, 1 - side, node.columns, OPTIONAL)
     offsets = node.lists.row_offsets
@@ -224,7 +224,7 @@ def _add_last(graph, worker, size_bounds, size, node, side):
 
 @njit(nogil=True, inline="always")
 def _with(size, side, n_held, n_optional):
-    """The size of a leaf with so many more held on a side, and optional on the other."""
+    """Return the size of a leaf with more held vertices on a side, and optional ones on the other."""
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
         return Size(held_rows + n_held, optional_rows, held_columns, optional_columns + n_optional)
@@ -239,14 +239,14 @@ def _add_vertices(graph, worker, side, vertices, kind):
 
 @njit(nogil=True)
 def _add_to(graph, worker, side, vertex, kind):
-    """Add the leaf at hand to a vertex that is not open."""
+    """Add the current leaf to a vertex that is not open."""
     vertex = int64(vertex) + (graph.row_offsets.size - 1) * side
     add_vertex(worker, worker.vertices, vertex, side, kind, worker.values)
 
 
 @njit(nogil=True)
 def _edge_of(graph, row, column):
-    """The entry of a row that a column is: it is there."""
+    """Find the entry of an existing column in a row."""
     first, end = graph.row_offsets[row], graph.row_offsets[row + 1]
     while end - first > 1:
         middle = (first + end) >> 1
@@ -264,9 +264,9 @@ def flush_frame(graph, worker, node, row_order, column_order):
     Parameters
     ----------
     node : LocalNode
-        That the frame was filled with.
+        The frame's node.
     row_order, column_order : int64
-        Of the frame (`cpu.list_nodes.fill_frame`).
+        Orders of the frame (`cpu.list_nodes.fill_frame`).
     """
     frame, n_kinds = worker.frame, worker.control[N_KINDS]
     for i in range(row_order.size):

@@ -1,4 +1,4 @@
-"""The local counts below some roots: the walk of `cpu.tree`, with vertices that open and close on the way."""
+"""Local counts below some roots: the walk of `cpu.tree`, with vertices that open and close on the way."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(add_roots)
 
 
 @compiled(LISTS, LOCAL_WORKER, LONGS, int64, int64, int64, int64, seconds=25.0)
 def add_roots(graph, worker, size_bounds, first, end, part, n_parts):
-    """Add what is below some roots, or a part of it, to the sums of a worker.
+    """Add the subtrees of some roots, or a part of them, to the sums of a worker.
 
     Parameters
     ----------
     worker : LocalWorker
-        Its sums are of no use where it is stopped on the way.
+        Its sums are useless if it is stopped on the way.
     size_bounds : (4,) int64
         One cell.
     part, n_parts : int64
-        Of the children of each root, in turn: only those of this part.
+        Only every `n_parts`-th child of each root, from number `part` on.
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
@@ -69,12 +69,12 @@ def add_roots(graph, worker, size_bounds, first, end, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _add_pairs(graph, worker, size_bounds, root, n_touched, part, n_parts):
-    """Add the bicliques of a root and one other row: the columns that they share are walked once more (wedges).
+    """Add the bicliques of a root and one other row: a second walk over their common columns (wedges).
 
     Parameters
     ----------
     graph, worker, size_bounds, part, n_parts
-        As `add_roots` takes them.
+        As in `add_roots`.
     """
     n_kinds, n_rows, q = worker.control[N_KINDS], graph.row_offsets.size - 1, size_bounds[MAX_COLUMNS]
     for k in range(n_touched):
@@ -106,7 +106,7 @@ def _add_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
     Parameters
     ----------
     graph, worker, size_bounds, part, n_parts
-        As `add_roots` takes them.
+        As in `add_roots`.
     """
     n_rows, n_entries = number_rows(worker, size_bounds, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
@@ -128,12 +128,12 @@ def _add_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
 
 @compiled()
 def _walk(graph, worker, size_bounds, size, node, part, n_parts):
-    """Add all leaves below a node, or those of a part of its children; vertices that it opens are closed in the end.
+    """Add all leaves below a node, or those of a part of its children. Vertices opened here are closed at the end.
 
     Parameters
     ----------
     part, n_parts : int64
-        Children are dealt out in turn; the rest, where the pivots are optional, is one of them.
+        Children are dealt out in turn; the rest, with optional pivots, counts as one of them.
     """
     n_open, n_before = worker.control[OPENED], 0
     while not worker.control[STOP]:
@@ -149,7 +149,7 @@ def _walk(graph, worker, size_bounds, size, node, part, n_parts):
         row, row_degree = most_neighbours(node.lists.row_offsets)
         column, column_degree = most_neighbours(node.lists.column_offsets)
         side, pivot = (ROW, column) if n_rows - column_degree < n_columns - row_degree else (COLUMN, row)
-        # Seen from the side of which vertices are held: the pivot is a column then.
+        # Seen from the side of the held vertices: the pivot is then a column.
         seen = node if side == ROW else transposed_node(node)
         missed = missed_rows(seen.lists, pivot)
         gone = np.zeros(seen.rows.size, np.bool_)
@@ -178,14 +178,14 @@ def _walk(graph, worker, size_bounds, size, node, part, n_parts):
 
 @njit(nogil=True, inline="always")
 def _child(size_bounds, size, seen, vertex, gone, side):
-    """The node where one more vertex is held.
+    """Return the node with one more held vertex.
 
     Parameters
     ----------
     seen : LocalNode
         Its rows are the vertices of `side`.
     gone : bool
-        Of each vertex of `side`.
+        For each vertex of `side`.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
@@ -197,7 +197,7 @@ def _child(size_bounds, size, seen, vertex, gone, side):
 
 @njit(nogil=True, inline="always")
 def _add_end(graph, worker, size_bounds, size, node, is_leaf):
-    """Add a node that has no children in the shape of lists."""
+    """Add a node whose children are not lists."""
     if is_leaf:
         add_leaf_node(graph, worker, size_bounds, size, node)
         return

@@ -1,8 +1,8 @@
-"""The leaves of a frame's nodes, added to the sums of the frame's vertices and pairs.
+"""Add the leaves of a frame's nodes to the sums of the frame's vertices and pairs.
 
-Each lane has two rows and two columns, and adds to them alone. A vertex on the path takes what all leaves of a node
-amount to; one that only some leaves have gathers those, over the bits of what it is adjacent to. Pairs of a row on the
-path are not touched here: what its columns gather while it is open is theirs (`open_row`, `close_rows`).
+Each lane has two rows and two columns, and adds to them alone. A vertex on the path gets the bicliques of all leaves of
+a node. A vertex of only some leaves collects theirs, over the bits of its neighbours. Pairs with a row on the path are
+not touched here: they get what the columns collect while the row is open (`open_row`, `close_rows`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Others(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def clear_sums(own):
-    """Zeros for all vertices of the frame."""
+    """Clear the sums of all vertices of the frame."""
     k = _I(cuda.laneid)
     for _ in range(2 * FRAME_VERTICES // 32):
         own.frame[own.frame_at + SUMS + k] = np.uint64(0)
@@ -47,14 +47,14 @@ def clear_sums(own):
 
 @cuda.jit(device=True, forceinline=True)
 def frame_path(work):
-    """The vertices of the frame that are on the path: in shared memory, where they take no registers."""
+    """Return the frame's path; it is in shared memory, where it takes no registers."""
     frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     return FramePath(frame[place], frame[place + 1], frame[place + 2], frame[place + 3])
 
 
 @cuda.jit(device=True, forceinline=True)
 def set_frame_path(path, work):
-    """Let other vertices of the frame be on the path."""
+    """Set the frame's path."""
     frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     cuda.syncwarp()
     if cuda.laneid == 0:
@@ -67,7 +67,7 @@ def set_frame_path(path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def vertices_of_lane(work):
-    """The two rows and the two columns of this lane: read anew each time, they take no registers in between."""
+    """Load the two rows and the two columns of this lane. Loaded each time, they take no registers in between."""
     frame, place = work.own.frame, _I(work.own.frame_at + cuda.laneid)
     return frame[place], frame[place + 32], frame[place + 64], frame[place + 96]
 
@@ -85,12 +85,12 @@ def _add_to_sums(vertex, with_held, with_optional, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_to_path(values, work):
-    """Add to the vertices of the frame that are on the path, and to its totals.
+    """Add to the frame's vertices on the path, and to its totals.
 
     Parameters
     ----------
     values : Values
-        Of all leaves of a node.
+        Those of all leaves of a node.
     """
     own, path = work.own, frame_path(work)
     lane = _I(cuda.laneid)
@@ -115,14 +115,14 @@ def _add_to_path(values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _column_sums(kind, own):
-    """What this lane's two columns have with rows of a kind so far, int64."""
+    """Sums of this lane's two columns with rows of a kind so far, int64."""
     place = _I(own.frame_at + SUMS + FRAME_VERTICES * kind + layout.FRAME_WIDTH + cuda.laneid)
     return _L(own.frame[place]), _L(own.frame[place + 32])
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_row(row, kind, work):
-    """A row of the frame is on the path from now on: what its columns gather from here is its pairs'."""
+    """Put a row of the frame on the path: sums of its columns from here on belong to its pairs."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
     place = _I(layout.FRAME_WIDTH * row + cuda.laneid)
@@ -132,7 +132,7 @@ def open_row(row, kind, work):
 
 @cuda.jit(device=True, forceinline=True)
 def close_rows(rows, kind, work):
-    """Rows of the frame are on the path no longer."""
+    """Take rows of the frame off the path."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
     while rows != np.uint64(0):
@@ -144,7 +144,7 @@ def close_rows(rows, kind, work):
 
 @cuda.jit(device=True, forceinline=True)
 def add_end(end, rows, columns, chosen, work):
-    """Add the leaves that a node is (`cuda.frame_walk.kind_of_end`).
+    """Add the leaves of a node (`cuda.frame_walk.kind_of_end`).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def add_end(end, rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_remaining(rows, columns, values, work):
-    """Add a leaf to the vertices that are left at its node, which are optional.
+    """Add a leaf to its node's remaining vertices, which are optional.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _add_remaining(rows, columns, values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_remaining_pairs(rows, columns, values, path, mine):
-    """Add a leaf to the pairs of rows that are left at its node."""
+    """Add a leaf to the pairs of its node's remaining rows."""
     lane = _I(cuda.laneid)
     while rows != np.uint64(0):
         row = first_of(rows)
@@ -200,7 +200,7 @@ def _add_remaining_pairs(rows, columns, values, path, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def _seen(values, by_rows):
-    """The numbers with those of the members' kind first: rows are members, or columns."""
+    """Order the numbers with the members' kind first: members are rows, or columns."""
     if by_rows:
         return values
     return Values(values.held_held, values.optional_held, values.held_optional, values.optional_optional)
@@ -208,7 +208,7 @@ def _seen(values, by_rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _of_lane(values, lane):
-    """The numbers of a lane, for all of them."""
+    """Broadcast the numbers of a lane."""
     return Values(
         cuda.shfl_sync(ALL, values.held_held, lane),
         cuda.shfl_sync(ALL, values.held_optional, lane),
@@ -219,31 +219,31 @@ def _of_lane(values, lane):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_members(by_rows, first, rows, columns, chosen, work):
-    """Add a leaf for each row, or column, that is held, one without any, and one with both where there are two.
+    """Add a leaf for each row (or column) that is held, one without any, and one with both if there are two.
 
     Parameters
     ----------
     by_rows : bool
-        Whether the members are rows.
+        True if the members are rows.
     first : Values
-        Of this lane's first member.
+        Values of this lane's first member.
     rows, columns, chosen, work
-        As `add_end` takes them.
+        As in `add_end`.
     """
     own, mine, launch = work.own, work.mine, work.launch
     lane, bounds, vertices = _I(cuda.laneid), launch.bounds, vertices_of_lane(work)
-    # Not known to be anything else: `leaf_of_lane` looks whether it is `BY_ROWS`.
+    # Undecided; `leaf_of_lane` checks for `BY_ROWS`.
     end = BY_ROWS if by_rows else BY_ROWS + 1
     members, others = (rows, columns) if by_rows else (columns, rows)
     is_leaf, leaf = leaf_of_lane(1, end, rows, columns, chosen, own, bounds)
     second = values_of(is_leaf, leaf, work)
     is_leaf, leaf = leaf_of_lane(2, end, rows, columns, chosen, own, bounds)
     more = values_of(is_leaf, leaf, work)
-    # At once: what is done with takes no registers.
+    # At once, so that finished values take no registers.
     _add_to_path(sum_of_lanes(added(added(first, second), more), launch), work)
     one, other, more = _seen(first, by_rows), _seen(second, by_rows), _seen(more, by_rows)
     without, both = _of_lane(more, 0), _of_lane(more, 1)
-    # What both members are adjacent to, where there are two.
+    # Common neighbours of both members, if there are two.
     members_at = _I(own.frame_at if by_rows else own.frame_at + layout.FRAME_COLUMNS)
     low_member = first_of(members)
     high_member = first_of(np.uint64(members & ~bit_of(low_member)))
@@ -275,14 +275,14 @@ def _add_members(by_rows, first, rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _gathered(by_rows, members, one, other, launch, vertices):
-    """What this lane's vertices of the other side have of the leaves with one member.
+    """Sum the leaves with one member for this lane's vertices of the other side.
 
     Parameters
     ----------
     by_rows : bool
     members : uint64
     one, other : Values
-        Of this lane's first and second member, seen from the members' side.
+        Values of this lane's first and second member, seen from the members' side.
     launch : LocalLaunch
     vertices : four uint64
     """
@@ -309,7 +309,7 @@ def _gathered(by_rows, members, one, other, launch, vertices):
 
 @cuda.jit(device=True, forceinline=True)
 def _with_common(gathered, of_both, without, both):
-    """The same with the leaf without members, which all others are in, and that with two."""
+    """Add the leaf without members, which all others contain, and the leaf with two."""
     lane = _I(cuda.laneid)
     low, low_optional = gathered.with_held + without.held_optional, gathered.with_optional + without.optional_optional
     high = gathered.high_with_held + without.held_optional
@@ -331,9 +331,9 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, ver
     ----------
     rows, columns : uint64
     one, other, both : Values
-        Of this lane's two rows, and of the leaf with two.
+        Values of this lane's two rows, and of the leaf with two.
     of_both : uint64
-        The columns of that.
+        The columns of that leaf.
     mine : (n,) int64
         This warp's words of scratch.
     vertices : four uint64
@@ -361,17 +361,17 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, ver
 
 @cuda.jit(device=True, forceinline=True)
 def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, path, mine, vertices):
-    """Add to the pairs of rows that are optional with some of the columns that are held in turn.
+    """Add to the pairs of optional rows with some of the columns that are held in turn.
 
     Parameters
     ----------
     rows, columns : uint64
     gathered : _Others
-        Of this lane's two rows.
+        Those of this lane's two rows.
     one, other, both : Values
-        Of this lane's two columns, and of the leaf with two, columns first.
+        Values of this lane's two columns, and of the leaf with two, columns first.
     of_both : uint64
-        The rows of that.
+        The rows of that leaf.
     mine : (n,) int64
         This warp's words of scratch.
     vertices : four uint64

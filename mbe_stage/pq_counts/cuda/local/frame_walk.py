@@ -45,12 +45,12 @@ _I = np.int32
 
 @cuda.jit(device=True, forceinline=True)
 def push(depth, rows, columns, key, pivot, path, work):
-    """Put a node on the stack whose children are to be visited.
+    """Push a node on the stack whose children are to be visited.
 
     Parameters
     ----------
     depth : int32
-        Levels before.
+        Entries before.
     rows, columns : uint64
     key : int64
     pivot : int32
@@ -78,7 +78,7 @@ def push(depth, rows, columns, key, pivot, path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def path_of_entry(fields, first):
-    """The vertices of the frame that were on the path when a level was made; `first` is where they stand."""
+    """Read the frame's path of an entry; `first` is its position."""
     return FramePath(
         np.uint64(fields[first]),
         np.uint64(fields[first + 1]),
@@ -89,13 +89,13 @@ def path_of_entry(fields, first):
 
 @cuda.jit(device=True, forceinline=True)
 def _frame_words(n_path):
-    """Words of a frame in the pool, with the path outside, int64."""
+    """Words of a frame in the pool, including the path outside, int64."""
     return _L(FRAME_WORDS + n_path)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _write_frame(pool_offset, n_path, work):
-    """Copy the frame into the pool: rows and columns, which vertices these are, and the path outside."""
+    """Copy the frame into the pool: rows and columns, their vertices, and the path outside."""
     mine, words = work.mine, work.device.words
     write_frame(pool_offset, None, work)
     k = _I(cuda.laneid)
@@ -113,7 +113,7 @@ def _write_frame(pool_offset, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_entry(node, entry, n_path, work):
-    """Write a node of a level of the stack; returns how many children are left, int32."""
+    """Write a node for a stack entry; return its number of children left, int32."""
     mine, nodes = work.mine, work.device.nodes
     first = _I(ENTRY_FIELDS * entry)
     if cuda.laneid == 0:
@@ -125,13 +125,13 @@ def _write_entry(node, entry, n_path, work):
     return _I(size_of(np.uint64(mine[local_layout.STACK_AT + first + local_layout.MISSING])) + 1)
 
 
-# In the place of a frame: how many vertices are on the path outside.
+# Instead of a frame: the number of vertices on the path outside.
 share_local_entry, keep_local_entries = stack_entries_with(_frame_words, _write_frame, _write_entry)
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_local_entry(node, child, work, bounds):
-    """Put the frame of a node into shared memory; one of the node's children.
+    """Load the frame of a node into shared memory; return one of the node's children.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def open_local_entry(node, child, work, bounds):
     n_path : int32
         Vertices on the path outside.
     pool_offset : int64
-        Where the frame stands in the pool.
+        Offset of the frame in the pool.
     """
     own, mine, device = work.own, work.mine, work.device
     rows, columns, chosen, pool_offset = open_entry(node, child, own, device, bounds)
@@ -172,7 +172,7 @@ def open_local_entry(node, child, work, bounds):
 
 @cuda.jit(device=True, forceinline=True)
 def with_vertex(path, vertex, is_row_pivot, is_last):
-    """The path of a child: with the pivot as optional in the last one, else with what is held in it, a set of one.
+    """Return the path of a child: plus the optional pivot in the last child, else plus the held vertex.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def with_vertex(path, vertex, is_row_pivot, is_last):
 
 @cuda.jit(device=True, forceinline=True)
 def _visit(rows, columns, chosen, work):
-    """Settle a node, and add its leaves where it has no children.
+    """Reduce a node, and add its leaves if it has no children.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _visit(rows, columns, chosen, work):
     rows, columns : uint64
     chosen : Chosen
     pivot : int32
-        A row, or 64 plus a column; -1 where the node is done.
+        A row, or 64 plus a column; -1 if the node is done.
     """
     launch = work.launch
     pivot = _I(-1)
@@ -236,7 +236,7 @@ def _visit(rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _open_rows(rows, work):
-    """Optional rows are on the path from now on."""
+    """Put optional rows on the path."""
     while rows != np.uint64(0):
         open_row(first_of(rows), OPTIONAL, work)
         rows = np.uint64(rows & np.uint64(rows - np.uint64(1)))
@@ -244,7 +244,7 @@ def _open_rows(rows, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _back_to(kept, work):
-    """Close the rows that are not on the path of an earlier level."""
+    """Close the rows that are not on the path of an earlier entry."""
     if work.launch.with_edges:
         path = frame_path(work)
         close_rows(np.uint64(path.held_rows & ~kept.held_rows), HELD, work)
@@ -253,7 +253,7 @@ def _back_to(kept, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(depth, work):
-    """The next child of the newest level, which is taken from the stack with its last one.
+    """Return the next child of the top entry, which is popped with its last child.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def _next_child(depth, work):
     gone = bit_of(member)
     if not is_last and cuda.laneid == 0:
         stack[entry + local_layout.MISSING] = np.int64(np.uint64(missing & ~gone))
-    # Of which side a vertex goes: the pivot's in the last child, else the other one.
+    # Side of the vertex that leaves the node: the pivot's in the last child, else the other one.
     if by_columns == is_last:
         rows = np.uint64(rows & ~gone)
         if is_last:
@@ -312,16 +312,16 @@ def _next_child(depth, work):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work):
-    """Add all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_local_entries`).
+    """Add all nodes below a node. If the quantum ends before, the rest becomes nodes (`keep_local_entries`).
 
     Parameters
     ----------
     rows, columns : uint64
-        Of the frame that stands in shared memory.
+        Those of the frame in shared memory.
     n_path : int32
         Vertices on the path outside the frame.
     pool_offset : int64
-        As `share_local_entry` takes it.
+        As in `share_local_entry`.
     """
     own, device, launch = work.own, work.device, work.launch
     clear_sums(own)

@@ -41,7 +41,7 @@ _L = np.int64
 
 @cuda.jit(device=True, forceinline=True)
 def _local_submatrix_of(node, child, work):
-    """The submatrix that a root is, or a child of a node that is wider than a frame; its path is this warp's.
+    """Make the submatrix of a root, or of a child of a node wider than a frame; its path is this warp's.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _local_submatrix_of(node, child, work):
     Returns
     -------
     place : int64
-        Where the matrix stands; -1 where the pool is short.
+        Position of the matrix; -1 if the pool is short.
     n_rows, n_columns, n_words : int32
     chosen : Chosen
     vertices : MatrixVertices
@@ -77,9 +77,9 @@ def _local_submatrix_of(node, child, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _do_local_task(node, child, newest, n_reserved, work):
-    """A root, or a child of a node: add it, walk it, or make a node of it (`persistent_loop`); it needs no credit.
+    """Add a root or a child of a node, walk it, or make a node of it (`persistent_loop`). It needs no reserved slots.
 
-    Of what is not done nothing is added.
+    An unfinished task has added nothing.
     """
     own, mine, device, launch = work.own, work.mine, work.device, work.launch
     bounds = launch.bounds
@@ -125,7 +125,7 @@ _loop = persistent_loop(next_task, reserve_nothing, _do_local_task)
 
 @cuda.jit(device=True, forceinline=True)
 def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+    """Run one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
         Global, shared by all warps.
     with_edges : bool
     techniques : int
-        Both known when it is compiled.
+        Both known at compile time.
     """
     own = own_of(warps)
     mine = held(scratch.words[this_warp()])
@@ -152,18 +152,18 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
 
 
 def add_vertices_warp_per_task(graph, warps, device, scratch, sums):
-    """Add up in how many bicliques each row and column is."""
+    """Add up the bicliques of each row and column."""
     _add_work(graph, warps, device, scratch, sums, False, ALL_TECHNIQUES)
 
 
 def add_edges_warp_per_task(graph, warps, device, scratch, sums):
-    """Add up in how many bicliques each row, column and entry is."""
+    """Add up the bicliques of each row, column and entry."""
     _add_work(graph, warps, device, scratch, sums, True, ALL_TECHNIQUES)
 
 
 @cache
 def local_kernel_for(with_edges: bool) -> Any:
-    """The kernel, for edges too or for vertices alone; compiled when it is launched."""
+    """Return the kernel for vertices, or for edges, too; compiled at its launch."""
     compiled = kernel(
         GRAPH,
         WARPS,

@@ -1,4 +1,4 @@
-"""Sums of the whole graph: of vertices, of vertices on a path, and of edges; and a frame's sums handed on."""
+"""Sums of the whole graph: of vertices, of vertices on a path, and of edges; and flushing a frame's sums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_to_vertex(vertex, number, work):
 
 @cuda.jit(device=True, forceinline=True)
 def add_to_edge(row, column, number, work):
-    """Add a lane's number to an edge of the graph, which is there; `column` is a vertex."""
+    """Add a lane's number to an existing edge of the graph; `column` is a vertex."""
     graph, sums, launch = work.graph, work.sums, work.launch
     if number != 0:
         member = _I(column - launch.n_rows)
@@ -42,7 +42,7 @@ def add_to_edge(row, column, number, work):
 
 @cuda.jit(device=True, forceinline=True)
 def add_path(n_path, values, work):
-    """Add leaves to the vertices of the graph that are on the path, to their edges, and to the total.
+    """Add leaves to the graph's vertices on the path, to their edges, and to the total.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def add_path(n_path, values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_path_edges(n_path, values, work):
-    """Add leaves to the edges between vertices on the path, which are all there.
+    """Add leaves to the edges between vertices on the path, which all exist.
 
     Parameters
     ----------
     n_path, values, work
-        As `add_path` takes them.
+        As in `add_path`.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
@@ -99,7 +99,7 @@ def _add_path_edges(n_path, values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def flush_frame(n_path, work):
-    """Add what a frame has summed up to the sums of the graph. No row of it is open.
+    """Add the sums of a frame to those of the graph. No row of it is open.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def flush_frame(n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _flush_pairs(work):
-    """Of each row of the frame with each column, cleared behind it."""
+    """Flush per (row, column) counts of the frame; clear them after use."""
     own, mine = work.own, work.mine
     lane = _I(cuda.laneid)
     row = _I(0)
@@ -144,12 +144,12 @@ def _flush_pairs(work):
 
 @cuda.jit(device=True, forceinline=True)
 def _flush_path_edges(n_path, work):
-    """Of each vertex on the path outside with each vertex of the frame of the other side.
+    """Flush the counts of each vertex on the path outside with the frame's vertices of the other side.
 
     Parameters
     ----------
     n_path, work
-        As `flush_frame` takes them.
+        As in `flush_frame`.
     """
     own, mine, launch = work.own, work.mine, work.launch
     lane = _I(cuda.laneid)

@@ -1,12 +1,11 @@
 """Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.pieces`; its vertices stay known.
 
-A node has, behind its matrix, the vertex of the graph that each row is and each column, and its path.
+After its matrix, a node has the graph's vertex of each row and column, and its path.
 
-The leaves of a submatrix, added to the sums of the graph: a matrix of any width.
-
-Where one more row is to be held, each row is a leaf. What that amounts to for its columns is written down (`weights`),
-and each column adds up those of its rows in a register: one addition to the graph for each column, and no two lanes add
-to the same. Where columns are held it is the other way round.
+Leaves of a submatrix of any width are added to the sums of the graph. If one more row is to be held, each row is a
+leaf. Its bicliques for its columns are noted (`weights`), and each column sums those of its rows in a register. So
+there is one addition to the graph for each column, and no two lanes add to the same one. If columns are held it is the
+other way round.
 """
 
 from __future__ import annotations
@@ -78,11 +77,11 @@ def add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _alone(n_rows, n_columns, chosen, work):
-    """What a leaf amounts to whose remaining rows and columns are all optional; the same for all lanes."""
+    """Bicliques of a leaf whose remaining rows and columns are all optional; the same for all lanes."""
     launch = work.launch
     bounds = launch.bounds
     optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
-    # No more of a side are wanted than are held: what is left there need not have anything in common.
+    # Enough vertices of one side are held, so its remaining vertices need no common neighbours.
     if chosen.held_rows == bounds.most_rows:
         optional_rows = _I(0)
     if chosen.held_columns == bounds.most_columns:
@@ -93,16 +92,16 @@ def _alone(n_rows, n_columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work):
-    """Add to the edges of this lane's vertex with the vertices of the other side on the path, of both kinds.
+    """Add to the edges of this lane's vertex with vertices on the path of the other side, of both kinds.
 
     Parameters
     ----------
     vertex : int32
-        A row, or a column as a vertex; below 0 where the lane has none.
+        A row, or a column as a vertex; below 0 if the lane has none.
     is_row : bool
     with_held, with_optional : int64
     n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
@@ -120,17 +119,17 @@ def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work)
 
 @cuda.jit(device=True, forceinline=True)
 def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
-    """Add a leaf for each row, held as the last one, to the rows; write down its weight for columns.
+    """Add a leaf for each row, held as the last one, to the rows; note its weight for columns.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, chosen, n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
 
     Returns
     -------
     Values
-        Of all of these leaves.
+        Sum of these leaves.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -161,17 +160,17 @@ def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
-    """Add a leaf for each column, held as the last one, to the columns; write down its weight for rows.
+    """Add a leaf for each column, held as the last one, to the columns; note its weight for rows.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, chosen, n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
 
     Returns
     -------
     Values
-        Of all of these leaves.
+        Sum of these leaves.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -203,15 +202,15 @@ def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
-    """Add to the columns of a submatrix, which are optional: one leaf, and those of its rows where these have weights.
+    """Add to a submatrix's columns, which are optional: one leaf, and those of its rows if these have weights.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, n_path, work
-        As `add_submatrix` takes them.
+        As in `add_submatrix`.
     is_weighted : bool
     without : Values
-        Of the one leaf.
+        Values of the one leaf.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -251,12 +250,12 @@ def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work
 
 @cuda.jit(device=True, forceinline=True)
 def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
-    """Add to the rows of a submatrix, which are optional: one leaf, and those of its columns where these have weights.
+    """Add to a submatrix's rows, which are optional: one leaf, and those of its columns if these have weights.
 
     Parameters
     ----------
     submatrix, vertices, n_rows, is_weighted, without, n_path, work
-        As `_add_columns` takes them.
+        As in `_add_columns`.
     """
     mine, launch = work.mine, work.launch
     weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
@@ -293,7 +292,7 @@ def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
 
 
 class MatrixVertices(NamedTuple):
-    """Which vertices of the graph the rows and columns of a matrix are: in the pool, rows from `rows_at` on.
+    """The graph's vertices of a matrix's rows and columns: in the pool, rows from `rows_at` on.
 
     Attributes
     ----------
@@ -308,7 +307,7 @@ class MatrixVertices(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def open_root(root, n_rows, n_columns, work):
-    """Write which vertices the rows and columns of a root's matrix are, and begin the path with the root.
+    """Write the vertices of a root's rows and columns, and begin the path with the root.
 
     Parameters
     ----------
@@ -318,7 +317,7 @@ def open_root(root, n_rows, n_columns, work):
     Returns
     -------
     int64
-        Where they begin; -1 where the pool is short.
+        First of them; -1 if the pool is short.
     """
     own, mine, graph, device, launch = work.own, work.mine, work.graph, work.device, work.launch
     place = take_words(_L(_L(n_rows) + n_columns), True, device.control, device.settings)
@@ -347,7 +346,7 @@ def open_root(root, n_rows, n_columns, work):
 
 @cuda.jit(device=True, forceinline=True)
 def open_child(node, child, work):
-    """The vertices of a node's matrix; and the path of a child of it into this warp's place for it.
+    """Return the vertices of a node's matrix, and copy the path of its child to this warp's place.
 
     Parameters
     ----------
@@ -356,7 +355,7 @@ def open_child(node, child, work):
     Returns
     -------
     lines_at : int64
-        Where those of its rows begin.
+        Vertices of the node's first row.
     n_path : int32
     """
     mine, device = work.mine, work.device
@@ -400,14 +399,14 @@ def open_child(node, child, work):
 
 @cuda.jit(device=True, forceinline=True)
 def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work):
-    """As `pieces.process_submatrix`; what is taken out because it is adjacent to everything goes onto the path.
+    """Process a submatrix as `pieces.process_submatrix`. Vertices adjacent to everything are put on the path.
 
     Parameters
     ----------
     vertices : MatrixVertices
     n_rows, n_columns : int32
     n_path, narrow : int32
-        Vertices on the path; rows and columns of a frame at most.
+        Vertices on the path; most rows and columns of a frame.
 
     Returns
     -------
@@ -469,7 +468,7 @@ def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_pa
 
 @cuda.jit(device=True, forceinline=True)
 def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
-    """Copy which vertices the rows and columns of a submatrix are.
+    """Copy the vertices of a submatrix's rows and columns.
 
     Parameters
     ----------
@@ -477,7 +476,7 @@ def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
     n_rows : int32
     to : uint32, global
     rows_to, columns_to : int64
-        Where they go.
+        Target positions.
     """
     lane = _I(cuda.laneid)
     k = lane
@@ -501,7 +500,7 @@ def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
 
 @cuda.jit(device=True, forceinline=True)
 def frame_vertices(submatrix, vertices, n_rows, mine):
-    """Note which vertices of the graph those of the frame are that a submatrix becomes."""
+    """Note the vertices of a submatrix's rows and columns as those of its frame."""
     _write_vertices(
         submatrix,
         vertices,
@@ -514,7 +513,7 @@ def frame_vertices(submatrix, vertices, n_rows, mine):
 
 @cuda.jit(device=True, forceinline=True)
 def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
-    """Write a submatrix as a node of its own; which, int32, or -1 where there is no room.
+    """Write a submatrix as a node; return the node, int32, or -1 if there is no room.
 
     Parameters
     ----------
@@ -522,7 +521,7 @@ def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newe
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
-        As `pieces.write_node` takes them.
+        As in `pieces.write_node`.
     n_path : int32
     """
     own, mine, device = work.own, work.mine, work.device

@@ -1,12 +1,10 @@
-"""The local counts of one cell on the device: its lists and sums, and a search for each modulus.
+"""Local counts on the device, cell by cell: the lists and sums of a cell, and a search for each modulus.
 
-The local counts of a query, cell by cell, with the searches on the device.
+Numbers below 2^63 need one search. For larger ones there is a search for each prime of `digits.moduli`.
 
-Counts and local counts in rounds, where barriers may be asked for: so many roots, counted and then searched again.
-
-What is local of a root is known when all cells have been searched below it. So a barrier can only be behind all cells
-of some roots. A round counts for a moment, holds the other roots back, and searches each cell below those that were
-counted.
+If barriers may be requested, a query is counted in rounds: local counts of a root are known once all cells are searched
+below it, so a barrier can only follow all cells of some roots. A round counts for a while, holds the other roots back,
+and searches each cell below the counted ones.
 """
 
 from __future__ import annotations
@@ -45,26 +43,26 @@ from mbe_stage.tasks import Task, positions, without
 
 _SHORTEST_QUANTUM = 0.01
 _SUMS_BYTES = 32
-"""Of each number that comes from the device: as it is, and its digits, twice."""
+"""Bytes of each number from the device: the number, and twice its digits."""
 ROUND_SECONDS = 1.0
-"""How long a round counts at least, before it finishes the roots that were begun: short beside the time between
+"""Least seconds that a round counts before it finishes the begun roots: short compared with the time between
 checkpoints."""
 TIMES_ITS_BEGINNING = 20.0
-"""A round counts so many times as long as it takes until the first quantum begins: the graph is prepared in each."""
+"""A round counts this many times as long as the time to its first quantum, since each round prepares the graph."""
 _BEFORE_THE_END = 0.999
 
 
 class LocalSession(Session):
-    """A search that adds up local counts; no leaf is told.
+    """A search that adds up local counts; it reports no leaves.
 
     Parameters
     ----------
     graph : Graph
     size_bounds, keys, plan, budget_bytes
-        As `Session` takes them.
+        As in `Session`.
     sizes : LocalSizes
     sums : Sums
-        That are added to.
+        The sums to add to.
     """
 
     def __init__(
@@ -89,7 +87,7 @@ class LocalSession(Session):
 
 
 def device_lists(lists: Any) -> Graph:
-    """The lists of a core, as kernels read them: all rows are roots, those with the most two-step paths first.
+    """Copy the lists of a core for kernels: all rows are roots, those with the most two-step paths first.
 
     Parameters
     ----------
@@ -109,21 +107,21 @@ def device_lists(lists: Any) -> Graph:
 
 
 class DeviceCounting:
-    """Adds up in how many bicliques of one cell each row, column and entry is.
+    """Adds the bicliques of one cell that contain each row, column and entry.
 
     Parameters
     ----------
     graph : Graph
     sizes : LocalSizes
-        Of the cell.
+        Sizes of the cell.
     count : int
-        How many bicliques are found.
+        Number of bicliques.
     budget : int
         Bytes of device memory.
     overrides : dict
         Fields of the plan. For tests.
     facts : dict
-        Receives what the warps did, added up.
+        Receives statistics of the warps, added up.
 
     Attributes
     ----------
@@ -133,7 +131,7 @@ class DeviceCounting:
     Raises
     ------
     MemoryBudgetExceeded
-        It does not fit the budget.
+        The search does not fit the budget.
     """
 
     def __init__(
@@ -151,14 +149,14 @@ class DeviceCounting:
         self.n_nodes = 0
 
     def run(self, rows: np.ndarray | None, deadline: float = math.inf) -> Generator[tuple[SumsOfCell | None, float]]:
-        """Search for what is below some rows, or all: the share of the work that is done, and the sums with the last.
+        """Search below some rows, or all: yield the share of the work that is done, and the sums at the end.
 
         Parameters
         ----------
         rows : (n,) int64 or None
         deadline : float, optional
-            In the time of `time.perf_counter`. What has been added until then are lower bounds; nothing is known of
-            numbers that take several searches.
+            By `time.perf_counter`. Sums until then are lower bounds; numbers that need several searches are not known
+            then.
         """
         primes = moduli(self._count)
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -208,7 +206,7 @@ class DeviceCounting:
             is_wanted = cp.zeros(search.n_rows, cp.bool_)
             is_wanted[cp.asarray(rows)] = True
             graph = graph._replace(order=cp.ascontiguousarray(graph.order[is_wanted[graph.order]]))
-        # The time of a quantum is over before the deadline is.
+        # A quantum ends before the deadline.
         left = max(_SHORTEST_QUANTUM, (deadline - time.perf_counter()) / 2)
         plan = replace(plan, quantum_seconds=min(plan.quantum_seconds, left))
         size_bounds = (search.most_rows, search.most_rows, search.most_columns, search.most_columns)
@@ -218,7 +216,7 @@ class DeviceCounting:
 
 
 class DeviceLocalSearch(LocalSearch):
-    """What each vertex, and each edge, is in.
+    """Local counts of each vertex, and of each edge.
 
     Parameters
     ----------
@@ -239,12 +237,12 @@ class DeviceLocalSearch(LocalSearch):
     Attributes
     ----------
     facts : dict
-        What the warps did, of all cells.
+        Statistics of the warps, over all cells.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The tables do not fit the host's budget, or what a search takes does not fit the device's.
+        The tables do not fit the host's budget, or a search does not fit the device's.
     """
 
     def __init__(
@@ -264,7 +262,7 @@ class DeviceLocalSearch(LocalSearch):
         super().__init__(graph, query, search, execution, detail)
 
     def let_go(self) -> None:
-        """Give back the device memory that is kept between two calls of `blocks`."""
+        """Free the device memory kept between two calls of `blocks`."""
         self._on_device = None
 
     def _beside(self) -> tuple[str, str]:
@@ -290,7 +288,7 @@ class DeviceLocalSearch(LocalSearch):
 
 
 class LocalBlocks(Protocol):
-    """What searches all cells below some rows: `cells.DeviceLocalSearch`."""
+    """Searches all cells below some rows: `cells.DeviceLocalSearch`."""
 
     n_searched: int
 
@@ -303,26 +301,26 @@ class LocalBlocks(Protocol):
         *,
         is_first: bool,
     ) -> Iterator[PqBlock]:
-        """What the rows amount to."""
+        """Yield the local counts of the rows."""
 
     def let_go(self) -> None:
-        """Give back the device memory that is kept between two calls."""
+        """Free the device memory kept between two calls."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """The counts, which say how large the numbers get; then what each vertex and edge is in.
+    """Runs the counts, which show how large the numbers get, and then the local counts.
 
     Attributes
     ----------
     counted : callable
-        Counts what is below some tasks, or all, with a barrier of its own; gives a generator.
+        Counts below some tasks, or all, with a barrier of its own; returns a generator.
     query : PqQuery
     local : LocalBlocks
     ranges : callable
-        The ranges of some tasks, or of all where it is given None; the first root is what is known without a search.
+        Returns the ranges of some tasks, or of all for None. The first root stands for the counts known from degrees.
     deadline : float
-        In the time of `time.perf_counter`.
+        By `time.perf_counter`.
     """
 
     counted: Callable[[tuple[Task, ...] | None, Barrier | None], Generator[PqBlock]]
@@ -332,7 +330,7 @@ class Rounds:
     deadline: float
 
     def blocks(self, tasks: tuple[Task, ...] | None, barrier: Barrier | None) -> Iterator[PqBlock]:
-        """What is below some tasks, or all; in one round, unless barriers may be asked for."""
+        """Yield the results below some tasks, or all; in one round, unless barriers may be requested."""
         done = 0.0
         while True:
             remaining: tuple[Task, ...] | None = None
@@ -346,7 +344,7 @@ class Rounds:
                 return
             self.local.let_go()
             if time.perf_counter() > self.deadline:
-                # What is local may fall short of the counts. Whoever set the limit knows by this that there was more.
+                # Local counts may fall short of the counts. By this the caller knows that work was left.
                 yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done))
                 return
             if barrier.is_requested:
@@ -355,8 +353,8 @@ class Rounds:
             tasks = remaining
 
     def _round(self, tasks: tuple[Task, ...] | None, *, is_requested: bool) -> Iterator[PqBlock]:
-        """One round; the last block has the tasks that remain, where there are any."""
-        # Each cell takes longer than the counts of all.
+        """Run one round; the last block has the remaining tasks, if there are any."""
+        # Each cell takes longer than all counts together.
         share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
         own, last = Barrier() if is_requested else None, PqBlock(Leaves.none(), work_done=1.0)
         began, until = time.perf_counter(), math.inf
@@ -377,7 +375,7 @@ class Rounds:
             counted_ranges = without(counted_ranges, self.ranges(last.remaining))
         is_first = bool(counted_ranges) and counted_ranges[0][0] == 0
         rows = positions(counted_ranges) - 1
-        # All of them are not listed.
+        # If all remain, they are not listed.
         wanted = None if tasks is None and last.remaining is None else rows[rows >= 0]
         for block in self.local.blocks(wanted, found.counts(), share, self.deadline, is_first=is_first):
             yield replace(block, work_done=last.work_done * block.work_done)

@@ -1,15 +1,15 @@
-"""Where bicliques have three rows: two later rows and their root are counted on masks of the root's columns.
+"""Bicliques of three rows: count two later rows with their root on masks of the root's columns.
 
 A block takes a root. A later row that shares enough columns with it is a *partner*. Rows are in ascending degree, so
-the root has no more columns than its partners, and a mask of the columns that each partner shares with it is short:
-most roots have all of theirs in shared memory. Two partners whose masks have ``n`` columns in common are a leaf, three
-rows with ``n`` optional columns. There are no nodes, no pool and no table of kinds, and lists are read as they are
-given (`rank_windows`).
+the root has no more columns than its partners, and the mask of columns that a partner shares with it is short: most
+roots have all of theirs in shared memory. Two partners whose masks have ``n`` common columns are a leaf, three rows
+with ``n`` optional columns. There are no nodes, no pool and no table of signatures, and lists are read as given
+(`rank_windows`).
 
-Where the masks of a root do not fit, they are made for some of the columns at a time, and what two partners have in
-common is added up. The area for this is the block's part of shared memory, or where that is too small, of the device's.
+If the masks of a root do not fit, they are made for some columns at a time, and common columns of two partners are
+added up. The area for this is the block's part of shared memory, or, if that is too small, of device memory.
 
-How many later rows share enough columns with each root, and what that says of the work below it.
+Before the search, a kernel counts the later rows that share enough columns with each root, to estimate its work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _U = np.uint32
 
 @kernel(GRAPH, triples_layout.TRIPLES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=8.0)
 def count_triples_block_per_root(graph, triples):
-    """Count the triples of a root and two later rows by the columns that they share, for roots that nobody has taken.
+    """Count the triples of a root and two later rows by their common columns, for roots not yet taken.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def count_triples_block_per_root(graph, triples):
 
 @cuda.jit(device=True, forceinline=True)
 def _count_enough(n_here, fewest, counts, slots):
-    """Count in `slots[2]` the ranks of a window that share enough columns; their counters are zeros afterwards."""
+    """Count into `slots[2]` the ranks of a window with enough common columns, and clear their counters."""
     k, n = _I(cuda.threadIdx.x), _I(0)
     while k < n_here:
         if counts[k] >= fewest:
@@ -97,7 +97,7 @@ def _count_enough(n_here, fewest, counts, slots):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_root(root, n_partners, n_columns, n_later, roots):
-    """What is below a root. For one thread; the arguments of the block's other threads are the same."""
+    """Write partners and costs of a root. Called by one thread; other threads have the same arguments."""
     roots.partners[root] = n_partners
     if n_partners > 1:
         n, n_words = _L(n_partners), _L((n_columns + 31) >> 5)
@@ -114,7 +114,7 @@ def _write_root(root, n_partners, n_columns, n_later, roots):
 
 @kernel(GRAPH, WEDGES, triples_layout.ROOTS, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=2.0)
 def count_partners_block_per_root(graph, wedges, roots):
-    """Write how many later rows share enough columns with each root, and what will be below it.
+    """Write for each root its number of partners and the expected work.
 
     Parameters
     ----------

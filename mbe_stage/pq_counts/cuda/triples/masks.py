@@ -22,17 +22,17 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def _in_common(one, other, n_words, n_partners, area, start):
-    """Columns that two masks have in common, int32.
+    """Count the common columns of two masks, int32.
 
     Parameters
     ----------
     one, other : int32
-        Which masks.
+        Numbers of the masks.
     n_words, n_partners : int32
-        Words of a mask, and masks: a word of all stands together.
+        Words of a mask, and masks: the same words of all masks are contiguous.
     area : uint32
     start : int32
-        Where they begin in the area.
+        First of them in the area.
     """
     n, at_one, at_other = _I(0), _I(start + one), _I(start + other)
     for _ in range(n_words):
@@ -43,23 +43,23 @@ def _in_common(one, other, n_words, n_partners, area, start):
 
 @cuda.jit(device=True, forceinline=True)
 def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, times):
-    """What each two partners have in common: added to what they had in other columns, or counted as a leaf, or both.
+    """Count the common columns of each pair of partners: add them to earlier ones, or count a leaf, or both.
 
     Parameters
     ----------
     n_partners, n_words : int32
     start : int32
-        Where masks begin in the area; counters of pairs stand before, each of which has its thread.
+        First of the masks in the area; before them are counters of pairs, one thread for each.
     adds, counts_leaves : bool
     fewest : int32
         Columns of a leaf.
     area : uint32
     small, times
-        As `rank_windows.count_leaf` has them.
+        As in `rank_windows.count_leaf`.
     """
     lane, one = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
     n_warps = _I(cuda.blockDim.x // WARP_SIZE)
-    # Most leaves have as few columns as there may be: lanes count them alone.
+    # Most leaves have the fewest columns allowed: lanes count those on their own.
     n_fewest = _I(0)
     while one < n_partners - 1:
         row_start = _I(one * (n_partners - 1) - one * (one - 1) // 2 - one - 1)
@@ -89,13 +89,13 @@ class _Marks(NamedTuple):
     Attributes
     ----------
     numbers : (triples_layout.WINDOW,) int32, shared
-        Of the partners in a window, from 1 on; 0 for other ranks.
+        Numbers of the partners in a window, from 1 on; 0 for other ranks.
     area : (n_words,) uint32
-        Word `w` of all masks stands together, in the order of the numbers, from `start` on.
+        Words `w` of all masks are contiguous, in the order of the numbers, from `start` on.
     start : int32
     n_partners : int32
     first_column : int32
-        The place in the root's list that the first bit is for.
+        Position in the root's list of the first bit.
     """
 
     numbers: Any
@@ -107,7 +107,7 @@ class _Marks(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark(k, column, marks):
-    """Set the bit of a column in the mask of the rank `k` of a window, if that is a partner."""
+    """Set the bit of a column in the mask of rank `k` of a window, if that is a partner."""
     number = marks.numbers[k]
     if number > 0:
         bit = _I(column - marks.first_column)
@@ -120,7 +120,7 @@ _mark_paths = walk_with(_mark)
 
 @cuda.jit(device=True, forceinline=True)
 def _number(size, fewest, counts, slots):
-    """Number the ranks of a window that share enough columns, in the place of their counters; zeros for the others."""
+    """Replace the counters of a window by numbers of ranks with enough common columns; zeros for others."""
     k = _I(cuda.threadIdx.x)
     while k < size:
         n = counts[k]
@@ -137,12 +137,12 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     ----------
     root : int32
     fewest : int32
-        Columns that rows have to share.
+        Fewest common columns of rows.
     short_list : uint32
-        As `rank_windows.walk_with` says.
+        As in `rank_windows.walk_with`.
     area : (n_words,) uint32
-        Has room for all masks or, where all later rows are one window, for a counter of each two partners and a part of
-        the masks.
+        Has room for all masks; or, if all later rows are one window, for a counter of each pair of partners and a part
+        of the masks.
     counts : (triples_layout.WINDOW,) int32, shared
         Zeros, before and afterwards.
     small : (triples_layout.SMALL,) int32, shared
