@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.pipeline.report.charts import svg
-from mbe_stage.pipeline.report.scales import bin_starts
+from mbe_stage.pipeline.report.charts import bin_starts, svg
 from mbe_stage.pipeline.report.tables import Sizes
 from mbe_stage.pipeline.report.wording import compact, count
 from mbe_stage.pipeline.wording import plural

@@ -11,7 +11,7 @@ import numpy as np
 from mbe_stage.pipeline.cli.terminal import shortened, visible
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import has_bicliques
-from mbe_stage.pipeline.report.scales import bin_starts
+from mbe_stage.pipeline.report.charts import bin_starts
 from mbe_stage.pipeline.report.tables import Sizes, read_sizes
 from mbe_stage.pipeline.report.wording import compact
 from mbe_stage.pipeline.views.near_copies import affordable, largest_distinct

@@ -15,16 +15,16 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.problems.base import Page, Publication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
+from mbe_stage.pipeline.publish.changes import Comparison
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report.changes import since
-from mbe_stage.pipeline.report.rendering import render
 from mbe_stage.pipeline.report.request import input_facts
-from mbe_stage.pipeline.report.wording import count, escape, key
+from mbe_stage.pipeline.report.wording import count, escape, key, render
 from mbe_stage.pipeline.wording import bytes_text, seconds_text
 
 __all__ = ["REPORT_NAME", "write_report"]
 
 REPORT_NAME = "report.html"
+_WORDS = {"only_in_new": "only in this run", "only_in_old": "only in the run before"}
 
 
 def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = None) -> Path:
@@ -151,3 +151,8 @@ def _fingerprints(manifest: Manifest) -> list[tuple[str, str]]:
         ("content", manifest.content_fingerprint),
         ("configuration", manifest.config_fingerprint),
     ]
+
+
+def since(comparison: Comparison | None) -> str:
+    """The whole section; nothing where no comparison was asked for."""
+    return "" if comparison is None else render("changes.html", comparison=comparison, words=_WORDS)

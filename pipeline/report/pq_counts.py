@@ -17,9 +17,8 @@ from mbe_stage.pipeline.problems.pq_counts.result_text import unit, zero_reasons
 from mbe_stage.pipeline.problems.pq_counts.shown import shown_cell
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
-from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import conditions, right_key
-from mbe_stage.pipeline.report.wording import key, percent
+from mbe_stage.pipeline.report.wording import fragment, key, percent
 
 __all__ = ["page"]
 

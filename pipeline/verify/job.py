@@ -34,11 +34,11 @@ from mbe_stage.pipeline.verify.fields import (
     check_key_types,
     check_own_fields,
     check_reading,
+    check_vertex_ids,
     standing_notes,
 )
 from mbe_stage.pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
 from mbe_stage.pipeline.verify.recipe import edge_fingerprint, vertex_hashes
-from mbe_stage.pipeline.verify.vertices import check_vertex_ids
 
 __all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "check_limits", "publications_of_run", "verify_run"]
 
