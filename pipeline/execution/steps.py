@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,20 +16,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mbe_stage.engines import AUTO
+from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import STOPPED_BY_MEMORY
-from mbe_stage.options import Execution
+from mbe_stage.options import Execution, Runner
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.backend import Backend
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.config.model import Config, ExecutionConfig, InputConfig
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.journal import Journal, booked_entries
 from mbe_stage.pipeline.execution.output_limit import output_limit
-from mbe_stage.pipeline.execution.runner import opened_runner
-from mbe_stage.pipeline.execution.sigterm_checkpoint import grace_at_sigterm
+from mbe_stage.pipeline.execution.signals import grace_at_sigterm
 from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
 from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, Told
 from mbe_stage.pipeline.problems.derived import derived_collectors
@@ -52,22 +51,13 @@ from mbe_stage.pipeline.publish.staging import Store, synced_beside
 from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
 from mbe_stage.problem import problem_named
 from mbe_stage.run_limits import Course
+from mbe_stage.runners.clusters import dask_cluster
+from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
 
-__all__ = [
-    "Clock",
-    "Counted",
-    "EnumerationFacts",
-    "Steps",
-    "collect_to",
-    "count",
-    "enumerate_to",
-    "find_unchanged",
-    "finish",
-    "load_edges",
-    "save_edges",
-]
+__all__ = ["Clock", "Counted", "EnumerationFacts", "Steps", "collect_to", "count", "enumerate_to", "find_unchanged"]
+__all__ += ["finish", "load_edges", "opened_runner", "save_edges"]
 
 log = logging.getLogger(__name__)
 
@@ -531,3 +521,36 @@ class Clock:
         now = time.perf_counter()
         self.seconds[step] = now - self._last
         self._last = now
+
+
+@contextmanager
+def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
+    """Open the configured runner; None for this process. For `cuda`, local workers run one process per GPU.
+
+    Parameters
+    ----------
+    problem, engine : str
+        The problem and engine to run; ``auto`` is ``cuda`` if that runs here.
+
+    Raises
+    ------
+    EngineUnavailable
+        The engine cannot run here, Dask is not installed, or dask-cuda is missing for a worker per GPU.
+    ClusterLost
+        There is no scheduler at the address.
+    """
+    if execution.devices is not None:
+        yield DeviceRunner(execution.devices)
+        return
+    if execution.runner == "local":
+        yield None
+        return
+    if execution.cluster is not None:
+        with dask_cluster(execution.cluster) as runner:
+            yield runner
+        return
+    name, _ = choose_engine(problem, engine)
+    loaded = problem if name == "cpu" else None
+    workers, threads = execution.workers, execution.threads or None
+    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=loaded) as runner:
+        yield runner

@@ -31,14 +31,15 @@ from mbe_stage.pipeline.config.registry import derived_facts, problem_facts
 from mbe_stage.pipeline.config.section import message_of
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.worker_stats import Ranks
+from mbe_stage.pipeline.package_files import version_of
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
-from mbe_stage.pipeline.publish.changes import Comparison
 from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
-from mbe_stage.pipeline.version import version_of
 
 __all__ = [
+    "ComparedGroup",
+    "Comparison",
     "Counts",  # noqa: F822 - given by `__getattr__`
     "FileEntry",
     "Manifest",
@@ -70,6 +71,50 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ComparedGroup(_Frozen):
+    """One of the largest bicliques that only one of the two runs has; lists hold the first few keys, as text.
+
+    Attributes
+    ----------
+    status : str
+        As `mbe_stage.pipeline.views.diff.Status`.
+    left, right, came, went : tuple of str
+        Members, and those that its partner had not and those that only its partner had.
+    jaccard : float or None
+        None without a partner.
+    """
+
+    status: str
+    biclique_key: int
+    n_left: int
+    n_right: int
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    came: tuple[str, ...] = ()
+    went: tuple[str, ...] = ()
+    jaccard: float | None = None
+
+
+class Comparison(_Frozen):
+    """A run beside the last complete one that was asked the same.
+
+    Attributes
+    ----------
+    run_id : str or None
+        The run before; None where there is none.
+    remarks : tuple of str
+        What should be known first, a sentence each.
+    counts : dict
+        Bicliques by status; empty where the runs were not compared.
+    """
+
+    run_id: str | None
+    remarks: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    n_same: int | None = None
+    largest: tuple[ComparedGroup, ...] = ()
+
+
 def _within(name: str) -> str:
     if not is_path_within(name):
         raise ValueError(f"is {name[:80]!r}; expected a relative path that stays within its directory")
@@ -83,6 +128,8 @@ def _within_beside(name: str | None) -> str | None:
 
 
 PathWithin = Annotated[str, AfterValidator(_within)]
+
+
 """A field of a model that is read from a file which others may have written."""
 
 

@@ -41,12 +41,12 @@ from mbe_stage.pipeline.publish.run_files import (
     STAGING,
     as_publish_errors,
     is_room,
+    is_run_id,
     refuse_other_than_directory,
     rooms_in,
     sizes_of,
     written_at,
 )
-from mbe_stage.pipeline.publish.run_ids import is_run_id
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, is_path_within, odd_entry, opened_directory
 from mbe_stage.pipeline.stores.address import is_address, place_of
 

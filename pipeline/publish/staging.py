@@ -30,12 +30,15 @@ from mbe_stage.pipeline.publish.run_files import (
     STAGING,
     as_publish_errors,
     is_room,
+    is_run_id,
     is_unfinished,
+    next_run_id,
+    provisional_id,
     refuse_other_than_directory,
+    renamed,
     sync,
     written_at,
 )
-from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id, renamed
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, forget_stored
 from mbe_stage.pipeline.safe_paths import LINK, is_directory, opened_directory, remove_tree, what_is_at
 

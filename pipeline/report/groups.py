@@ -15,8 +15,7 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.base import Page, PageSection
-from mbe_stage.pipeline.publish.changes import Comparison
-from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.charts import svg
 from mbe_stage.pipeline.report.request import right_key, side_name
 from mbe_stage.pipeline.report.wording import count, fragment, key, percent

@@ -15,8 +15,7 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.problems.base import Page, Publication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
-from mbe_stage.pipeline.publish.changes import Comparison
-from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.request import input_facts
 from mbe_stage.pipeline.report.wording import count, escape, key, render
 from mbe_stage.pipeline.wording import bytes_text, seconds_text

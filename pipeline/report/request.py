@@ -8,10 +8,9 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.key_parts import has_parts
 from mbe_stage.pipeline.problems.searched_graph import graph_of_input, sizes_text
 from mbe_stage.pipeline.report.wording import count, key, tuple_key
-from mbe_stage.pipeline.wording import bytes_text, plural, seconds_text
+from mbe_stage.pipeline.wording import bytes_text, has_parts, plural, seconds_text
 
 __all__ = ["conditions", "input_facts", "right_key", "side_name"]
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from mbe_stage.pipeline.key_parts import day_of, key_parts
-from mbe_stage.pipeline.wording import percent_text, plural, seconds_text
+from mbe_stage.pipeline.wording import day_of, key_parts, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment

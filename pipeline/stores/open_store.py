@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import glob
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +12,17 @@ from typing import TYPE_CHECKING
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish import run_store
-from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
+from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, parse_address, place_of
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.publish.staging import Store
 
-__all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at", "whole_run"]
+__all__ = ["holds_runs", "is_there", "kept_if_done", "opened_run", "opened_runs", "store_at", "was_in_memory"]
+__all__ += ["whole_run"]
 
 _LATEST = "latest"
+log = logging.getLogger(__name__)
 
 
 def store_at(directory: str | Path) -> Store:
@@ -156,3 +160,27 @@ def _beside(name: str | Path, other: str | Path) -> str | Path:
         return found_run(str(other))[0]
     except PublishError:
         return name
+
+
+def is_there(place: str | Sequence[str]) -> bool:
+    """Whether there is anything; what cannot be asked for is not there, and a warning says why.
+
+    Of several places all have to be there. Standard input never is: it was read once.
+    """
+    if not isinstance(place, str):
+        return all(map(is_there, place))
+    try:
+        place = place_of(place)
+        if not is_address(place):
+            return place != STANDARD_INPUT and (Path(place).exists() or bool(glob.glob(place, recursive=True)))
+        from mbe_stage.pipeline.stores.inputs import something_is_at
+
+        return something_is_at(place)
+    except StageError as error:
+        log.warning("%s", error)
+        return False
+
+
+def was_in_memory(source: str) -> bool:
+    """Whether an input was no file but an object of Python, as its name in a manifest says (``memory:pandas``)."""
+    return source.startswith("memory:") and not is_address(source)

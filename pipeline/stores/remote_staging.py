@@ -20,8 +20,8 @@ from mbe_stage.pipeline.publish.run_files import (
     RUNS,
     STAGING,
     as_publish_errors,
+    next_run_id,
 )
-from mbe_stage.pipeline.publish.run_ids import next_run_id
 from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.publish.stored_parts import stored_entries
 from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors

@@ -8,7 +8,7 @@
     ADDRESS/.staging/<room>.parts/    what workers of a cluster have found of a run that is being made (`part_objects`)
 
 `latest` is written on the condition that it is what it was when the upload began
-(`pipeline.stores.conditional_write`): of two
+(`pipeline.stores.latest_pointer`): of two
 writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
 published, and each was numbered once. A store that does not keep the condition is refused before any work.
 
@@ -33,17 +33,18 @@ from mbe_stage.pipeline.publish.run_files import (
     KEPT_DAYS,
     LATEST,
     MANIFEST_NAME,
+    RUN_ID,
     RUNS,
     STAGING,
     as_publish_errors,
+    is_run_id,
+    provisional_id,
 )
-from mbe_stage.pipeline.publish.run_ids import RUN_ID, is_run_id, provisional_id
 from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.safe_paths import is_path_within
 from mbe_stage.pipeline.stores.address import Address, check_output, parse_address
-from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
 from mbe_stage.pipeline.stores.failures import as_store_publish_errors
-from mbe_stage.pipeline.stores.latest_pointer import Pointer
+from mbe_stage.pipeline.stores.latest_pointer import ConditionalObject, Pointer
 from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.opening import files_at

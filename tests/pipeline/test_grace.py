@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 
 from mbe_stage.pipeline.cli.early_exit import leave
-from mbe_stage.pipeline.execution import sigterm_checkpoint as module
-from mbe_stage.pipeline.execution.signals import EndedBySignal, PatientHandler, signals_are_heard
-from mbe_stage.pipeline.execution.sigterm_checkpoint import Grace, grace_at_sigterm
+from mbe_stage.pipeline.execution import signals as module
+from mbe_stage.pipeline.execution.signals import (
+    EndedBySignal,
+    Grace,
+    PatientHandler,
+    grace_at_sigterm,
+    signals_are_heard,
+)
 from tests.patience import PATIENCE
 
 

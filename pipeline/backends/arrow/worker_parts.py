@@ -37,9 +37,9 @@ from mbe_stage.pipeline.execution.output_limit import bytes_below
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.stores import part_objects
 from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
-from mbe_stage.pipeline.stores.attempt_parts import StoredParts
 from mbe_stage.pipeline.stores.failures import StoreFailure
 from mbe_stage.pipeline.stores.local_copies import Mirror
+from mbe_stage.pipeline.stores.part_objects import StoredParts
 from mbe_stage.runners.parts import PartFailed
 
 if TYPE_CHECKING:

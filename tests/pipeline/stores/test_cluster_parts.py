@@ -49,10 +49,10 @@ from mbe_stage.pipeline.publish.stored_parts import (
     with_stored,
 )
 from mbe_stage.pipeline.stores import part_objects, transfers
-from mbe_stage.pipeline.stores.attempt_parts import StoredParts
 from mbe_stage.pipeline.stores.failures import StoreFailure
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.open_store import store_at
+from mbe_stage.pipeline.stores.part_objects import StoredParts
 from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 from mbe_stage.pipeline.stores.remote_store import RemoteStore
 from mbe_stage.pipeline.stores.transfers import StoredObject
