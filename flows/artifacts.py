@@ -1,4 +1,7 @@
-"""The artifacts of a run in Prefect's interface: summary, largest results, essence of the report, changes."""
+"""The artifacts of a run in Prefect's interface: summary, largest results, essence of the report, changes.
+
+They are Markdown, because Prefect's pages show no files.
+"""
 
 from __future__ import annotations
 

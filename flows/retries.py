@@ -1,4 +1,4 @@
-"""Conditions for retries: failures that another attempt may cure."""
+"""Conditions for retries, and one-line logs of refusals without Prefect's traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Prefect server that a command starts for itself, on loopback, for as long as the command runs.
+"""The Prefect server of a command, on loopback while the command runs, and a flow served from the same process.
 
 Prefect's own temporary server does not do. It has no scheduler, so no run of `Flow.serve` would ever start. It is in
 this process's group, so Ctrl-C ends it first, and the run then waits a minute and a half for an answer. The database of

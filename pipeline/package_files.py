@@ -1,4 +1,4 @@
-"""Files that come with the package and that messages name."""
+"""Versions of installed packages, and files of this one that messages name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "configs/default.yaml"
 
 
 def default_configuration() -> Path:
-    """The file that shows every key of a configuration: in the sources, or where the wheel has put it."""
+    """Return the path of the default configuration, in the sources or in the installed wheel."""
     in_the_sources = Path(__file__).resolve().parents[1] / _NAME
     if in_the_sources.is_file():
         return in_the_sources
@@ -21,7 +21,7 @@ def default_configuration() -> Path:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package, or ``not installed``: so run from a source tree that never was."""
+    """Return the version of a package, or ``not installed``, as in a source tree without an installation."""
     try:
         return version(package)
     except PackageNotFoundError:

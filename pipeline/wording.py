@@ -1,4 +1,4 @@
-"""Numbers, durations and sizes as text for people."""
+"""Numbers, durations, sizes and keys of several columns as text for people."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ def found_text(n_found: int, what: str, expected: Outlook | None, share: float |
 
 
 def has_parts(config: Config) -> bool:
-    """Whether right keys are made of several columns, or have a bucket of time."""
+    """Return whether right keys have several columns or a time bucket."""
     return len(config.input.right_columns) > 1 or config.input.time_bucket is not None
 
 
 def key_parts(key: object) -> list[object] | None:
-    """The parts of a key; None where it is no JSON array of some.
+    """Return the parts of a key, or None if the key is not a JSON array with elements.
 
     Examples
     --------
@@ -156,13 +156,13 @@ def key_parts(key: object) -> list[object] | None:
 
 
 def day_of(part: object) -> str | None:
-    """The day of a bucket of time that begins at midnight; None for another part."""
+    """Return the day of a time bucket that begins at midnight; None for any other part."""
     text = str(part)
     return text[:10] if _MIDNIGHT.fullmatch(text) else None
 
 
 def key_text(key: object) -> str:
-    """A key in a line of text, part by part; one without parts as it is.
+    """Return a key as one line of text, part by part; a key without parts is unchanged.
 
     Examples
     --------

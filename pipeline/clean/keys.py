@@ -1,4 +1,7 @@
-"""The user's keys and their dense ids: an id is the rank of its key on its side."""
+"""The user's keys, their dense ids, and the rows that remain after each rule.
+
+An id is the rank of its key on its side.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as a part of the right key: each time's bucket, named by the moment at which it begins.
+"""Units of times, and time buckets as a part of the right key, named by the moment at which they begin.
 
 All buckets have one length. One begins at the offset from 1970-01-01 00:00 UTC, and the others follow before and after.
 A bucket includes its beginning but not its end.

@@ -1,4 +1,8 @@
-"""Raise an exception for signals that end a run, but not inside Numba, an import or a finaliser."""
+"""Signals that end a run: an exception at a safe moment, and a last checkpoint at SIGTERM.
+
+The exception is not raised inside Numba, an import or a finaliser. SIGTERM takes effect after the checkpoint, or after
+the grace period.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from typing import Any, NoReturn
 
 from mbe_stage.pipeline.cli.early_exit import ENDINGS, leave
 
-__all__ = ["EndedBySignal", "Grace", "PatientHandler", "ended_by", "grace_at_sigterm", "signal_of", "signals_are_heard"]
+__all__ = ["EndedBySignal", "PatientHandler", "SigtermCheckpoint", "ended_by", "signal_of", "signals_are_heard"]
+__all__ += ["sigterm_checkpoint"]
 
 _LOCK = "numba:compiler_lock"
 _COMPILERS = ("numba", "llvmlite")
@@ -254,7 +259,7 @@ def _imports_under_way(frame: FrameType | None) -> int:
 
 
 @dataclass(slots=True)
-class Grace:
+class SigtermCheckpoint:
     """The state of a request to end the run, and the grace period."""
 
     seconds: float
@@ -277,7 +282,7 @@ class Grace:
 
 
 @contextmanager
-def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
+def sigterm_checkpoint(seconds: float) -> Iterator[SigtermCheckpoint]:
     """Postpone SIGTERM by the grace period within the context, but not a later SIGTERM or Ctrl-C.
 
     The context must end soon after `Grace.ended` returns a reason. Then the installed handler is called, unless
@@ -295,30 +300,30 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     BaseException
         After the context: the exception that the handler raises.
     """
-    grace, handler = Grace(seconds), signal.getsignal(signal.SIGTERM)
+    checkpoint, handler = SigtermCheckpoint(seconds), signal.getsignal(signal.SIGTERM)
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or seconds == 0 or not isinstance(handler, PatientHandler):
-        yield grace
+        yield checkpoint
         return
-    with _put_off(grace, handler):
-        yield grace
-    if grace.is_asked:
+    with _put_off(checkpoint, handler):
+        yield checkpoint
+    if checkpoint.is_asked:
         handler.call_postponed(signal.SIGTERM)
         # If the handler only records the signal, the run must not continue as if it were complete.
         raise EndedBySignal(signal.SIGTERM)
 
 
 @contextmanager
-def _put_off(grace: Grace, handler: PatientHandler) -> Iterator[None]:
+def _put_off(checkpoint: SigtermCheckpoint, handler: PatientHandler) -> Iterator[None]:
     main = threading.main_thread().ident or 0
-    again = threading.Timer(grace.seconds + _SECONDS_MORE, lambda: signal.pthread_kill(main, signal.SIGTERM))
+    again = threading.Timer(checkpoint.seconds + _SECONDS_MORE, lambda: signal.pthread_kill(main, signal.SIGTERM))
     again.daemon = True
 
     def note() -> None:
-        grace.is_asked = True
+        checkpoint.is_asked = True
         again.start()
 
-    handler.postpone(signal.SIGTERM, note, min(_SAME_SECONDS, grace.seconds))
+    handler.postpone(signal.SIGTERM, note, min(_SAME_SECONDS, checkpoint.seconds))
     try:
         yield
     finally:

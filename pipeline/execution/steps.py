@@ -28,8 +28,8 @@ from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.journal import Journal, booked_entries
 from mbe_stage.pipeline.execution.output_limit import output_limit
-from mbe_stage.pipeline.execution.signals import grace_at_sigterm
-from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
+from mbe_stage.pipeline.execution.signals import sigterm_checkpoint
+from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, Told
 from mbe_stage.pipeline.problems.derived import derived_collectors
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of
@@ -80,7 +80,7 @@ class EnumerationFacts(BaseModel):
         As in the manifest.
     peak_device_memory_bytes : int or None
         None if no device was used or its memory is not tracked.
-    ranks : Ranks or None
+    ranks : WorkerStats or None
         As in the manifest.
     versions : dict
         Software that only this tier uses.
@@ -102,7 +102,7 @@ class EnumerationFacts(BaseModel):
     peak_memory_bytes: int
     made_of: str | None = None
     peak_device_memory_bytes: int | None = None
-    ranks: Ranks | None = None
+    ranks: WorkerStats | None = None
     versions: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     seen: Any = Field(default=None, exclude=True, repr=False)
@@ -148,20 +148,20 @@ def enumerate_to(
 
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
         full = output_limit(config, run_path, journal)
-        with grace_at_sigterm(0.0 if journal is None else config.execution.grace_seconds) as grace:
-            course = Course(
+        with sigterm_checkpoint(0.0 if journal is None else config.execution.grace_seconds) as checkpoint:
+            limits = Course(
                 checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
                 n_before=0 if journal is None else journal.n_found,
-                ended=lambda: grace.ended() or full(),
+                ended=lambda: checkpoint.ended() or full(),
                 share=full.share,
-                patience=grace.patience,
+                patience=checkpoint.patience,
                 # Sums at that moment may cover only some of the results.
                 memory_is_a_limit=publication_of(config.problem).numbers is None,
             )
-            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
+            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, limits)
             if facts.truncated is None:
                 # The search is complete: publish it.
-                grace.is_asked = False
+                checkpoint.is_asked = False
             return facts
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
@@ -225,7 +225,7 @@ def collect_to(
         seconds=clock.seconds,
         peak_memory_bytes=peak_memory_bytes(),
         peak_device_memory_bytes=backend.peak_device_memory_bytes(),
-        ranks=ranks_of(facts),
+        ranks=worker_stats_of(facts),
         versions=backend.versions(),
         warnings=(*facts.warnings, *([told] if journal is not None and (told := journal.told()) else ())),
     )
@@ -268,7 +268,7 @@ def _streamed(
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
     journal: Journal | None = None,
-    course: Course | None = None,
+    limits: Course | None = None,
 ) -> StreamFacts:
     """Search the configured problem into a sink.
 
@@ -304,7 +304,7 @@ def _streamed(
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
             chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
             tasks=None if journal is None else journal.remaining(),
-            course=course or Course(),
+            course=limits or Course(),
         )
 
 

@@ -1,13 +1,20 @@
 """Tiers: where the tables of a run are, and which engine enumerates. The choice is made once per run, and logged.
 
-==========  ==========================  =============== tier        tables                      engine ==========
-==========================  =============== cpu         Arrow, in host memory       ``cpu`` cuda        Arrow, in host
-memory       ``cuda`` reference   Arrow, in host memory       ``reference`` rapids      cuDF, in device memory
-``cuda`` ==========  ==========================  ===============
+==========  ======================  =============
+tier        tables                  engine
+==========  ======================  =============
+cpu         Arrow, in host memory   ``cpu``
+cuda        Arrow, in host memory   ``cuda``
+reference   Arrow, in host memory   ``reference``
+rapids      cuDF, in device memory  ``cuda``
+==========  ======================  =============
 
 All publish the same. If ``auto`` chose ``rapids`` and GPU memory is too small, ``cuda`` does the run
-(`pipeline.execution.tiers`). If it is too small for the graph as well, ``cpu`` enumerates
+(`on_a_tier_that_fits`). If it is too small for the graph as well, ``cpu`` enumerates
 (`mbe_stage.enumerate_into`). An opened tier is a `pipeline.execution.steps.Steps` with its backend.
+
+As between engines (`mbe_stage.stream`), a fallback happens only before the first result, and with a warning. Later the
+error stays: another tier may need as long again, or can resume from the last checkpoint on request.
 """
 
 from __future__ import annotations
@@ -77,12 +84,12 @@ class Tier:
 
     @property
     def uses_gpu(self) -> bool:
-        """Whether the run uses a GPU."""
+        """Return whether the run uses a GPU."""
         return self.engine == "cuda"
 
     @property
     def reads_on_gpu(self) -> bool:
-        """Whether reading and cleaning use it too."""
+        """Return whether reading and cleaning use the GPU too."""
         return self.name == RAPIDS
 
     def compile_steps(

@@ -1,4 +1,4 @@
-"""Tables of a published run, which may be damaged: what cannot be read is one line that names the run, and no crash."""
+"""Tables of a published run; a damaged one gives a one-line error that names the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PARQUET = ".parquet"
 
 @contextmanager
 def reading(run_path: str | Path) -> Iterator[None]:
-    """What Arrow cannot read is a damaged run; Arrow calls it by one of three names."""
+    """Turn Arrow's three kinds of read errors into an error that names the damaged run."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowIndexError, OSError) as error:
@@ -101,7 +101,7 @@ def _rows_at_once(group: pq.RowGroupMetaData, members: int) -> int:
 
 
 def has_bicliques(run_path: str | Path) -> bool:
-    """Whether a run, published or about to be, has the table `bicliques`: `output.bicliques` may leave it out."""
+    """Return whether a run, published or not yet, has the table `bicliques`; see `output.bicliques`."""
     return (Path(run_path) / "bicliques").is_dir()
 
 

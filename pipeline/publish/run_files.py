@@ -1,4 +1,7 @@
-"""Names of what stands in an output directory, errors of writing there, and files brought to the disk."""
+"""Names of runs and other entries of an output directory, write errors, and syncing files to disk.
+
+A run name is the second of publication and a suffix, so names sort by publication.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def as_publish_errors(path: Path, outcome: str = "nothing was published") -> Ite
 
 
 def is_unfinished(room: Path) -> bool:
-    """Whether a room can be gone on with: it has a journal, and the run or, where that was moved away, second names."""
+    """Return whether a staging directory can be resumed: it has a journal, and the run or its second names."""
     has_journal = is_directory(room) and is_file_within(room, JOURNAL_NAME)
     return has_journal and any(is_directory(room / name) for name in (room.name, KEPT))
 
@@ -91,7 +94,7 @@ def written_at(room: Path) -> float:
 
 
 def is_room(name: str) -> bool:
-    """Whether something among `.staging` has a name of ours: that of a run, or of one that is being removed."""
+    """Return whether an entry of `.staging` is named like a run, or like one being removed."""
     return is_run_id(name.removesuffix(EXPIRED))
 
 
@@ -104,7 +107,7 @@ def refuse_other_than_directory(path: Path) -> None:
 
 
 def sizes_of(run: Path) -> Callable[[str], int | None]:
-    """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+    """Return a function from a path within a run to the size of the file; None if there is no file."""
 
     def size_of(name: str) -> int | None:
         return (run / name).stat().st_size if is_file_within(run, name) else None

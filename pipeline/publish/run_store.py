@@ -92,7 +92,7 @@ class RunStore:
 
     @property
     def address(self) -> str:
-        """What the user calls it."""
+        """The user's name of the store."""
         return str(self.directory)
 
     def check_writable(self) -> None:
@@ -191,7 +191,7 @@ class RunStore:
                 return [str(room) for room in remove_leftovers(staging, above, 0.0)]
 
     def _holds_output(self) -> bool:
-        """Whether a run was written here, or nothing at all."""
+        """Return whether the directory is empty or holds runs."""
         names = set(os.listdir(self.directory))
         staged = set(os.listdir(self.directory / STAGING)) if STAGING in names else set()
         if not (names - {STAGING} or staged) or LOCK in staged or any(map(is_room, staged)):
@@ -238,11 +238,11 @@ class RunStore:
         return run
 
     def with_files(self, run: Path, _names: Sequence[str]) -> Path:
-        """As `whole`."""
+        """Return the run with its files; see `whole`."""
         return run
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
-        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+        """Return a function from a path within a run to the size of the file; None if there is no file."""
         return sizes_of(run)
 
 

@@ -60,11 +60,11 @@ class Store(Protocol):
 
     @property
     def address(self) -> str:
-        """What the user calls it."""
+        """The user's name of the store."""
 
     @property
     def directory(self) -> Path:
-        """Where rooms for new runs are made."""
+        """The directory that holds staging directories of new runs."""
 
     def check_writable(self) -> None:
         """Refuse early, before any work, what `Staging.publish` would refuse."""
@@ -103,7 +103,7 @@ class Store(Protocol):
         """A run of `runs`, with its files of these names, and perhaps no others."""
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
-        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+        """Return a function from a path within a run to the size of the file; None if there is no file."""
 
 
 class Staging:
@@ -216,7 +216,7 @@ class Staging:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether there is a journal to go on with."""
+        """True if there is a journal to resume from."""
         return (self._room / JOURNAL_NAME).exists()
 
     def begin_anew(self) -> None:
@@ -332,7 +332,7 @@ class Staging:
             log.warning("%s: what can be gone on with is not in its place yet (%s)", self._room, error.strerror)
 
     def _take_second_names(self) -> None:
-        """Where the run was moved away: also of a process that was killed before it came to that."""
+        """Restore a run that was moved away, even if its process was killed before it could do so."""
         kept = self._room / KEPT
         if is_directory(kept) and not self.path.exists():
             os.rename(kept, self.path)

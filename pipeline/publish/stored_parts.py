@@ -37,7 +37,7 @@ class StoredEntry(FileEntry):
 
 @dataclass(slots=True)
 class _Stored:
-    """Of one run, by their paths; with the sum of their bytes, which is asked for several times a second."""
+    """Parts of one run by path, and the sum of their bytes, which is read several times a second."""
 
     entries: dict[str, StoredEntry] = field(default_factory=dict)
     n_bytes: int = 0
@@ -49,7 +49,7 @@ _of_runs: dict[Path, _Stored] = {}
 
 
 def as_file(entry: FileEntry, above: str = "") -> FileEntry:
-    """What a manifest says of a part, wherever it is; with its path relative to a directory of the room."""
+    """Return a part's manifest entry, with its path relative to a directory of the staging directory."""
     path = entry.path.removeprefix(f"{above}/") if above else entry.path
     return FileEntry(path=path, bytes=entry.bytes, sha256=entry.sha256, rows=entry.rows)
 
@@ -77,7 +77,7 @@ def stored_entries(run_path: Path) -> dict[str, StoredEntry]:
 
 
 def stored_bytes(run_path: Path) -> int:
-    """What they have of bytes."""
+    """Return the total bytes of the parts."""
     with _lock:
         stored = _of_runs.get(run_path.resolve())
         return 0 if stored is None else stored.n_bytes

@@ -1,4 +1,4 @@
-"""What the report shows of bicliques: the graph, their sizes, the largest, the vertices that are in most."""
+"""Sections of the report on bicliques: the graph, sizes, the largest, and the vertices in most of them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideS
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """Where the largest are known from: what was kept of them, and else the table, all of which is here then."""
+    """Source of the largest bicliques: the kept ones, or else the whole table."""
 
     run_path: Path
     sizes: Sizes
@@ -110,7 +110,7 @@ class _Largest:
     seen: Largest | None
 
     def distinct(self, fewest: int) -> Distinct:
-        """Those without near copies, with at least so many vertices on both sides."""
+        """Return those without near copies and with enough vertices on both sides."""
         most = affordable(self.sizes.n_members, self.top)
         if self.seen is not None:
             known, are_all = self.seen.first(fewest)
@@ -146,7 +146,7 @@ def _largest(known: _Largest, written: Callable[[object], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """How many bicliques a minimum size leaves: on both sides, on the left only, on the right only."""
+    """Number of bicliques left by a minimum size on both sides, on the left only, and on the right only."""
 
     size: int
     both: int
@@ -155,7 +155,7 @@ class Rung:
 
 
 def ladder(sizes: Sizes, min_left: int = 1, min_right: int = 1) -> list[Rung]:
-    """What each minimum size would leave, from the histogram; the last rung is the first where nothing is left.
+    """Count the bicliques left by each minimum size, from the histogram; the last rung is the first with none.
 
     Parameters
     ----------

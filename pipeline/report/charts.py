@@ -1,4 +1,7 @@
-"""Degree plots as inline SVG; colours come from the page's style sheet, so they follow light and dark."""
+"""Degree plots as inline SVG, their bins and logarithmic axes.
+
+Colours come from the page's style sheet, so they follow light and dark.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ def _dots(side: SideSummary, x: LogAxis, y: LogAxis) -> list[str]:
 
 
 def thinned(points: list[tuple[float, float]], grid: float = 2.0) -> list[tuple[float, float]]:
-    """One point per `grid` x `grid` pixels: thousands of degrees overplot, and would only make the file large."""
+    """Keep one point per `grid` x `grid` pixels, because overlapping points only enlarge the file."""
     cells: dict[tuple[int, int], tuple[float, float]] = {}
     for point in points:
         cells.setdefault((round(point[0] / grid), round(point[1] / grid)), point)

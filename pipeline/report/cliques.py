@@ -1,4 +1,4 @@
-"""What the report shows of cliques: how large they are, the largest, the vertices that are in most."""
+"""Sections of the report on cliques: sizes, the largest, and the vertices in most of them."""
 
 from __future__ import annotations
 

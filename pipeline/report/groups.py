@@ -1,4 +1,4 @@
-"""What the report shows of groups: each with its sentence, its members and the pattern of its edges."""
+"""Sections of the report on groups: the sentence, the members and the edge pattern of each."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _incomplete(manifest: Manifest) -> str:
 
 
 def since_last(comparison: Comparison | None, right: Callable[[object], str] = key) -> str:
-    """How the groups differ from those of the run before, and those that are gone, folded; `right` writes keys."""
+    """Describe the changes since the run before, with the lost groups folded; `right` formats right keys."""
     return "" if comparison is None else fragment(_TEMPLATE, "since_last", comparison, right)
 
 
@@ -197,7 +197,7 @@ _ORDERS = {
 
 
 def _known_orders(groups: pa.Table) -> list[tuple[str, str]]:
-    """What the page can be sorted by, with its words; orders by what no group has are left out."""
+    """List the sort orders of the page with their labels; orders that no group has a value for are left out."""
     known = {
         name
         for group in groups.slice(0, _AT_ONCE).to_pylist()

@@ -81,7 +81,7 @@ class Axis:
 
     @property
     def grouped(self) -> bool:
-        """Whether a bin holds more than one number."""
+        """True if a bin holds more than one number."""
         return bool((self.starts != self.ends).any())
 
     def label(self, i: int) -> str:
@@ -102,7 +102,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatWords:
-    """What stands at the axes and the legend, and what a screen reader says; and how numbers are shortened."""
+    """Texts for the axes, the legend and screen readers, and the short form of numbers."""
 
     columns: str
     rows: str

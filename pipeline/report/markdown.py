@@ -71,7 +71,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def essence(run_dir: Path, manifest: Manifest) -> list[str]:
-    """What the report of a run of bicliques says first."""
+    """Return the first facts of a report of bicliques."""
     counts, sizes = manifest.counts, read_sizes(run_dir / "size_histogram.parquet")
     return [
         f"Largest left side {counts.max_left:,}, right side {counts.max_right:,}, {counts.max_edges:,} edges.",
@@ -115,7 +115,7 @@ def first_keys(keys: Sequence[object]) -> str:
 
 
 def _heat_map(sizes: Sizes) -> list[str]:
-    """How many bicliques of each size: right members across, left ones down, darker where there are more."""
+    """Return counts of bicliques by size: right members across, left members down, darker for more."""
     if not sizes.total:
         return ["None."]
     down = bin_starts(int(sizes.n_left.min()), int(sizes.n_left.max()), _ROWS)

@@ -1,4 +1,4 @@
-"""The page as a whole: the run's input, making and warnings around what its problem and derived outputs show.
+"""The whole page: input, settings, warnings and changes, around the sections of the problem and derived outputs.
 
 The template is `templates/page.html` with its style sheet; the file that is written is `report.html`.
 """
@@ -78,7 +78,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """What a browser is to allow the page: nothing from elsewhere, and no script but these."""
+    """Return the content security policy: no external content, and only these scripts."""
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; form-action 'none'; base-uri 'none'"
@@ -98,7 +98,7 @@ def _tiles(manifest: Manifest, publication: Publication, page: Page, derived: It
 
 
 def _more_to_find(results: str, consequence: str) -> str:
-    """What it means that there may be more such `results`."""
+    """Explain that there may be more such `results`."""
     return f"What is listed is exact, but there may be more {results}: {consequence}."
 
 

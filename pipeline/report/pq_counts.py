@@ -1,4 +1,4 @@
-"""What the report shows of (p, q)-counts: the count or their table, and the vertices and edges that are in most."""
+"""Sections of the report on (p, q)-counts: the count or their table, and the top vertices and edges."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _local(run_path: Path, manifest: Manifest, counts: Mapping[tuple[int, int], 
 def _shown(
     rows: Sequence[dict[str, Any]], written: Mapping[str, Callable[[object], str]], total: int
 ) -> list[dict[str, Any]]:
-    """What a table says of rows: their keys, the count, and its share."""
+    """Return the cells of some rows: keys, count and share."""
     shown = []
     for row in rows:
         count = number_of(row["count_text"]) or 0

@@ -1,4 +1,4 @@
-"""Numbers and the user's own keys as text for people, escaped for HTML."""
+"""Numbers, the user's keys and templates as HTML, escaped unless they are `markupsafe.Markup` already."""
 
 from __future__ import annotations
 

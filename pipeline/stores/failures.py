@@ -1,4 +1,4 @@
-"""What a store answers, in words of our own: its messages quote requests, which may hold signatures and tokens."""
+"""Errors of stores in this project's own words: a store's messages quote requests with signatures and tokens."""
 
 from __future__ import annotations
 

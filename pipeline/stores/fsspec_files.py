@@ -1,4 +1,7 @@
-"""Files at addresses that are in no object store, read by the drivers of fsspec; nothing is written by way of them."""
+"""Files at addresses outside object stores, read through one fsspec driver per scheme; nothing is written.
+
+Errors of the drivers are reported in this project's own words.
+"""
 
 from __future__ import annotations
 
@@ -325,7 +328,7 @@ def asked(place: object) -> Iterator[None]:
 
 
 def _keep_quiet(library: str) -> None:
-    """Where nobody has set logging up, what a library logs of a lost connection would go to stderr."""
+    """Keep a library's log of a lost connection from stderr if logging is not set up."""
     logger = logging.getLogger(library)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -381,7 +384,7 @@ def _failure(error: BaseException, place: str) -> StoreFailure:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether there is nothing of that name; not all drivers raise the class of Python's for it."""
+    """Return whether an error means that there is no such file; not all drivers raise `FileNotFoundError`."""
     return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in _NOT_THERE
 
 
@@ -398,7 +401,7 @@ def _is_about_credentials(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """Of an answer of HTTP or FTP."""
+    """Return the status code of an HTTP or FTP answer."""
     status = getattr(error, "status", None)
     # Greater ones are of SMB, and say nothing to anybody.
     if isinstance(status, int) and status < 1000:

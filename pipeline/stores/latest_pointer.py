@@ -1,4 +1,7 @@
-"""The pointer of a store to the run published last, and to some before it: JSON (see `conditional_write`)."""
+"""The JSON object `latest`: the run published last and some before it, replaced by conditional writes.
+
+If several writers replace it at a time, only one succeeds.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _PREVIOUS = 20
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What `latest` says.
+    """The content of `latest`.
 
     Attributes
     ----------
@@ -66,7 +69,7 @@ class Pointer:
             ) from None
 
     def has_published(self, run_id: str, before: Pointer | None) -> bool | None:
-        """Whether a run was published behind `before`; None where too many others have been since to know it."""
+        """Return whether a run was published after `before`; None if too many runs followed to tell."""
         known = (self.run_id, *self.previous)
         if run_id in known:
             return True
@@ -75,7 +78,7 @@ class Pointer:
 
 
 def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> bytes:
-    """What `latest` is to say of the next run.
+    """Return the content of `latest` that names the next run.
 
     Parameters
     ----------

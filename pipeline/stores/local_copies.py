@@ -29,7 +29,7 @@ from mbe_stage.pipeline.safe_paths import is_directory, opened_directory, remove
 from mbe_stage.pipeline.stores.address import Address
 
 __all__ = [
-    "Mirror",
+    "LocalCopies",
     "address_of",
     "addresses_in",
     "adopt",
@@ -42,10 +42,10 @@ __all__ = [
 _PREFIX, _LOCK, _ADDRESS = "mbe-store-", ".lock", ".address"
 # Seconds: before, somebody may be about to lock what it has just made.
 _YOUNG = 60
-_mirrors: weakref.WeakSet[Mirror] = weakref.WeakSet()
+_mirrors: weakref.WeakSet[LocalCopies] = weakref.WeakSet()
 
 
-class Mirror:
+class LocalCopies:
     """A temporary directory in the place of an address; it is removed with the object, or by `close`.
 
     Attributes
@@ -68,7 +68,7 @@ class Mirror:
         """Remove the directory, but for what can be gone on with; nothing the second time."""
         self._end()
 
-    def __enter__(self) -> Mirror:
+    def __enter__(self) -> LocalCopies:
         return self
 
     def __exit__(
@@ -89,21 +89,21 @@ class Mirror:
 def addresses_in(text: object) -> str:
     """A text with addresses in the place of the paths of all mirrors that there are."""
     told = str(text)
-    for mirror in list(_mirrors):
-        told = mirror.named(told)
+    for copies in list(_mirrors):
+        told = copies.named(told)
     return told
 
 
 def address_of(path: Path) -> str:
-    """What a user calls a path: the address of which it holds a copy, or the path itself."""
+    """Return the address that a local path is a copy of, or the path itself."""
     return addresses_in(path)
 
 
 def local_path(place: str) -> Path:
     """The path of what `address_of` has named, as long as its mirror is there; of a path the path itself."""
-    for mirror in list(_mirrors):
-        if place.startswith(f"{mirror.address}/"):
-            path = mirror.root / place.removeprefix(f"{mirror.address}/")
+    for copies in list(_mirrors):
+        if place.startswith(f"{copies.address}/"):
+            path = copies.root / place.removeprefix(f"{copies.address}/")
             if path.exists():
                 return path
     return Path(place)

@@ -1,4 +1,4 @@
-"""The store of an output directory, and a published run to read: by a path or by an address."""
+"""Stores, published runs and inputs, named by a path or an address."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def opened_run(place: str | Path, *, may_be_odd: bool = False) -> Iterator[Path]
     try:
         yield store.with_source(store.whole(store.run_called(name)))
     except StageError as error:
-        store.mirror.naming(error)
+        store.copies.naming(error)
         raise
     finally:
-        store.mirror.close()
+        store.copies.close()
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def kept_if_done(store: Store) -> Iterator[None]:
 
 @contextmanager
 def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, str | Path]]:
-    """As `opened_run`, of two; ``latest`` is the latest run beside the other, where no file is called so.
+    """Open two runs, each as `opened_run`; ``latest`` is the latest run beside the other, unless such a file exists.
 
     Yields
     ------
@@ -115,7 +115,9 @@ def whole_run(store: Store | None, run: Path, manifest: Manifest) -> Path:
 
 
 def holds_runs(place: str) -> bool:
-    """Whether a place is a published run, or an output directory with one; a directory of Parquet files is neither.
+    """Return whether a place is a published run or an output directory with one.
+
+    A directory of other Parquet files is neither.
 
     Raises
     ------
@@ -132,7 +134,7 @@ def holds_runs(place: str) -> bool:
         is_pointer = without_latest(place) != place.rstrip("/")
         store = RemoteStore(without_latest(place))
         try:
-            with store.mirror:
+            with store.copies:
                 if is_pointer:
                     return store.latest() is not None
                 return store.is_run() or store.latest() is not None or bool(store.runs())
@@ -151,7 +153,7 @@ def holds_runs(place: str) -> bool:
 
 
 def _beside(name: str | Path, other: str | Path) -> str | Path:
-    """What ``latest`` means beside an address."""
+    """Resolve ``latest`` beside an address."""
     if str(name) != _LATEST or Path(name).exists() or not is_address(other):
         return name
     from mbe_stage.pipeline.stores.remote_store import found_run
@@ -163,7 +165,7 @@ def _beside(name: str | Path, other: str | Path) -> str | Path:
 
 
 def is_there(place: str | Sequence[str]) -> bool:
-    """Whether there is anything; what cannot be asked for is not there, and a warning says why.
+    """Return whether a place exists; if it cannot be reached, log a warning and return False.
 
     Of several places all have to be there. Standard input never is: it was read once.
     """
@@ -182,5 +184,5 @@ def is_there(place: str | Sequence[str]) -> bool:
 
 
 def was_in_memory(source: str) -> bool:
-    """Whether an input was no file but an object of Python, as its name in a manifest says (``memory:pandas``)."""
+    """Return whether an input was a Python object, by its name in a manifest (``memory:pandas``)."""
     return source.startswith("memory:") and not is_address(source)

@@ -46,12 +46,12 @@ _LISTINGS = 3
 
 
 def parts_below(room: str) -> str:
-    """Where all parts of a run are, by the name of its room."""
+    """Return the prefix of all parts of a run, by the name of its staging directory."""
     return f"{STAGING}/{room}{PARTS}"
 
 
 def group_of(name: str) -> str:
-    """What is removed together with an object below `STAGING`: all parts of a run, or the object alone."""
+    """Return the objects below `STAGING` to remove together: all parts of a run, or the object alone."""
     below, _, rest = name.removeprefix(f"{STAGING}/").partition("/")
     return f"{STAGING}/{below}" if rest and below.endswith(PARTS) else name
 
@@ -179,7 +179,7 @@ def _check_there(found: dict[str, StoredObject], entries: Iterable[StoredEntry])
 
 
 def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
-    """Those that are not here, told before they are fetched."""
+    """Return the parts that are not on this machine, and report them before the download."""
 
     def is_here(entry: StoredEntry) -> bool:
         path = room / entry.path
@@ -215,7 +215,7 @@ def _move(path: Path, to: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredParts:
-    """Where in a store workers may write.
+    """The place in a store to which workers write.
 
     Attributes
     ----------

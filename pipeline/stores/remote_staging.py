@@ -192,7 +192,7 @@ class RemoteStaging(Staging):
                 raise StoreFailure(errno.EIO, reason, f"{self._remote.address}/{name}", "try again")
 
     def _is_published(self, before: Pointer | None) -> bool | None:
-        """Whether the pointer names this run, or did; None where the store does not say it."""
+        """Return whether the pointer names this run, now or earlier; None if the store does not say."""
         with suppress(StoreFailure, PublishError):
             pointer = self._remote.pointer()
             return pointer is not None and pointer.has_published(self.run_id, before)

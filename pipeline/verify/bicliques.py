@@ -1,7 +1,8 @@
-"""The tables of bicliques: every row and the graph, what the rows add up to, and what is missing.
+"""Check the tables of bicliques: every row against the graph, the sums over rows, and missing bicliques.
 
-A check of `pipeline.problems.base.Publication`; `pipeline.verify.job.Job` comes with everything that any problem's run
-has to hold.
+`pipeline.verify.job.Job` has already checked what holds for a run of any problem. If a run was published without its
+bicliques, they come from the run it was made of. Otherwise the engine `cpu` enumerates them again into temporary files
+(``TMPDIR``), and their rows are checked in the same way.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ENGINE = "cpu"
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What checking bicliques needs compiled."""
+    """List what checking bicliques needs compiled."""
     return (*closure.compile_steps(), *rows.compile_steps(), *two_hop.compile_steps())
 
 
@@ -82,7 +83,7 @@ class _Bicliques:
         self.graph = None if job.edges is None else adjacency(job.edges)
 
     def check_bicliques(self) -> None:
-        """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
+        """Check every row by itself and a sample against the graph; collect the sums for later checks."""
         job, n_rows = self.job, self.tally.keys.size
         chosen = _choose(n_rows, job.sample, job.rng)
         last_key: int | None = None
@@ -108,7 +109,7 @@ class _Bicliques:
             job.not_checked(f"complete and maximal: {n_rows - chosen.size:,} bicliques outside the random sample")
 
     def check_tables(self) -> None:
-        """Everything that the rows add up to."""
+        """Compare the other tables and the manifest with the sums over all rows."""
         job = self.job
         job.passed("manifest counts and content fingerprint", check_counts(self.run, self.manifest, self.tally))
         job.passed("size histogram", check_histogram(self.run, self.tally))
@@ -117,7 +118,7 @@ class _Bicliques:
             job.passed("members", check_members(self.run, self.members))
 
     def check_sums(self) -> None:
-        """Of a run without its bicliques: what the other tables say of each other and of the graph."""
+        """Compare sizes, vertices, counts and fingerprint of a run without its bicliques."""
         self.job.passed("size histogram and counts", check_sums(self.run, self.manifest, self.rules))
         self._check_vertices()
 
@@ -367,7 +368,7 @@ def check_counts(run: Path, manifest: Manifest, tally: Tally) -> str:
 
 
 def check_sums(run: Path, manifest: Manifest, rules: RowRules) -> str:
-    """What sizes, vertices, counts and fingerprint say of each other, of a run whose bicliques are not there."""
+    """Compare the other tables with each other and with the graph, for a run without its bicliques."""
     path, counts = run / "size_histogram.parquet", manifest.counts
     table = pq.read_table(path)
     n_left, n_right, n = (column.to_numpy().astype(np.int64) for column in table.columns)

@@ -1,6 +1,6 @@
-"""The tables of cliques: every row and the graph, what the rows add up to, and what is missing.
+"""Check the tables of cliques: every row against the graph, the sums over rows, and missing cliques.
 
-A check of `pipeline.problems.base.Publication`; it shares no code with engines and writers.
+The graph is built again from the edges; no code is shared with engines and writers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PRODUCTS_AT_ONCE = 20_000_000
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What checking cliques needs compiled."""
+    """List what checking cliques needs compiled."""
     return (*closure.compile_steps(), *rows.compile_steps(), *recipe.compile_steps())
 
 
@@ -105,7 +105,7 @@ class _Cliques:
         return graph
 
     def check_rows(self) -> None:
-        """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
+        """Check every row by itself and a sample against the graph; collect the sums for later checks."""
         job, n_rows = self.job, self.row_keys.size
         joined = None if self.graph is None else self.graph.with_loops()
         chosen = _chosen(n_rows, job.sample, job.rng)
@@ -248,7 +248,7 @@ class _Cliques:
         self.job.passed("vertices", f"{table.num_rows:,} vertices{has}")
 
     def check_nothing_missing(self) -> None:
-        """All cliques are there where a search for them is short; else those of some vertices and edges."""
+        """Search for missing cliques: all of them if that is fast, else those at some vertices and edges."""
         job, graph = self.job, self.graph
         if graph is None:
             return
@@ -332,7 +332,7 @@ class CliqueGraph:
         return self.members.size // 2
 
     def neighbours(self, vertex: int) -> frozenset[int]:
-        """As a set, made once."""
+        """Return the neighbours as a set, built once."""
         if vertex not in self.known:
             self.known[vertex] = frozenset(self.members[self.offsets[vertex] : self.offsets[vertex + 1]].tolist())
         return self.known[vertex]
@@ -411,7 +411,7 @@ def core_numbers(graph: CliqueGraph) -> np.ndarray:
 
 
 def grown(graph: CliqueGraph, seed: tuple[int, ...]) -> list[int]:
-    """One maximal clique that holds some vertices with edges between them: it takes the first that can join."""
+    """Extend pairwise adjacent vertices to a maximal clique, always adding the first vertex that fits."""
     clique, candidates = list(seed), set.intersection(*(set(graph.neighbours(vertex)) for vertex in seed))
     while candidates:
         vertex = min(candidates)

@@ -1,4 +1,4 @@
-"""What the input graph says about a pair of sides: whether every edge is there, and no vertex can join.
+"""Checks of bicliques against the input graph: complete, maximal, distinct, and none missing.
 
 Deliberately plain: sorted neighbour lists and binary search, no bitmaps, no search tree, no ordering of vertices.
 """
@@ -163,7 +163,7 @@ def _offsets(ids: np.ndarray, n: int) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_judge, _closures)
 
 
@@ -192,7 +192,7 @@ def _rarest(members, offsets):
 
 @compiled()
 def _sees_all(vertex, wanted, offsets, neighbours):
-    """Whether every vertex of `wanted` is a neighbour."""
+    """Return whether every vertex of `wanted` is a neighbour."""
     start, stop = offsets[vertex], offsets[vertex + 1]
     if stop - start < wanted.size:
         return False

@@ -1,4 +1,4 @@
-"""What the manifest says of the run and of its input, recomputed where something tells, and what nothing tells."""
+"""Checks of the manifest's fields and of the vertex tables: recomputed where possible, else listed as not checked."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
 
 
 def standing_notes(manifest: Manifest) -> list[str]:
-    """What no check of a run like this tells, whatever is given."""
+    """List what no check can verify for a run like this, with or without the input."""
     settings = _listing(settings_by_effect(manifest))
     by_effect = f"manifest.json, but for values that the result contradicts: {settings}"
     return [*([REPORT_NOTE] if manifest.config.output.report else []), by_effect, UNTOLD_NOTE]
@@ -166,7 +166,7 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
 
 
 def check_key_type(path: Path, manifest: Manifest, keys: pa.ChunkedArray) -> None:
-    """As `check_key_types`, of one table of vertices.
+    """Check the key type of one vertex table; see `check_key_types`.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def check_derived(run: Path, manifest: Manifest) -> None:
 
 
 def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tuple[str | None, list[str]]:
-    """What became of the input's rows; returns what was checked, if anything, and what could not be.
+    """Check the counts of dropped and duplicate rows; return the checked ones, if any, and the others.
 
     Parameters
     ----------

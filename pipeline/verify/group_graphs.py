@@ -155,7 +155,7 @@ class OneGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graphs:
-    """All groups, with one range of right ids, and those of each graph.
+    """Groups of one or two graphs, with one range of right ids, and the groups of each graph.
 
     Attributes
     ----------
@@ -175,13 +175,13 @@ class Graphs:
         return self.parts[0].degrees[1].size
 
     def of_first(self) -> Groups:
-        """All groups without the right members that only the second graph has."""
+        """Return the groups without the right members that exist only in the second graph."""
         kept = ~self.groups.is_right | (self.groups.vertices < self.n_right)
         arrays = {name: getattr(self.groups, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
         return replace(self.groups, members=self.groups.members.filter(pa.array(kept)), **arrays)
 
     def shares_explained(self, edges: list[Within]) -> tuple[np.ndarray, np.ndarray]:
-        """For each vertex, as many edges in the first graph as make up the share that groups explain.
+        """Return, per vertex, the number of edges in the first graph that matches the share explained by groups.
 
         A left vertex has the larger share of the two graphs; right vertices are those of the first.
         """
@@ -205,7 +205,7 @@ class Graphs:
 
 
 def has_two_graphs(job: Job) -> bool:
-    """Whether groups were searched in two graphs."""
+    """Return whether groups were searched in two graphs."""
     return job.manifest.config.input.time_bucket is not None
 
 
@@ -332,7 +332,7 @@ def _text(keys: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """All bicliques of a graph, summed up.
+    """Summary of the scores of all bicliques of a graph.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""The tables of groups, recomputed from the published bicliques, the degrees of the vertices and the tables' own words.
+"""Check the tables of groups against the published bicliques and vertex degrees, which were checked before.
 
-A check of `pipeline.problems.base.DerivedPublication`. The bicliques and the degrees were held against the input
-before. `mbe_stage.groups.reference` and `reference_selection` define candidates, scores and the list.
+`mbe_stage.groups.reference` and `reference_selection` define candidates, scores and the list. Groups grown from
+bicliques may lack edges; they are checked without growing them again.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _check_units(groups: Groups, name: str, units: np.ndarray, unsure: int | np.
 
 
 def _check_figures(groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
-    """What is said of each group beside its rank."""
+    """Check the figures of each group other than its rank."""
     expected: dict[str, list[Any]] = {name: [] for name in _FIGURES}
     (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
     for row in range(len(groups)):

@@ -1,6 +1,6 @@
-"""The check of a run of (p, q)-counts; it shares no code with engines and writers.
+"""Check the tables of (p, q)-counts; no code is shared with engines and writers.
 
-`pq_tables` looks at what is written, `pq_recount` counts anew what can be counted otherwise.
+`pq_recount` counts again by another method where one exists.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def check(job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """What was counted anew from the input."""
+    """Counts computed again from the input."""
 
     recount: Recount
     walk: Walk | None
@@ -217,7 +217,7 @@ def _ends(job: Job, pairs: tuple[pa.Array, pa.Array], keys: pa.Array) -> tuple[n
 def _is_held_against(
     job: Job, cell: Cell, local: Local, ends: tuple[np.ndarray, np.ndarray] | None, again: _Again
 ) -> bool:
-    """Whether the local counts of a cell could be held against the input, where they are as they should be."""
+    """Check a cell's local counts against the input; return whether that was possible."""
     expected = again.of_vertices(cell)
     if expected is None:
         return False
@@ -349,7 +349,7 @@ def check_sums(
     local: Local,
     ends: tuple[np.ndarray, np.ndarray] | None,
 ) -> None:
-    """What the bicliques of a cell amount to: p left vertices each, q right ones, and p q edges.
+    """Check the sums over a cell's bicliques: p left vertices, q right vertices and p q edges each.
 
     Parameters
     ----------
@@ -425,7 +425,7 @@ def _check_column(path: Path, name: str, found: pa.ChunkedArray, expected: pa.Ar
 
 
 def _numbers(path: Path, rows: pa.Table, first_row: int) -> list[int]:
-    """What `count_text` says, once it was held against `count`."""
+    """Parse `count_text` and check it against `count`."""
     text, count = rows.column("count_text"), rows.column("count")
     is_whole = pc.match_substring_regex(text, _PATTERN)
     # Decimals have no sign of a number that is none: text is looked at first.

@@ -271,7 +271,7 @@ def test_a_flow_puts_it_off_once_for_a_last_checkpoint(monkeypatch: pytest.Monke
     seen: list[bool] = []
 
     def body() -> None:
-        with signals.grace_at_sigterm(PATIENCE) as asked:
+        with signals.sigterm_checkpoint(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
             # Longer than it takes until a lost one is sent again.
             time.sleep(10 * lost_signals._AGAIN)
@@ -289,7 +289,7 @@ def test_a_search_that_was_complete_by_then_is_not_ended_afterwards() -> None:
     is_over: list[bool] = []
 
     def body() -> None:
-        with signals.grace_at_sigterm(PATIENCE) as asked:
+        with signals.sigterm_checkpoint(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
             asked.is_asked = False
         time.sleep(10 * lost_signals._AGAIN)
@@ -306,7 +306,7 @@ def test_behind_the_last_checkpoint_the_flow_ends_as_prefect_has_it() -> None:
 
     def body() -> None:
         try:
-            with signals.grace_at_sigterm(PATIENCE):
+            with signals.sigterm_checkpoint(PATIENCE):
                 signal.raise_signal(signal.SIGTERM)
         except BaseException as error:
             seen.append(type(error))

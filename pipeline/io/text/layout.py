@@ -1,4 +1,4 @@
-"""The meaning of a row in a text table: an edge, a row of a matrix, or a transaction of items.
+"""The meaning of a row in a text table: an edge, a matrix row, a transaction of items, or a first line of counts.
 
 If the first rows may not be edges, the user is asked. Naming the edge columns confirms that rows are edges.
 """
