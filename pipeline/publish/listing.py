@@ -1,4 +1,4 @@
-"""The runs of an output directory: when, what, how many, how long, complete or not; damaged ones among them."""
+"""List the runs of an output directory with time, query, results, duration and state, including damaged ones."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ JOURNAL_NAME = "journal"
 LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"
 KEPT, EXPIRED = "kept", "-expired"
 KEPT_DAYS = 7.0
-"""For so long what can be gone on with is kept."""
+"""Days for which resumable runs are kept."""
 ABANDONED_AFTER = timedelta(days=1)
 """An upload to which nothing was added for so long has no writer any more."""
 _REMEDIES = {
@@ -78,7 +78,7 @@ def is_unfinished(room: Path) -> bool:
 
 
 def rooms_in(staging: Path) -> list[Path]:
-    """The rooms below a directory that can be gone on with, in no order."""
+    """List the resumable staging directories below a directory, in no order."""
     if not is_directory(staging):
         return []
     return [room for room in staging.glob("*") if is_run_id(room.name) and is_unfinished(room)]

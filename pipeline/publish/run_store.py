@@ -8,7 +8,7 @@
     OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
     OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
 
-    OUT/.staging/<run_id>/journal      what of the run can be gone on with, once something can
+    OUT/.staging/<run_id>/journal      checkpoints of the run, once there are any
     (`pipeline.execution.journal`)
 
 A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
@@ -79,7 +79,7 @@ def refuse_among_published(path: Path) -> None:
 
 
 class RunStore:
-    """An output directory: published runs, the latest of them, and room for the next.
+    """An output directory: published runs, the latest of them, and the staging of the next.
 
     Parameters
     ----------
@@ -142,14 +142,14 @@ class RunStore:
             raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
 
     def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
-        """Room for a new run, made when its context is entered.
+        """Return the staging of a new run, which is created when its context is entered.
 
         Parameters
         ----------
         kept_days : float
-            What runs that were ended early have left, and what can be gone on with, is removed when it is older.
+            Age at which leftovers of interrupted runs, including resumable ones, are removed.
         room : Path, optional
-            One of `unfinished`, to go on with.
+            One of `unfinished`, to resume.
 
         Raises
         ------
@@ -163,11 +163,11 @@ class RunStore:
         return Staging(self, kept_days, room)
 
     def unfinished(self) -> list[Path]:
-        """The rooms of runs that can be gone on with, or are being written and could then; the newest is the last."""
+        """List the staging directories of resumable runs and of running ones with checkpoints, the newest last."""
         return sorted(rooms_in(self.directory / STAGING), key=written_at)
 
     def clean(self) -> list[str]:
-        """Remove what runs that were ended early have left, whether or not it could be gone on with; gives its paths.
+        """Remove the leftovers of interrupted runs, including resumable ones; return the removed paths.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class RunStore:
     def runs(self) -> list[Path]:
         """Every published run in the order of publication, which is that of their names: the newest is the last.
 
-        A directory that somebody renamed takes the place that its name gives it.
+        A renamed directory is sorted by its new name.
         """
         return [run for run in self.directories() if (run / MANIFEST_NAME).exists()]
 

@@ -1,4 +1,4 @@
-"""Parts of a run that is being written which are in its object store already, and not on this machine.
+"""Parts of a run in progress that are already in its object store and not on this machine.
 
 Workers of a cluster upload them, and the run has them by name, size and checksum. They are kept in the memory of the
 process that publishes, of which all steps of a run are, and not beside its files: whatever reads the run's directory
@@ -21,7 +21,7 @@ __all__ = ["StoredEntry", "add_stored", "as_file", "forget_stored", "stored_byte
 
 
 class StoredEntry(FileEntry):
-    """A part in a store; `path` is where it belongs, relative to the room of its run.
+    """A part in a store; `path` is where it belongs, relative to the staging directory of its run.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def as_file(entry: FileEntry, above: str = "") -> FileEntry:
 
 
 def add_stored(run_path: Path, entry: StoredEntry) -> None:
-    """Have a run have a part, which is at its path, relative to the room, from now on."""
+    """Add a part to a run at its path, relative to the staging directory."""
     with _lock:
         stored = _of_runs.setdefault(run_path.resolve(), _Stored())
         before = stored.entries.get(entry.path)
@@ -70,7 +70,7 @@ def forget_stored(run_path: Path) -> None:
 
 
 def stored_entries(run_path: Path) -> dict[str, StoredEntry]:
-    """The parts of a run that were added, by their paths relative to the room; none of most runs."""
+    """Return the added parts of a run by path relative to the staging directory; most runs have none."""
     with _lock:
         stored = _of_runs.get(run_path.resolve())
         return {} if stored is None else dict(stored.entries)

@@ -201,7 +201,7 @@ def _legend(most: int, top: float, words: HeatWords) -> list[str]:
 
 
 def _marks(most: int) -> list[int]:
-    """1, powers of ten, and the largest number: as many as have room for their labels."""
+    """Return 1, powers of ten and the largest number, as far as their labels fit."""
     length = _STEP * (_LEVELS - 1)
     decades = math.log10(most)
     every = max(1, math.ceil(_LEAST_BETWEEN_MARKS / length * decades))

@@ -24,7 +24,7 @@ _MEMBERS = 12
 _LONGEST_KEY = 80
 _LEFT_OUT = "Not known: the bicliques were counted and not written (`output.bicliques: false`)."
 _SHADES = "░▒▓█"
-# What Markdown, a cell of its tables, HTML or whoever makes links of addresses would take for its own.
+# Characters with a meaning in Markdown, in table cells, in HTML, or for programs that link addresses.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
 
 

@@ -81,7 +81,7 @@ def _conditions(manifest: Manifest) -> list[str]:
 
 
 def _heat_map(counts: Mapping[tuple[int, int], int], at_least: str) -> str:
-    """Every count that is not 0 as a cell, as far as there is room."""
+    """Draw every nonzero count as a cell, up to the available space."""
     most = max(counts.values())
     if not most:
         return '<p class="quiet">All are 0.</p>'

@@ -403,7 +403,7 @@ def _is_about_credentials(error: BaseException) -> bool:
 def _status(error: BaseException) -> int | None:
     """Return the status code of an HTTP or FTP answer."""
     status = getattr(error, "status", None)
-    # Greater ones are of SMB, and say nothing to anybody.
+    # Greater ones are SMB codes without a useful message.
     if isinstance(status, int) and status < 1000:
         return status
     found = _FTP_STATUS.match(str(error)) if type(error).__module__ == "ftplib" else None

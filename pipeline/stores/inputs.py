@@ -61,7 +61,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, LocalCopies]]:
             raise InputError.at(
                 address,
                 found=f"cannot be copied to {copies.root} ({error.strerror or error})",
-                expected=f"room for {bytes_text(n_bytes) if n_bytes else 'it'} there",
+                expected=f"space for {bytes_text(n_bytes) if n_bytes else 'it'} there",
                 remedy="free some space, or set TMPDIR to a larger disk",
             ) from error
         try:

@@ -1,15 +1,14 @@
-"""Parts that workers of a cluster bring to an object store themselves, until the run that they are of is published.
+"""Parts that cluster workers write to an object store themselves, until their run is published.
 
 ::
 
-    ADDRESS/.staging/<room>.parts/<attempt>/open             there for as long as somebody takes parts over
-    ADDRESS/.staging/<room>.parts/<attempt>/workers/...      by what workers are known that can write there
-    ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      what a worker has found below the roots of a lease
+    ADDRESS/.staging/<room>.parts/<attempt>/open             present while a process accepts parts
+    ADDRESS/.staging/<room>.parts/<attempt>/workers/...      marks of workers that can write there
+    ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      a worker's results for a lease
 
-A part counts once the process that publishes has booked it. What nobody has booked is removed when its search is over
-(`pipeline.stores.part_objects`); what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed
-when the run is published, or left to be gone on with. What a killed process leaves has the time that unfinished uploads
-have (`remove_leftovers`).
+A part counts once the publishing process has booked it. Parts that are not booked are removed after the search. Booked
+parts are copied within the store to `runs/<run_id>/`. They are removed when the run is published, and stay if it can be
+resumed. Parts of a killed process expire like unfinished uploads (`remove_leftovers`).
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def fetch(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> 
 
 
 def fetch_missing(run_path: Path) -> None:
-    """Have all parts of a run that is about to be published here, for whoever reads its rows; most are here already.
+    """Download the missing parts of a run before publishing, for steps that read its rows.
 
     Raises
     ------
@@ -102,7 +101,7 @@ def fetch_missing(run_path: Path) -> None:
 
 
 def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
-    """Have parts that a journal has booked here, on the disk, to be gone on with; those that are lost are left out.
+    """Download the parts that a journal has booked, to resume the run; lost parts are left out.
 
     Whether they are as they were the journal sees.
 
@@ -124,7 +123,7 @@ def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
 
 
 def remove_fetched(entries: Sequence[StoredEntry], room: Path) -> None:
-    """Remove all parts of a run that is gone on with, which are here by now or lost, with what was never booked."""
+    """Remove all parts of a resumed run from the store: they are local by now, lost, or were never booked."""
     try:
         remove_parts(Objects(parse_address(entries[0].store)), room.name)
     except StoreFailure as failure:
@@ -195,7 +194,7 @@ def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
 def _arriving(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> Iterator[Path]:
     """Objects as files at their paths below a directory of their own, which goes with the context.
 
-    It is on the disk of the directory where they belong: nobody takes what is torn or has changed for a part.
+    The copy is synced to the target directory's disk, so a torn or changed file never counts as a part.
     """
     arriving = directory / f"arriving-{uuid.uuid4().hex}"
     moved = MovedBytes("fetching parts", sum(entry.bytes for entry in entries))
@@ -281,7 +280,7 @@ class StoredParts:
         self._while_open(objects, [name], lambda: objects.create(name, b"a worker can write here\n"))
 
     def store(self, lease: str, directory: Path, files: Sequence[Path]) -> tuple[StoredEntry, ...]:
-        """In a worker: write the files of a lease, which are below a directory, where whoever publishes finds them.
+        """Write a lease's files from a worker to the place where the publishing process finds them.
 
         Returns
         -------
@@ -320,7 +319,7 @@ class StoredParts:
             log.info("%s: parts that were fetched could not be removed yet (%s)", failure.place, failure.reason)
 
     def _while_open(self, objects: Objects, names: list[str], write: Callable[[], object]) -> None:
-        """Write some objects of these names, which stay only where somebody takes parts over all the while."""
+        """Write objects, which stay only if a process accepts parts throughout."""
         self._check_open(objects)
         try:
             write()
@@ -335,10 +334,10 @@ class StoredParts:
 
     def _check_open(self, objects: Objects) -> None:
         if objects.size(f"{self.below}/{OPEN}") is None:
-            raise PublishError(f"{self.address}/{self.below}: nobody takes parts over any more; the run is over")
+            raise PublishError(f"{self.address}/{self.below}: no process accepts parts any more; the run is over")
 
     def _close(self, objects: Objects, run_path: Path) -> None:
-        """Let nobody write any more, and remove what the run has not booked."""
+        """Stop accepting parts, and remove those that the run has not booked."""
         try:
             objects.delete([f"{self.below}/{OPEN}"])
             booked = {entry.name for entry in stored_entries(run_path).values()}

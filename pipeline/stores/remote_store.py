@@ -5,7 +5,7 @@
     ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
     ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
     ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
-    ADDRESS/.staging/<room>.parts/    what workers of a cluster have found of a run that is being made (`part_objects`)
+    ADDRESS/.staging/<room>.parts/    results of cluster workers for a run in progress (`part_objects`)
 
 `latest` is written on the condition that it is what it was when the upload began
 (`pipeline.stores.latest_pointer`): of two
@@ -144,18 +144,18 @@ class RemoteStore:
             )
 
     def unfinished(self) -> list[Path]:
-        """The rooms of runs that were begun on this machine, and can be gone on with here; the newest is the last."""
+        """List the staging directories of runs that can be resumed on this machine, the newest last."""
         return unfinished_rooms(self._address)
 
     def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
-        """Room for a new run, on this machine, made when its context is entered.
+        """Return the local staging of a new run, which is created when its context is entered.
 
         Parameters
         ----------
         kept_days : float
-            What can be gone on with of other runs here is removed when it is older.
+            Age at which other resumable runs on this machine are removed.
         room : Path, optional
-            One of `unfinished`, to go on with.
+            One of `unfinished`, to resume.
 
         Raises
         ------
@@ -338,7 +338,7 @@ class RemoteStore:
         """
         left = self._older_than(datetime.now(UTC) - older_than)
         if left:
-            # The clock of this machine may be wrong, and somebody at work on them.
+            # This machine's clock may be wrong while another writer is still at work on them.
             now = self._time_there()
             left = [] if now is None else self._older_than(now - older_than)
         if left:

@@ -211,7 +211,7 @@ def bicliques_elsewhere(job: Job, rules: RowRules) -> Path | None:
     elif n > job.sample:
         why = f"{n:,} are more than the sample of {job.sample:,}, up to which they are enumerated anew (--sample)"
     else:
-        job.passed("bicliques", f"not written; enumerated anew by the engine {_ENGINE}")
+        job.passed("bicliques", f"not written; enumerated again by the engine {_ENGINE}")
         return found_anew(job, job.edges, rules, n)
     job.not_checked(
         f"bicliques: not written (output.bicliques: false), and {why}: rows, complete and maximal, all distinct, "

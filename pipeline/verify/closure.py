@@ -297,7 +297,7 @@ _SIDE = types.NamedTuple((LONGS, INTS, WORDS, LONGS), _Side)
 
 @compiled(int64[:, ::1], _SIDE, _SIDE, int64[:, ::1], uint64[:, ::1], FLAGS, seconds=1.5)
 def _closures(seeds, own_side, other_side, sizes, sums, holds_all):
-    """The bicliques that `seeds` generate; `closures` says what is told of them.
+    """Return the bicliques that `seeds` generate; see `closures`.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ UNTOLD = {
         "on_limit",
         "grace_seconds",
     ),
-    # `top` is the length of the report's lists, and nobody recomputes the report.
+    # `top` is the length of the report's lists, and the report is not recomputed.
     "config.output": ("directory", "keep_runs", "compare", "top", "checkpoint_seconds", "keep_unfinished_days"),
 }
 

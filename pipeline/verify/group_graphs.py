@@ -75,7 +75,7 @@ def later_bicliques(later: Job) -> Path | None:
         n_looked_up = _check(later, later.edges, rules, later.keys, directory, n)
         later.passed(
             "half later bicliques",
-            f"all {n:,}, enumerated anew: complete and maximal, distinct; {n_looked_up:,} looked up are there",
+            f"all {n:,}, enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are there",
         )
         return directory
     later.not_checked(f"half later bicliques: {why}")

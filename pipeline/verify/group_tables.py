@@ -290,7 +290,7 @@ def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.n
 
 
 def without_nulls(path: Path, but: Collection[str] = ()) -> pa.Table:
-    """A table, of which no column but some may hold nulls.
+    """Read a table and refuse nulls, except in some columns.
 
     Raises
     ------

@@ -54,7 +54,7 @@ _VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
 def check_limits(run: Path, manifest: Manifest) -> str:
     """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
 
-    Otherwise a finished run could be passed off as one that was stopped, of which nothing is expected to be there.
+    Otherwise a finished run could pass as a stopped one, in which results may be missing.
     """
     truncated, n_found = manifest.truncated, manifest.n_found
     execution, what = manifest.config.execution, publication_of(manifest.problem).counted

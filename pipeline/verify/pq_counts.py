@@ -241,7 +241,7 @@ def _is_held_against(
 
 
 def _check_counts(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> None:
-    """The counts against the input, as far as they can be counted anew."""
+    """Check the counts against the input as far as they can be counted again."""
     if again is None:
         job.not_checked("counts against the input: the input is not given")
         return
@@ -265,7 +265,7 @@ def _check_counts(job: Job, counts: Mapping[Cell, int], again: _Again | None) ->
     if missing := [cell for cell in counts if cell not in set(held)]:
         job.not_checked(
             f"counts against the input: {len(missing):,} of {len(counts):,}, the first of (p, q) = {missing[0]}: too "
-            "many bicliques to count anew one by one, and no closed form"
+            "many bicliques to count again one by one, and no closed form"
         )
 
 

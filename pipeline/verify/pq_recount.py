@@ -1,4 +1,4 @@
-"""(p, q)-bicliques counted anew, by other means than the engines have: closed forms, products of matrices, small walks.
+"""Count (p, q)-bicliques by other methods than the engines: closed forms, products of matrices, small walks.
 
 Bicliques that have to hold some vertices are those of a smaller graph with fewer vertices each: what is left are the
 left vertices joined to all wanted right ones, and the other way round. There a count with p or q of 0 or 1 is a sum of
