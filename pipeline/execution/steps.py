@@ -50,7 +50,7 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.staging import Store, synced_beside
 from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
 from mbe_stage.problem import problem_named
-from mbe_stage.run_limits import Course
+from mbe_stage.run_limits import RunLimits
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.runtime.compile_ahead import summed
@@ -149,7 +149,7 @@ def enumerate_to(
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
         full = output_limit(config, run_path, journal)
         with sigterm_checkpoint(0.0 if journal is None else config.execution.grace_seconds) as checkpoint:
-            limits = Course(
+            run_limits = RunLimits(
                 checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
                 n_before=0 if journal is None else journal.n_found,
                 ended=lambda: checkpoint.ended() or full(),
@@ -158,10 +158,10 @@ def enumerate_to(
                 # Sums at that moment may cover only some of the results.
                 memory_is_a_limit=publication_of(config.problem).numbers is None,
             )
-            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, limits)
+            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, run_limits)
             if facts.truncated is None:
                 # The search is complete: publish it.
-                checkpoint.is_asked = False
+                checkpoint.is_requested = False
             return facts
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
@@ -268,7 +268,7 @@ def _streamed(
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
     journal: Journal | None = None,
-    limits: Course | None = None,
+    run_limits: RunLimits | None = None,
 ) -> StreamFacts:
     """Search the configured problem into a sink.
 
@@ -304,7 +304,7 @@ def _streamed(
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
             chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
             tasks=None if journal is None else journal.remaining(),
-            course=limits or Course(),
+            run_limits=run_limits or RunLimits(),
         )
 
 

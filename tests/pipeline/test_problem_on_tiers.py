@@ -13,10 +13,10 @@ import pytest
 
 from mbe_stage import engines
 from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.config import registry
 from mbe_stage.pipeline.errors import EngineUnavailable
 from mbe_stage.pipeline.execution import tiers
 from mbe_stage.pipeline.execution.tiers import choose_tier, on_a_tier_that_fits, rapids_unavailable_reason, tier_named
-from mbe_stage.pipeline.problems import installed as publication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.views import inspect
 from mbe_stage.problem import problem_named
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 def replaced_publication(monkeypatch: pytest.MonkeyPatch, where: str, **changes: Any) -> None:
     """Let what is imported from there have other parts."""
-    imported = publication._imported
+    imported = registry.imported
 
     def changed(place: str, kind: type) -> Any:
         found = imported(place, kind)
         return replace(found, **changes) if place == where else found
 
     changed.cache_clear = imported.cache_clear  # type: ignore[attr-defined]
-    monkeypatch.setattr(publication, "_imported", changed)
+    monkeypatch.setattr(registry, "imported", changed)
 
 
 def step(what: str, is_kept: bool = False) -> CompileStep:
@@ -71,9 +71,9 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
     replaced_publication(monkeypatch, sides, compile_steps=lambda _config: (step("sides"),))
     groups = {"compile_steps": lambda _: (step("groups"),), "device_compile_steps": lambda _: (step("their sink"),)}
     replaced_publication(monkeypatch, "mbe_stage.pipeline.problems.groups.publication:PUBLICATION", **groups)
-    publication._of_output.cache_clear()
+    registry._of_output.cache_clear()
     yield lambda *asked: {each.what for each in module.device_steps(*asked)}
-    publication._of_output.cache_clear()
+    registry._of_output.cache_clear()
 
 
 def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compiling: Any) -> None:
@@ -111,11 +111,11 @@ def test_auto_asks_the_derived_outputs_too(tmp_path: Path, monkeypatch: pytest.M
 def test_a_run_names_its_derived_outputs_to_the_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
     replaced_publication(monkeypatch, "tests.toys.smaller_sides.publication:PUBLICATION", frames=("arrow",))
-    publication._of_output.cache_clear()
+    registry._of_output.cache_clear()
     for asked, is_rapids in (({}, True), ({"smaller_sides": {}}, False)):
         tier = on_a_tier_that_fits(settings(tmp_path, "auto", **asked), lambda tier, _warnings, _note: tier)
         assert (tier.name == "rapids") == is_rapids
-    publication._of_output.cache_clear()
+    registry._of_output.cache_clear()
 
 
 def test_tables_of_a_derived_output_are_of_the_host_unless_it_says_otherwise() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import keys, vertex_statistics
-from mbe_stage.device import lists, two_hop
+from mbe_stage.device import copying, two_hop
 from mbe_stage.device.jit import compile_steps_of
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.bicliques.largest import n_shown
@@ -19,7 +19,7 @@ _NAMING = (
     vertex_statistics.smallest_key_warp_per_list,
 )
 _MEMBERS = (vertex_statistics.long_form_warp_per_biclique,)
-_LARGEST = (lists.take_warp_per_list,)
+_LARGEST = (copying.take_warp_per_list,)
 _TWO_HOP = (two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair)
 
 
