@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
-from mbe_stage.pipeline.problems.result_text import found, told_of_run
+from mbe_stage.pipeline.problems.result_text import found, text_of_run
 from mbe_stage.pipeline.publish.changes import Comparison
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.markdown import code, code_cell, members, table, text
@@ -36,7 +36,7 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
     derived += [f"Labels: {text(facts.classes_text, 2_000)}." for facts in lists if facts.classes]
     return "\n".join(
         [
-            f"# {text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}{incomplete}",
+            f"# {text(found(manifest.problem, manifest.n_found, text_of_run(run_dir, manifest)))}{incomplete}",
             "",
             *shown,
             "",

@@ -26,7 +26,7 @@ def show_by_problem(
     vertex : str or None
         As of `Publication.top`.
     of_bicliques : mapping of str to object
-        By option that is about bicliques, what is true where it was given.
+        Options of bicliques, and whether each was given.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def show_by_problem(
     wrong = next((option for option, value in of_bicliques.items() if value), None)
     if wrong is not None:
         raise ConfigError(
-            f"command line: {wrong}: is about bicliques, but {run_dir} holds results of the problem {problem!r}; "
+            f"command line: {wrong}: only applies to bicliques, but {run_dir} holds results of the problem {problem!r}; "
             "leave it out"
         )
     show.top(run_dir, top(run_dir, limit, vertex), as_json)

@@ -11,7 +11,7 @@ from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.config.plugin_sections import is_here
 from mbe_stage.pipeline.problems.installed import publication_of
-from mbe_stage.pipeline.problems.result_text import found, listed, told_of_run, values
+from mbe_stage.pipeline.problems.result_text import found, listed, text_of_run, values
 from mbe_stage.pipeline.problems.searched_graph import sizes_text
 from mbe_stage.pipeline.publish.listing import asked
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
     from mbe_stage.pipeline.execution.unfinished import Unfinished
     from mbe_stage.pipeline.execution.worker_stats import Ranks
-    from mbe_stage.pipeline.problems.base import Differences, Shown, Told
+    from mbe_stage.pipeline.problems.base import Differences, ResultText, Shown
     from mbe_stage.pipeline.publish.listing import ListedRun
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.verify import VerifyReport
@@ -58,7 +58,7 @@ def run(result: RunResult, as_json: bool) -> None:
         return
     if result.unchanged:
         say("unchanged  the latest run has the same edges and query: nothing enumerated, no file written")
-    told = told_of_run(result.place, manifest)
+    told = text_of_run(result.place, manifest)
     _headline(found(manifest.problem, manifest.n_found, told), manifest)
     _more(told)
     for name, counts in manifest.derived.items():
@@ -86,7 +86,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
     manifest = result.manifest
     return {
         "problem": manifest.problem,
-        **values(manifest.problem, manifest.n_found, told_of_run(result.place, manifest)),
+        **values(manifest.problem, manifest.n_found, text_of_run(result.place, manifest)),
         "derived": manifest.derived,
         "derived_inputs": {
             name: {key: facts.model_dump(mode="json") for key, facts in inputs.items()}
@@ -322,7 +322,7 @@ def compiled(found: Compiled, as_json: bool) -> None:
         say(f"saved in {visible(directory)}")
 
 
-def _more(told: Told | None) -> None:
+def _more(told: ResultText | None) -> None:
     if told is None:
         return
     for label, text in told.lines:

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.execution.tier_fallback import OnProgress, on_a_tier_tha
 from mbe_stage.pipeline.execution.tiers import Tier
 from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
 from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
-from mbe_stage.pipeline.problems.base import Told
+from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
@@ -102,7 +102,7 @@ class CountResult:
         As `pipeline.publish.manifest.Manifest.warnings`.
     problem : str
         The problem whose results were counted.
-    told : Told or None
+    told : ResultText or None
         For problems whose results are numbers: these numbers, as text and as values.
     """
 
@@ -118,7 +118,7 @@ class CountResult:
     warnings: tuple[str, ...] = ()
     problem: str = OURS
     ranks: Ranks | None = None
-    told: Told | None = None
+    told: ResultText | None = None
 
     @property
     def n_bicliques(self) -> int:

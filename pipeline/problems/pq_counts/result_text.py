@@ -9,13 +9,13 @@ from typing import Any
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
-from mbe_stage.pipeline.problems.base import Told
+from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.pq_counts.cells import read_cells
 from mbe_stage.pipeline.problems.pq_counts.section import PqCountsSection
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pq_counts.results import PqSink
 
-__all__ = ["JSON_EXACT", "listed", "told", "told_of_run", "unit", "zero_reasons"]
+__all__ = ["JSON_EXACT", "listed", "result_text", "text_of_run", "unit", "zero_reasons"]
 
 JSON_EXACT = 2**53 - 1
 """Up to here every reader of JSON takes a number as it is written."""
@@ -23,16 +23,16 @@ JSON_EXACT = 2**53 - 1
 _MOST_ROWS, _MOST_COLUMNS = 30, 12
 
 
-def told(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> Told:
+def result_text(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> ResultText:
     """What a search found that stored nothing."""
     most = int(graph.left_degrees.max()), int(graph.right_degrees.max())
-    return _told(sink.counts(), config.asked, most, is_lower=truncated is not None)
+    return _text(sink.counts(), config.asked, most, is_lower=truncated is not None)
 
 
-def told_of_run(run_path: Path, manifest: Manifest) -> Told:
+def text_of_run(run_path: Path, manifest: Manifest) -> ResultText:
     """What a run has published."""
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
-    return _told(read_cells(run_path), manifest.config.asked, most, is_lower=manifest.truncated is not None)
+    return _text(read_cells(run_path), manifest.config.asked, most, is_lower=manifest.truncated is not None)
 
 
 def listed(manifest: Manifest) -> str:
@@ -69,9 +69,9 @@ def zero_reasons(asked: PqCountsSection, most: tuple[int, int]) -> list[str]:
     return reasons
 
 
-def _told(
+def _text(
     counts: Mapping[tuple[int, int], int], asked: PqCountsSection, most: tuple[int, int], *, is_lower: bool
-) -> Told:
+) -> ResultText:
     rows = [{"p": p, "q": q, "count": _for_json(n), "count_text": digits_text(n)} for (p, q), n in counts.items()]
     why_zero = zero_reasons(asked, most)
     values = {"counts": rows, "lower_bounds": is_lower, "why_zero": why_zero}
@@ -79,10 +79,10 @@ def _told(
     if not asked.table:
         ((cell, count),) = counts.items()
         headline = f"{'at least ' if is_lower else ''}{grouped_text(count)} {unit(cell, count)}"
-        return Told(1, headline, values, lines)
+        return ResultText(1, headline, values, lines)
     if asked.p > _MOST_ROWS or asked.q > _MOST_COLUMNS:
         lines.append(("shown", f"of {asked.p} rows and {asked.q} columns the first; --json and the table have all"))
-    return Told(len(counts), _of_table(counts, asked, is_lower), values, lines, _table(counts, asked, is_lower))
+    return ResultText(len(counts), _of_table(counts, asked, is_lower), values, lines, _table(counts, asked, is_lower))
 
 
 def _of_table(counts: Mapping[tuple[int, int], int], asked: PqCountsSection, is_lower: bool) -> str:
