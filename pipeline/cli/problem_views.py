@@ -40,7 +40,8 @@ def show_by_problem(
     wrong = next((option for option, value in of_bicliques.items() if value), None)
     if wrong is not None:
         raise ConfigError(
-            f"command line: {wrong}: only applies to bicliques, but {run_dir} holds results of the problem {problem!r}; "
+            f"command line: {wrong}: only applies to bicliques, but {run_dir} holds results of the problem "
+            f"{problem!r}; "
             "leave it out"
         )
     show.top(run_dir, top(run_dir, limit, vertex), as_json)

@@ -73,7 +73,7 @@ class BicliqueCollector(SinkCollector):
         """
         collecting, summary, facts = self._collecting, self._sink.summary, self._facts
         assert facts is not None
-        frames = self._of_backend("tables")
+        frames = self._frames
         run_path, edges = collecting.run_path, collecting.edges
         left, right = summary.vertex_statistics()
         sizes = summary.sizes.sorted_rows()

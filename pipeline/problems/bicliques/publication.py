@@ -67,7 +67,6 @@ class BicliquesPublication(Publication):
     page = deferred("mbe_stage.pipeline.report.bicliques:page")
     check = deferred("mbe_stage.pipeline.verify.bicliques:check")
     check_steps = deferred("mbe_stage.pipeline.verify.bicliques:compile_steps")
-    device_compile_steps = deferred(f"{__package__}.cudf.compiling:compile_steps")
     markdown = deferred("mbe_stage.pipeline.report.markdown:essence")
     forecast = deferred(f"{__package__}.trial:forecast")
     forecast_steps = deferred("mbe_stage.bicliques.estimation:compile_steps")
@@ -105,6 +104,25 @@ class BicliquesPublication(Publication):
             *vertex_statistics.compile_steps(with_members),
             *(two_hop.compile_steps() if with_two_hop else ()),
         )
+
+    def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques.cuda import keys, vertex_statistics
+        from mbe_stage.device import lists, two_hop
+        from mbe_stage.device.jit import compile_steps_of
+        from mbe_stage.pipeline.problems.bicliques.largest import n_shown
+
+        kernels = [
+            keys.hash_sum_warp_per_list,
+            vertex_statistics.count_warp_per_list,
+            vertex_statistics.smallest_key_warp_per_list,
+        ]
+        if config is None or config.output.members:
+            kernels.append(vertex_statistics.long_form_warp_per_biclique)
+        if config is None or n_shown(config.output):
+            kernels.append(lists.take_warp_per_list)
+        if config is None or config.output.two_hop_steps:
+            kernels += [two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair]
+        return compile_steps_of(*kernels)
 
     def detail(self, config: Config | None) -> Detail:
         from mbe_stage.bicliques.results import Detail

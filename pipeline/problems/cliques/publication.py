@@ -71,7 +71,6 @@ class CliquesPublication(Publication):
     graph = deferred(f"{__package__}.query:graph_of")
     check = deferred("mbe_stage.pipeline.verify.cliques:check")
     check_steps = deferred("mbe_stage.pipeline.verify.cliques:compile_steps")
-    device_compile_steps = deferred(f"{__package__}.cudf.compiling:compile_steps")
     markdown = deferred(f"{__package__}.shown:essence")
     largest = deferred(f"{__package__}.shown:largest")
     top = deferred(f"{__package__}.shown:top")
@@ -114,6 +113,18 @@ class CliquesPublication(Publication):
         from mbe_stage.cliques import ordering
 
         return (*keys.compile_steps(), *vertex_statistics.compile_steps(with_members=False), *ordering.compile_steps())
+
+    def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques.cuda import keys, vertex_statistics
+        from mbe_stage.cliques import ordering
+        from mbe_stage.device.jit import compile_steps_of
+
+        kernels = (
+            keys.hash_sum_warp_per_list,
+            vertex_statistics.count_warp_per_list,
+            vertex_statistics.smallest_key_warp_per_list,
+        )
+        return (*compile_steps_of(*kernels), *ordering.compile_steps())
 
     def graph_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.graphs import projection

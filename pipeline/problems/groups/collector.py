@@ -98,7 +98,7 @@ class GroupsCollector:
         refuse_half_questions(collecting)
         self.seconds: dict[str, float] = {}
         # What differs between the backends; the names are the same in both.
-        self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}.sink")
+        self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
         self._model = self._place.null_model(collecting.graph)
         self._sink = self._place.sink_of(self._model, collecting.graph)

@@ -36,7 +36,7 @@ class GroupsPublication(DerivedPublication):
     page = deferred("mbe_stage.pipeline.report.groups:page")
     check = deferred("mbe_stage.pipeline.verify.groups:check")
     complete = deferred(f"{__package__}.completing:complete")
-    device_bytes = deferred(f"{__package__}.cudf.sink:pool_bytes")
+    device_bytes = deferred(f"{__package__}.cudf:pool_bytes")
 
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
         from mbe_stage.pipeline.problems.both_sides import key_type
@@ -107,7 +107,7 @@ class GroupsPublication(DerivedPublication):
 
     def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.bicliques import keys
-        from mbe_stage.pipeline.problems.groups.cudf.sink import compile_steps
+        from mbe_stage.pipeline.problems.groups.cudf import compile_steps
 
         # Grown groups are not bicliques of the stream, so the host makes their keys.
         is_grown = config is None or config.section("groups").kind == "grown_cover"
