@@ -18,8 +18,7 @@ from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.key_parts import has_parts, key_text
 from mbe_stage.pipeline.stores.open_store import holds_runs
-from mbe_stage.pipeline.views.listed_groups import listed_groups
-from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.views.listed_groups import listed_groups, nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
 
 __all__ = ["make_groups", "published"]

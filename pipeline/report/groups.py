@@ -21,7 +21,7 @@ from mbe_stage.pipeline.report.group_charts import MOST_COLUMNS, MOST_ROWS, WIDT
 from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import right_key, side_name
 from mbe_stage.pipeline.report.wording import count, key
-from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.views.listed_groups import nothing_significant
 
 __all__ = ["page", "since_last"]
 

@@ -22,14 +22,13 @@ from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.execution.forecast import Prospect, Trying
+from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_size
 from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
 from mbe_stage.pipeline.problems.base import Publication
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
-from mbe_stage.pipeline.views.core_sizes import CoreSize, core_size
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.problem import problem_named
 from mbe_stage.runtime.compile_ahead import CompileStep

@@ -73,7 +73,7 @@ def _check(graph: BipartiteCSR, n_blocks: int = 3) -> None:
 def _summed(graph: BipartiteCSR, block, keys: np.ndarray):
     import cupy as cp
 
-    from mbe_stage.pipeline.problems.bicliques.cudf import Summary
+    from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
 
     summary = Summary.of(graph.n_left, graph.n_right, SHOWN)
     summary.add(block, cp.asarray(keys))

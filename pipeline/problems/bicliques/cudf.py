@@ -1,10 +1,9 @@
-"""Bicliques in device memory: cuDF tables, sums, and the sink that libcudf writes beside the engine."""
+"""Bicliques in device memory: cuDF tables, and the sink that libcudf writes beside the engine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.keys import add_to, biclique_keys
-from mbe_stage.bicliques.cuda.vertex_statistics import DeviceSizeCounts, DeviceVertexStatistics, long_form
-from mbe_stage.bicliques.keys import Fingerprint
-from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.cuda.keys import biclique_keys
+from mbe_stage.bicliques.cuda.vertex_statistics import long_form
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
-from mbe_stage.device.lists import take_lists
 from mbe_stage.pipeline.backends.backend import FrameWriter
 from mbe_stage.pipeline.backends.cudf.block_writer import BlockWriter
 from mbe_stage.pipeline.backends.cudf.buffers import published_type
@@ -30,14 +27,13 @@ from mbe_stage.pipeline.backends.cudf.writing import writing_of
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.bicliques import arrow as host
-from mbe_stage.pipeline.problems.bicliques.largest import Bounds, Largest, n_shown
+from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
+from mbe_stage.pipeline.problems.bicliques.largest import n_shown
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, vertices
 
 __all__ = [
     "ROWS",
     "ParquetSink",
-    "Summary",
-    "add_largest",
     "histogram_table",
     "members_frame",
     "rows_of",
@@ -45,120 +41,6 @@ __all__ = [
     "vertex_schema",
     "vertex_table",
 ]
-
-
-def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys: cp.ndarray) -> None:
-    """Have the largest of a block among those that are kept.
-
-    Parameters
-    ----------
-    n_edges, keys : (n_bicliques,) int64
-        On the device.
-    """
-    chosen = [_worth_keeping(each, block, n_edges, keys) for each in largest.bounds()]
-    rows = cp.unique(cp.concatenate(chosen))
-    if not rows.size:
-        return
-    left_sizes, left_members = _on_host(block.left_offsets, block.left_members, rows)
-    right_sizes, right_members = _on_host(block.right_offsets, block.right_members, rows)
-    found = BicliqueBlock(int(rows.size), left_sizes, right_sizes, left_members, right_members)
-    largest.add(found, cp.asnumpy(n_edges[rows]), cp.asnumpy(keys[rows]))
-
-
-def _on_host(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and members of some lists, both int32."""
-    taken = take_lists(offsets, members, rows)
-    return np.diff(cp.asnumpy(taken[0])).astype(np.int32), cp.asnumpy(taken[1])
-
-
-def _worth_keeping(bounds: Bounds, block: DeviceBlock, n_edges: cp.ndarray, keys: cp.ndarray) -> cp.ndarray:
-    """The rows of a block that `Largest` would keep, had it seen this block alone; and one more where not all fit."""
-    narrow = cp.minimum(block.left_sizes, block.right_sizes)
-    is_better = (n_edges > bounds.least) | ((n_edges == bounds.least) & (keys <= bounds.last))
-    rows = cp.flatnonzero((narrow >= bounds.fewest) & is_better)
-    if not rows.size:
-        return rows
-    rows = rows[cp.lexsort(cp.stack([keys[rows], -n_edges[rows]]))[: bounds.n_most]]
-    n_members = cp.cumsum((cp.diff(block.left_offsets) + cp.diff(block.right_offsets))[rows])
-    # The one that does not fit says that some were let go of.
-    return rows[: max(bounds.n_at_least, int((n_members <= bounds.most_members).sum())) + 1]
-
-
-@dataclass(slots=True)
-class Summary:
-    """What is known of all bicliques after they have streamed past; in device memory.
-
-    Attributes
-    ----------
-    left_members, right_members : int
-        Summed over all bicliques.
-    largest : Largest or None
-        For the report; in host memory. None where it shows none.
-    """
-
-    left: DeviceVertexStatistics
-    right: DeviceVertexStatistics
-    largest: Largest | None = None
-    sizes: DeviceSizeCounts = field(default_factory=DeviceSizeCounts)
-    fingerprint: Fingerprint = field(default_factory=Fingerprint)
-    left_members: int = 0
-    right_members: int = 0
-
-    @classmethod
-    def of(cls, n_left: int, n_right: int, n_shown: int = 0) -> Summary:
-        """No biclique yet, of a graph of so many vertices; for a report that shows so many of the largest."""
-        largest = Largest(n_shown) if n_shown else None
-        return cls(DeviceVertexStatistics.of(n_left), DeviceVertexStatistics.of(n_right), largest)
-
-    def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
-        """Of the left and of the right vertices, in host memory."""
-        return self.left.to_host(), self.right.to_host()
-
-    def sums(self) -> dict[str, np.ndarray]:
-        """All of it but the largest as arrays of the host, for `restore` on any backend."""
-        on_host = self._of_the_host()
-        on_host.fingerprint, on_host.sizes = self.fingerprint, self.sizes.to_host()
-        on_host.left, on_host.right = self.vertex_statistics()
-        on_host.left_members, on_host.right_members = self.left_members, self.right_members
-        return on_host.sums()
-
-    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Take back what `sums` gave of other bicliques of the same graph, on any backend."""
-        on_host = self._of_the_host()
-        on_host.restore(sums)
-        self.fingerprint.merge(on_host.fingerprint)
-        self.sizes.add_from_host(on_host.sizes)
-        self.left.merge(DeviceVertexStatistics.from_host(on_host.left))
-        self.right.merge(DeviceVertexStatistics.from_host(on_host.right))
-        self.left_members += on_host.left_members
-        self.right_members += on_host.right_members
-
-    def _of_the_host(self) -> host.Summary:
-        """One of no biclique yet."""
-        return host.Summary(self.left.n_bicliques.size, self.right.n_bicliques.size, n_shown=0)
-
-    def merge(self, other: Summary) -> None:
-        """Take in what another part of the bicliques, disjoint from these, sums up to on the same device."""
-        self.fingerprint.merge(other.fingerprint)
-        self.sizes.merge(other.sizes)
-        self.left.merge(other.left)
-        self.right.merge(other.right)
-        if self.largest is not None and other.largest is not None:
-            self.largest.merge(other.largest)
-        self.left_members += other.left_members
-        self.right_members += other.right_members
-
-    def add(self, block: DeviceBlock, keys: cp.ndarray) -> None:
-        """Take in one block and the keys of its bicliques."""
-        n_edges = block.n_edges
-        add_to(self.fingerprint, keys)
-        if self.largest is not None:
-            add_largest(self.largest, block, n_edges, keys)
-        self.sizes.add(block.left_sizes, block.right_sizes)
-        self.left.add(block.left_offsets, block.left_members, n_edges, keys)
-        self.right.add(block.right_offsets, block.right_members, n_edges, keys)
-        self.left_members += block.left_members.size
-        self.right_members += block.right_members.size
 
 
 def _lists_of(block: DeviceBlock) -> tuple[Any, ...]:

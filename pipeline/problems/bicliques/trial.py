@@ -20,8 +20,7 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import HistogramSink
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.execution.forecast import Prospect, Trying
-from mbe_stage.pipeline.views.core_sizes import CoreSize
+from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.runtime.compile_ahead import compile_ahead
 

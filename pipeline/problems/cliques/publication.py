@@ -71,9 +71,9 @@ class CliquesPublication(Publication):
     graph = deferred(f"{__package__}.query:graph_of")
     check = deferred("mbe_stage.pipeline.verify.cliques:check")
     check_steps = deferred("mbe_stage.pipeline.verify.cliques:compile_steps")
-    markdown = deferred(f"{__package__}.shown:essence")
-    largest = deferred(f"{__package__}.shown:largest")
-    top = deferred(f"{__package__}.shown:top")
+    markdown = deferred(f"{__package__}.rows:essence")
+    largest = deferred(f"{__package__}.rows:largest")
+    top = deferred(f"{__package__}.rows:top")
 
     def undirected(self, config: Config) -> bool:
         return config.asked.project is None

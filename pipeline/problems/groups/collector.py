@@ -36,7 +36,7 @@ from mbe_stage.pipeline.problems.groups.two_offsets import (
     merged,
     with_columns,
 )
-from mbe_stage.pipeline.views.no_groups import BEST_SURPRISE
+from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
 
 __all__ = ["GroupsCollector", "KnownColumns", "of_known"]
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mbe_stage.pipeline.problems.base import DerivedPublication, deferred
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
-from mbe_stage.pipeline.report.markdown import first_keys
-from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +64,9 @@ class GroupsPublication(DerivedPublication):
         A case is new if all its groups are. Without a run to compare with, the order is the rank. Muted groups are left
         out. `group_key` is text: a browser would round an int64.
         """
+        from mbe_stage.pipeline.report.markdown import first_keys
+        from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
+
         groups = [group for group in group_rows(run_path) if not group["is_muted"]]
         known_cases = {group["case"] for group in groups if group["since"] not in ("new", None)}
 
@@ -88,7 +89,7 @@ class GroupsPublication(DerivedPublication):
         ]
 
     def nothing(self, run_path: Path, manifest: Manifest) -> str:
-        from mbe_stage.pipeline.views.no_groups import nothing_significant
+        from mbe_stage.pipeline.views.listed_groups import nothing_significant
 
         return f"no group is listed: {nothing_significant(run_path, manifest)}"
 

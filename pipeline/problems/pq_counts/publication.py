@@ -74,8 +74,8 @@ class PqCountsPublication(Publication):
     collector = deferred(f"{__package__}.collector:PqCollector")
     page = deferred("mbe_stage.pipeline.report.pq_counts:page")
     check = deferred("mbe_stage.pipeline.verify.pq_counts:check")
-    markdown = deferred(f"{__package__}.shown:essence")
-    largest = deferred(f"{__package__}.shown:largest")
+    markdown = deferred(f"{__package__}.result_text:essence")
+    largest = deferred(f"{__package__}.result_text:largest")
     forecast = deferred(f"{__package__}.trial:forecast")
     table_memory = deferred(f"{__package__}.memory:table_memory")
 
