@@ -40,7 +40,7 @@ class Outlook:
 
     @classmethod
     def unknown(cls) -> Outlook:
-        """The outlook of a number of which nothing is known yet."""
+        """The outlook of an unknown number."""
         return cls(0, 0, None)
 
     @property

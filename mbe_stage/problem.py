@@ -164,7 +164,7 @@ def _load_into(found: dict[str, Problem | DerivedOutput], entry: EntryPoint) -> 
         return "the name is taken"
     try:
         given = entry.load()
-    except Exception as error:  # noqa: BLE001 - whatever another package's import raises; it is told
+    except Exception as error:  # noqa: BLE001 - any error of another package's import is reported
         return f"{type(error).__name__}: {error}"
     if not isinstance(given, Problem | DerivedOutput) or given.name != entry.name:
         return f"it gives {given!r}: expected the Problem or DerivedOutput of that name"

@@ -64,7 +64,7 @@ class Growing:
         return self._values[: self._n]
 
     def _grow(self, room: int) -> None:
-        """Make room for at least so many values."""
+        """Make room for at least `room` values."""
         reserved = _Reserved.of(room) if self._reserved is None and room >= _RESERVED_FROM else None
         if reserved is None and self._reserved is None and not self._is_seen:
             self._values.resize(room, refcheck=False)

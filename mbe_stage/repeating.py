@@ -1,4 +1,4 @@
-"""Call a function again and again from a separate thread, while other work goes on."""
+"""Call a function repeatedly from a separate thread, while other work continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["repeated"]
 
 @contextmanager
 def repeated(action: Callable[[], object], every: float) -> Iterator[None]:
-    """Call `action` now and every so many seconds, until the context ends; then no call is under way any more."""
+    """Call `action` now and every few seconds, until the context ends; then no call is running any more."""
     is_over = threading.Event()
 
     def repeat() -> None:

@@ -13,9 +13,9 @@ from mbe_stage.errors import STOPPED_BY_MEMORY, MemoryBudgetExceeded
 from mbe_stage.problem import Problem
 from mbe_stage.search.cpu.pool import Barrier
 
-__all__ = ["Checkpoints", "Course", "Limits", "ending"]
+__all__ = ["Checkpoints", "LimitWatch", "RunLimits", "ending"]
 
-# The next checkpoint comes after so many times the duration of the last, and after such a share of the time so far. So
+# The next checkpoint comes after this multiple of the last one's duration, and after this share of the time so far. So
 # checkpoints are few and cheap, however long a search is.
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
@@ -29,7 +29,7 @@ _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RunLimits:
     """Limits of a search, and the checkpoints on its way.
 
     Attributes
@@ -59,11 +59,11 @@ class Course:
 
 
 @dataclass(slots=True)
-class Limits:
+class LimitWatch:
     """Limits that end a search early: a number of results, a time, or a condition of the caller."""
 
     problem: Problem
-    course: Course
+    run_limits: RunLimits
     of_results: int | None
     of_time: float | None
     ending: str | None = None
@@ -73,7 +73,7 @@ class Limits:
     def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
         """Yield the blocks until the search outgrows its memory, if there are results by then.
 
-        Closing it leaves the blocks open: their maker closes them after it has told the sampler.
+        Closing it leaves the blocks open: their maker closes them after it has stopped the sampler.
         """
         later = iter(blocks)
         try:
@@ -81,14 +81,14 @@ class Limits:
             while taken := list(islice(later, 1)):
                 yield taken.pop()
         except MemoryBudgetExceeded as refusal:
-            if not (self.course.memory_is_a_limit and self.has_found):
+            if not (self.run_limits.memory_is_a_limit and self.has_found):
                 raise
             # Not the error itself, which would keep what the engine has allocated.
             self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
         """The part of a block within the limit of results, given the number before it, and the reason if it is cut."""
-        n_found += self.course.n_before
+        n_found += self.run_limits.n_before
         self.has_found = self.has_found or n_found + len(block) > 0
         if self.of_results is None or n_found + len(block) <= self.of_results:
             return block, None
@@ -96,9 +96,9 @@ class Limits:
 
     def n_shares(self, n_found: int, seconds: float) -> int:
         """Number of shares of the limits used up; each share brings a checkpoint."""
-        n_left = 0 if self.of_results is None else self.of_results - self.course.n_before
+        n_left = 0 if self.of_results is None else self.of_results - self.run_limits.n_before
         of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
-        used = self.course.share()
+        used = self.run_limits.share()
         of_caller = sum(used >= share for share in _SHARES_OF_RESULTS)
         return of_results + of_caller + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
 
@@ -107,7 +107,7 @@ class Limits:
         if self.ending is None and self.of_time is not None and seconds > self.of_time:
             self.ending = f"stopped at time_limit_seconds = {self.of_time:g}"
         if self.ending is None:
-            self.ending = self.course.ended()
+            self.ending = self.run_limits.ended()
         return self.ending
 
 
@@ -120,7 +120,7 @@ class Checkpoints:
         self._due = self._seconds
         self._barrier: Barrier | None = None
         self._n_shares = self._n_come = 0
-        self._ends_itself = self._is_asked = self._is_at_barrier = False
+        self._ends_itself = self._is_requested = self._is_at_barrier = False
         self._waits_until: float | None = None
 
     def barrier_for(self, engine: Any) -> Barrier | None:
@@ -142,7 +142,7 @@ class Checkpoints:
         remaining = getattr(block, "remaining", None)
         self._is_at_barrier = remaining is not None
         if remaining is not None:
-            self._is_asked = False
+            self._is_requested = False
             begun = time.perf_counter()
             assert self._checkpoint is not None
             self._checkpoint(remaining, block.work_done)
@@ -154,24 +154,24 @@ class Checkpoints:
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
-        """True if the search goes on for a moment, so long after it began, to end at a barrier."""
+        """True if the search continues for a moment, to end at a barrier; `seconds` is the time since it began."""
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:
             usual = min(_MOST_WAITED, max(_LEAST_WAITED, _WAITED_SHARE * seconds))
             self._waits_until = seconds + (usual if patience is None else patience)
             self._ask()
-        return self._is_asked and seconds < self._waits_until
+        return self._is_requested and seconds < self._waits_until
 
     def _ask(self) -> None:
         assert self._barrier is not None
-        self._due, self._is_asked = math.inf, True
+        self._due, self._is_requested = math.inf, True
         self._barrier.ask()
 
 
-def ending(limits: Limits, checkpoints: Checkpoints, seconds: float) -> str | None:
-    """Reason why the search ends here; None if it goes on, even if only to a last barrier."""
+def ending(limits: LimitWatch, checkpoints: Checkpoints, seconds: float) -> str | None:
+    """Reason why the search ends here; None if it continues, even if only to a last barrier."""
     reason = limits.reached(seconds)
-    if reason is None or checkpoints.last_is_awaited(seconds, limits.course.patience()):
+    if reason is None or checkpoints.last_is_awaited(seconds, limits.run_limits.patience()):
         return None
     return reason

@@ -23,7 +23,7 @@ CORES_SHARE = 0.02
 """Share of the time of all cores that sampling may take."""
 
 SAMPLED_ENGINE = "cpu"
-"""The engine beside which samples are taken. A GPU searches most graphs faster than a CPU prepares the samples."""
+"""The engine that is sampled. A GPU searches most graphs faster than a CPU prepares the samples."""
 
 SPENT = "sampling took %.3f s of a core"
 """Debug log line at the end of a sampler."""
@@ -115,7 +115,7 @@ def outlook_beside(
 
 
 def paced(n_cores: int, is_over: threading.Event, spent: Callable[[], float] = time.thread_time) -> Callable[[], bool]:
-    """A function for a sampler to call between its steps: waits for its share of the cores' time, tells if to go on.
+    """Return a function for a sampler to call between its steps: it waits, and returns True to continue.
 
     Parameters
     ----------

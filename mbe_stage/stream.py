@@ -15,10 +15,10 @@ from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.forecast import Forecast, Outlook, seconds_left
 from mbe_stage.options import Execution
 from mbe_stage.problem import Problem
-from mbe_stage.run_limits import Checkpoints, Course, Limits, ending
+from mbe_stage.run_limits import Checkpoints, LimitWatch, RunLimits, ending
 from mbe_stage.runners import devices, local
 from mbe_stage.runners.parts import Part
-from mbe_stage.runners.waiting import Waiting
+from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
@@ -43,7 +43,7 @@ INCOMPLETE = "%s: the result is incomplete (%s: %d)"
 NOTHING_KEPT = "no checkpoint came by then: nothing is kept that could be gone on with"
 """Log line if no checkpoint was written before the limit."""
 
-_WHOLE = Course()
+_WHOLE = RunLimits()
 # Highest share reported before the end: more blocks may follow one that reports all work as done.
 _MOST_DONE = 0.999
 
@@ -134,12 +134,12 @@ class Listener:
         True if a forecast is worth sampling (about 2 % of the cores' time).
     """
 
-    tell: Callable[[Any], object]
+    report: Callable[[Any], object]
     wants_outlook: bool = True
 
     def __call__(self, progress: Any) -> None:
         """Report progress."""
-        self.tell(progress)
+        self.report(progress)
 
 
 def wants_outlook(listener: Callable[[Any], object] | None) -> bool:
@@ -170,7 +170,7 @@ class StreamFacts:
     ranks : tuple of RankFacts
         Facts of each participant that shared the work (`mbe_stage.runners`); empty if this process did it.
     rank_seconds : float
-        How long they shared it.
+        Seconds during which they shared it.
     """
 
     n_found: int
@@ -201,7 +201,7 @@ def stream(
     *,
     chosen_by_auto: bool = False,
     tasks: Iterable[Task] | None = None,
-    course: Course = _WHOLE,
+    run_limits: RunLimits = _WHOLE,
 ) -> StreamFacts:
     """Search `graph` for the results of `query`, and stream them into `sink`, block by block.
 
@@ -220,7 +220,7 @@ def stream(
         `engine` was chosen by ``auto`` earlier: another may take over, as for ``auto`` itself.
     tasks : iterable of Task, optional
         The part of the work to do; all by default.
-    course : Course
+    run_limits : RunLimits
         Limits and checkpoints; by default none.
 
     Raises
@@ -242,8 +242,9 @@ def stream(
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
-    limits, teller = Limits(problem, course, limit, time_limit), _Teller(on_progress, Forecast(limit), time_limit)
-    checkpoints, over = Checkpoints(sink, course.checkpoint_seconds), threading.Event()
+    limits = LimitWatch(problem, run_limits, limit, time_limit)
+    reporter = ProgressReporter(on_progress, Forecast(limit), time_limit)
+    checkpoints, over = Checkpoints(sink, run_limits.checkpoint_seconds), threading.Event()
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal prepared
@@ -257,7 +258,7 @@ def stream(
 
     def goes_on(name: str, work_done: float = 0.0) -> bool:
         seconds = time.perf_counter() - start - sum(prepared.values())
-        teller.tell(Progress(0, min(_MOST_DONE, work_done), seconds, name), None)
+        reporter.report(Progress(0, min(_MOST_DONE, work_done), seconds, name), None)
         return limits.reached(seconds) is None
 
     start = time.perf_counter()
@@ -271,17 +272,16 @@ def stream(
             _take(sink, block)
             n_found += len(block)
             checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
-            now = time.perf_counter()
-            sink_seconds += now - before
-            teller.tell(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
+            sink_seconds += (now := time.perf_counter()) - before
+            reporter.report(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
             if truncated is None and not _is_last(block):
                 truncated = ending(limits, checkpoints, now - start)
             if truncated is not None:
                 break
             del block  # It may be memory of a device, which the next one needs.
     truncated = truncated or limits.of_memory
-    teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
-    _log_truncation(problem, truncated, course.n_before, n_found, checkpoints)
+    reporter.report_end(n_found, time.perf_counter() - start, name, truncated is not None)
+    _log_truncation(problem, truncated, run_limits.n_before, n_found, checkpoints)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,
@@ -336,7 +336,7 @@ def pulled(
     def blocks() -> Generator[Any]:
         *_, found, _warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
         with closing(found):
-            yield from (block for block in found if not isinstance(block, Waiting))
+            yield from (block for block in found if not isinstance(block, EmptyBlock))
 
     return blocks()
 
@@ -362,7 +362,7 @@ def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any
 
 def _take(sink: Any, block: Any) -> None:
     """Hand a block or a part to a sink. Parts only come to sinks that have said how to make them."""
-    if not isinstance(block, Waiting):
+    if not isinstance(block, EmptyBlock):
         (sink.take_part if isinstance(block, Part) else sink.accept)(block)
 
 
@@ -378,7 +378,7 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 
 
 def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
-    """Further facts of the sink for a runner: where it takes blocks, and who makes parts."""
+    """Further arguments of a runner from the sink: the place of its blocks, and the maker of parts."""
     where = {"on_device": True} if getattr(sink, "on_device", False) else {}
     return where | _parts_for(runner, sink, limit)
 
@@ -448,7 +448,7 @@ def _sampling(
     seconds_before: float,
     is_over: threading.Event,
 ) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """Sample beside the search if there is a listener for it; gives a function that returns the newest outlook.
+    """Sample beside the search if there is a listener for it; yields a function for the newest outlook.
 
     Parameters
     ----------
@@ -477,7 +477,7 @@ def _sampling(
 
 
 @dataclass(slots=True)
-class _Teller:
+class ProgressReporter:
     """Reports progress to the listener, with the forecast."""
 
     on_progress: Callable[[Progress], None] | None
@@ -485,19 +485,19 @@ class _Teller:
     time_limit: float | None
     work_done: float = 0.0
 
-    def tell(self, standing: Progress, outlook: Outlook | None) -> None:
+    def report(self, progress: Progress, outlook: Outlook | None) -> None:
         if self.on_progress is None:
             return
-        self.work_done = standing.work_done
+        self.work_done = progress.work_done
         self.forecast.hear(outlook)
-        share = self.forecast.share(standing.n_found)
-        left = seconds_left(share, standing.seconds)
+        share = self.forecast.share(progress.n_found)
+        left = seconds_left(share, progress.seconds)
         if left is not None and self.time_limit is not None:
-            left = max(0.0, min(left, self.time_limit - standing.seconds))
-        expected = self.forecast.expected(standing.n_found)
-        self.on_progress(replace(standing, expected=expected, share=share, seconds_left=left))
+            left = max(0.0, min(left, self.time_limit - progress.seconds))
+        expected = self.forecast.expected(progress.n_found)
+        self.on_progress(replace(progress, expected=expected, share=share, seconds_left=left))
 
-    def tell_the_end(self, n_found: int, seconds: float, engine: str, has_stopped: bool) -> None:
+    def report_end(self, n_found: int, seconds: float, engine: str, has_stopped: bool) -> None:
         if self.on_progress is None:
             return
         if has_stopped:
@@ -519,15 +519,15 @@ def _begun(
     """Name and module of the engine that does the work, its blocks, and a warning if it took over.
 
     An engine has planned its memory by its first block. If it refuses before, the next engine of `auto` takes over, if
-    allowed, and the first one's device is free. After the first block there is no way back. A runner's `Waiting` does
-    not count as a block, unless the search is to end before there is one.
+    allowed, and the first one's device is free. After the first block there is no way back. A runner's `EmptyBlock`
+    does not count as a block, unless the search is to end before there is one.
 
     Parameters
     ----------
     blocks_of : callable
         Begins a run of an engine.
     goes_on : callable
-        Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
+        Takes the name of the running engine, and the share of the work that is done; returns True to continue.
     may_take_over : bool
         True if another engine may take over: not if this one was requested.
     """
@@ -546,9 +546,9 @@ def _begun(
 
 
 def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[Any]:
-    """The first block, if there is one. While a runner waits for it, check if the search is to go on."""
+    """The first block, if there is one. While a runner waits for it, check if the search should continue."""
     for block in blocks:
-        if not (isinstance(block, Waiting) and goes_on(block.work_done)):
+        if not (isinstance(block, EmptyBlock) and goes_on(block.work_done)):
             return [block]
     return []
 

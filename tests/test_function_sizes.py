@@ -16,7 +16,7 @@ PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Kernels, and commands whose arguments are their options.
 MANY_ARGUMENTS = {
     "flows/command.py flow_command": 12,
-    "mbe_stage/bicliques/cuda/twin_expansion_kernels.py expanded_lists_warp_per_tile": 11,
+    "mbe_stage/bicliques/cuda/twin_expansion.py expanded_lists_warp_per_tile": 11,
     "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
 }
 

@@ -39,6 +39,18 @@ CIRCLES: dict[str, list[list[str]]] = {
         ]
     ],
 }
+# The only files that may use names that numba-cuda does not offer in public, and LLVM's language.
+PRIVATE_NUMBA_CUDA = "mbe_stage/device/numba_private.py"
+CUDA_INTRINSICS = "mbe_stage/device/intrinsics.py"
+LLVMLITE = {
+    CUDA_INTRINSICS: "instructions of a GPU",
+    "mbe_stage/bits.py": "instructions of a processor",
+    "mbe_stage/runtime/jit.py": "its version is part of the names of machine code",
+}
+# Attributes of numba-cuda's dispatchers and kernels; those of Numba itself in `runtime/jit.py` have the same names.
+PRIVATE_NAMES = {"_Kernel", "_numba_type_", "_reduce_states", "launch_config_sensitive", "typeof_pyval"}
+PRIVATE_NAMES_OF_BOTH = {"_cache", "_rebuild", "overloads", "targetctx"}
+NUMBA_ON_THE_HOST = "mbe_stage/runtime/jit.py"
 LAYERS_ABOVE = ("mbe_stage.pipeline", "mbe_stage.flows")
 # Files of `tests` that start processes by themselves, or wait for one without a limit, and why.
 START_PROCESSES = {
@@ -141,6 +153,47 @@ def test_tests_stand_where_the_source_does() -> None:
     assert not lost, f"tests of what is elsewhere, or nowhere: {', '.join(lost)}"
     assert {"mbe_stage", "pipeline", "flows"} <= set(of.values())
     assert TESTS_OF.keys() <= of.keys()
+
+
+def modules_imported(tree: ast.AST) -> set[str]:
+    """The modules that a file imports anywhere; of ``from package import name``, both readings."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def private_to_numba_cuda(tree: ast.AST, *, names: set[str]) -> list[str]:
+    """What a file uses of numba-cuda, or of cuda.core below it, that is not `numba.cuda` itself."""
+    prefixes = ("numba.cuda.", "numba_cuda", "cuda.core")
+    modules = [name for name in modules_imported(tree) if name.startswith(prefixes)]
+    attributes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in names]
+    return sorted(modules + attributes)
+
+
+def test_one_file_uses_the_private_api_of_numba_cuda() -> None:
+    found = {}
+    for package in ("mbe_stage", "pipeline", "flows"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            names = PRIVATE_NAMES | (set() if place == NUMBA_ON_THE_HOST else PRIVATE_NAMES_OF_BOTH)
+            if used := private_to_numba_cuda(ast.parse(path.read_text(encoding="utf-8")), names=names):
+                found[place] = used
+    assert found.pop(CUDA_INTRINSICS) == ["numba.cuda.extending", "numba.cuda.extending.intrinsic"]
+    assert found.keys() == {PRIVATE_NUMBA_CUDA}, f"use {PRIVATE_NUMBA_CUDA}: {json.dumps(found, indent=1)}"
+
+
+def test_few_files_speak_the_language_of_llvm() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("mbe_stage", "pipeline", "flows")
+        for path in (ROOT / package).rglob("*.py")
+        if any(name.split(".")[0] == "llvmlite" for name in modules_imported(ast.parse(path.read_text("utf-8"))))
+    }
+    assert found == LLVMLITE.keys()
 
 
 def processes_by_itself(tree: ast.AST) -> list[str]:

@@ -1,9 +1,9 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
-into pieces of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`),
-and turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the steps before
-the walk: `prepare` does them once for a caller with several tasks.
+into subproblems of similar cost, let a pool of threads walk them (`mbe_stage.search.cpu.pool`, `cpu.worker`,
+`cpu.tree`), turn the results back into the user's vertices (`cpu.twin_expansion`). All tasks of a search share the
+steps before the walk: `prepare` does them once for a caller with several tasks.
 """
 
 from __future__ import annotations
@@ -15,20 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.worker import Plan, Worker
-from mbe_stage.bicliques.cpu.worker_state import FirstSizes, as_subgraph
+from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import ACTIVE, BicliqueQuery, size_constraints
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
-from mbe_stage.search.cpu.processor import device, unavailable_reason
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, device, subproblems_of, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
@@ -39,7 +36,7 @@ TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
-_PIECES_PER_THREAD = 32
+_SUBPROBLEMS_PER_THREAD = 32
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
 
@@ -59,7 +56,7 @@ class Prepared:
     costs : (n_rows,) float64
         Expected work below each row.
     roots : Roots
-        What the rows are to tasks.
+        The rows as tasks identify them.
     """
 
     reduced: ReducedGraph
@@ -88,20 +85,20 @@ def run(
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[BicliqueBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`).
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`).
     prepared : Prepared, optional
-        What `prepare` gave for the same graph and query.
+        Result of `prepare` for the same graph and query.
     first_sizes : FirstSizes
-        What a worker's arenas start with; they grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
-        Told the number of visited nodes at the end. For the ablation benchmark.
+        Receives the number of visited nodes at the end. For the ablation benchmark.
 
     Raises
     ------
@@ -131,8 +128,8 @@ def run(
         remaining = tuple(Task(ready.roots, first, end, float(ready.costs[first:end].sum())) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    pieces = pieces_of(ready.costs, ranges, n_threads * _PIECES_PER_THREAD)
-    pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
+    subproblems = subproblems_of(ready.costs, ranges, n_threads * _SUBPROBLEMS_PER_THREAD)
+    pool = WorkerPool(subproblems, n_threads, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     yield from pool.run([worker.work for worker in workers], "bicliques")
     if on_visited is not None:
@@ -146,7 +143,7 @@ def _collects(query: BicliqueQuery, detail: Detail) -> bool:
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost.
+    """Divide all work into at most `n` tasks of similar cost.
 
     A task holds the maximal bicliques whose first row, in the order of the roots, is in its range.
     """

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -38,7 +37,7 @@ _EVERYTHING = Techniques()
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """The kernels that such a run launches; where some of them have to be compiled, all that the engine has."""
+    """Return the kernels that such a run launches; if some of them have to be compiled, all of the engine's."""
     from mbe_stage.bicliques.cuda.compiling import all_steps, steps_of
     from mbe_stage.device.jit import all_at_once
 
@@ -59,23 +58,23 @@ def run(
     statistics: dict[str, float] | None = None,
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[BicliqueBlock]:
-    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal biclique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
     execution : Execution
         Its memory budget is the device's.
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`): no other root is
-        begun until those that have been are finished.
+        A request is answered by an empty block with the remaining tasks (`BicliqueBlock.remaining`). No further root
+        begins until the begun ones are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did.
+        Receives statistics of the warps.
     techniques : Techniques
-        What to make use of. For the ablation benchmark; the results are the same.
+        For the ablation benchmark; the results stay the same.
 
     Raises
     ------
@@ -127,29 +126,29 @@ def device_search(
     detail: Detail,
     tasks: Iterable[Task] | None,
     *,
-    is_asked: bool,
+    is_requested: bool,
     on_device: bool = False,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
     """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left,
-    `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
+    Parameters and errors are those of `run`. With `is_requested` the caller may ask for the remaining tasks; with
+    `on_device` results stay in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.bicliques.cuda.search import SharedSearch
     from mbe_stage.device.graph import on_this_device
 
     here = on_this_device(graph)
-    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_asked, on_device)
+    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_requested, on_device)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost: those of the CPU engine, in whose order the rows are here.
+    """Divide all work into at most `n` tasks of similar cost, as the CPU engine, in the same order of rows.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's; the work of cutting is the host's.
+        Its arrays may be CuPy's; the host makes the tasks.
     """
     from mbe_stage.bicliques import engine_cpu
 

@@ -70,18 +70,17 @@ def enumerate_into(
     execution : Execution, optional
         Threads, budgets, limits.
     engine : str
-        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device. Where the engine
-        that ``auto`` chose has too little memory for the graph, and says so before its first block, the next one does
-        the work, and a warning says why; not for a sink or a graph on the device.
+        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device. If the engine that
+        ``auto`` chose refuses for lack of memory before its first block, the next one takes over, with a warning. Not
+        for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, when another engine takes over, and at the end, from the calling thread. Where its
-        attribute `wants_outlook` is true (`mbe_stage.stream.Listener`), a thread samples how many bicliques there will
-        be, beside the engine ``cpu``, from three seconds on and for at most 2 % of the cores' time; not for some tasks
-        only.
+        Called after every block, when another engine takes over, and at the end, from the calling thread. If its
+        attribute `wants_outlook` is true (`mbe_stage.stream.Listener`), a thread samples the number of bicliques beside
+        the engine ``cpu``, from three seconds on and for at most 2 % of the cores' time. Not for some tasks only.
     chosen_by_auto : bool
-        `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
+        `engine` was chosen by ``auto`` earlier: another may take over, as for ``auto`` itself.
     tasks : iterable of Task, optional
-        Which part of the work: what the engine's `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by the engine's `tasks_of` for the same graph and query. By default all.
 
     Returns
     -------

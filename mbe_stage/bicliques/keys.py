@@ -1,10 +1,9 @@
 """Keys that name a biclique by its members, and fingerprints that name a whole set of them.
 
-A vertex hash depends on the vertex's own key (as text) and its side; a biclique key on the hashes of its members,
-whatever their order; a fingerprint on the keys of all items, whatever theirs. So the same group has the same key in
-every run, on every engine, and two runs hold the same bicliques exactly when their fingerprints agree (up to a
-collision of 64-bit keys within one run and of 128 bits between runs). The recipe, all in wrapping 64-bit unsigned
-arithmetic:
+A vertex hash depends on the vertex's own key (as text) and its side. A biclique key depends on the hashes of its
+members, in any order; a fingerprint on the keys of all items, in any order. So a group has the same key in every run,
+on every engine. Two runs hold the same bicliques if and only if their fingerprints are equal (up to a collision of
+64-bit keys within one run and of 128 bits between runs). The recipe, all in wrapping 64-bit unsigned arithmetic:
 
 - text hash: FNV-1a over the UTF-8 bytes; an integer counts as its decimal digits, so ``5`` and ``"5"`` agree;
 - vertex hash: ``mix(text hash + salt of the side)``;
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
-"""What keeps the same key on either side apart."""
+"""Makes equal keys on the two sides different."""
 
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -71,7 +70,7 @@ def vertex_hashes(text_hashes: np.ndarray, side: str) -> np.ndarray:
 
 
 def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: np.ndarray) -> np.ndarray:
-    """The key of every biclique of a block; ``(n_bicliques,) int64``."""
+    """Key of every biclique of a block; ``(n_bicliques,) int64``."""
     return _biclique_keys(
         block.left_sizes, block.left_members, block.right_sizes, block.right_members, left_hashes, right_hashes
     )
@@ -80,14 +79,14 @@ def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: n
 def edge_fingerprint(
     left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
 ) -> str:
-    """Fingerprint of a set of edges by their ends' own keys, whatever their order."""
+    """Fingerprint of a set of edges by their ends' own keys, in any order."""
     fingerprint = Fingerprint()
     fingerprint.add(_edge_keys(left_ids, right_ids, left_hashes, right_hashes))
     return str(fingerprint)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(_hash_text, _hash_integers, _salted, _edge_keys, _sums, _biclique_keys)
 
 
@@ -148,7 +147,7 @@ def _hash_integers(values):
     for i in range(values.size):
         value = _FNV_OFFSET
         number = values[i]
-        # -2**63 has no positive twin in int64; its magnitude is right when read as unsigned.
+        # -2**63 has no positive counterpart in int64; its magnitude is right when read as unsigned.
         magnitude = uint64(number) if number >= 0 else uint64(0) - uint64(number)
         if number < 0:
             value = (value ^ uint64(45)) * _FNV_PRIME

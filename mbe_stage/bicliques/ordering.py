@@ -67,7 +67,7 @@ def task_costs(graph: BipartiteCSR) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here but the adjacency arrays, which `reduction` compiles."""
+    """Compile the functions of this module, except the adjacency arrays, which `reduction` compiles."""
     return steps_of(_path_counts)
 
 

@@ -1,6 +1,6 @@
 """Maximal biclique enumeration, as a problem among others.
 
-It is imported to list the problems that there are: arrays come with the engines.
+Imported to list the installed problems, so engines import arrays later.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Three steps, each exact:
 
-- `containing`: every member of a biclique that holds the left vertices A and the right vertices B is a common neighbour
-  of them, so only N(B) x N(A) matters, and there every maximal biclique holds A and B by itself;
+- `containing`: in a biclique that contains the left vertices A and the right vertices B, every member is a common
+  neighbour of these. So only N(B) x N(A) matters, and there every maximal biclique contains A and B;
 - the (p, q)-core: a left member needs `min_right` neighbours and a right member `min_left`, repeatedly;
-- twins: vertices with the same neighbours are members of the same bicliques; one stands for all of them.
+- twins: vertices with the same neighbours are members of the same bicliques; one represents all of them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ReducedGraph:
     right_groups: Groups
 
     def swapped(self) -> ReducedGraph:
-        """The same with its sides exchanged."""
+        """Return the same block with its sides exchanged."""
         return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
 
 
@@ -126,7 +126,7 @@ def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here, and the adjacency arrays that it filters."""
+    """Compile the functions of this module, and those that filter adjacency arrays."""
     twins = steps_of(_fill_groups, _number_groups, _row_hashes, _differs_from_previous)
     return (*subgraphs.compile_steps(), *twins)
 

@@ -53,17 +53,17 @@ def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery)
 
 
 def unavailable_reason() -> str | None:
-    """None: plain Python runs everywhere."""
+    """Return None: plain Python runs everywhere."""
     return None
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
-    """Nothing is compiled."""
+    """Return nothing: there is no compiled code."""
     return ()
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the device that the engine runs on, for the run's facts."""
+    """Name of the engine's device, for the run's facts."""
     return "cpu, plain Python"
 
 
@@ -79,7 +79,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[BicliqueBlock]:
-    """The specification as an engine: for small graphs, tests and doubts."""
+    """Run the specification as an engine, for small graphs and tests."""
     found = sorted(pair for pair in maximal_bicliques(graph) if matches(*pair, query))
     if tasks is not None:
         wanted = set(positions(ranges_of(tasks, _roots(graph, query))).tolist())

@@ -28,12 +28,12 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BicliqueBlock:
-    """Some bicliques, as an engine hands them over.
+    """A block of bicliques, as an engine delivers it.
 
     Attributes
     ----------
     n_bicliques : int
-        How many. Zero is allowed: such a block only reports progress.
+        Number of bicliques. Zero is allowed: such a block only reports progress.
     left_sizes, right_sizes : (n_bicliques,) int32 or None
         Members per side; None at `Detail.COUNT`.
     left_members, right_members : int32 or None
@@ -41,7 +41,7 @@ class BicliqueBlock:
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
     remaining : tuple of Task or None
-        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
+        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
     """
 
     n_bicliques: int
@@ -54,7 +54,7 @@ class BicliqueBlock:
 
     @classmethod
     def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> BicliqueBlock:
-        """No biclique: such a block only reports progress, or marks a barrier."""
+        """Make a block without bicliques, which only reports progress or marks a barrier."""
         none = np.empty(0, np.int32)
         sizes = none if detail >= Detail.SIZES else None
         members = none if detail >= Detail.MEMBERS else None
@@ -132,7 +132,7 @@ class CountSink:
         self.n_bicliques += block.n_bicliques
 
     def merge(self, other: CountSink) -> None:
-        """Take in what another sink has counted of other tasks."""
+        """Add another sink's count, of other tasks."""
         self.n_bicliques += other.n_bicliques
 
 
@@ -161,7 +161,7 @@ class HistogramSink:
             self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
 
     def merge(self, other: HistogramSink) -> None:
-        """Take in what another sink has counted of other tasks."""
+        """Add another sink's count, of other tasks."""
         self.counts.update(other.counts)
 
 
@@ -217,11 +217,11 @@ class TableSink:
                 array.append(part)
 
     def merge(self, other: TableSink) -> None:
-        """Take in what another sink has kept of other tasks."""
+        """Add another sink's cliques, of other tasks."""
         for array, part in zip(self._arrays, other._arrays, strict=True):
             array.append(part.values())
 
     def table(self) -> BicliqueTable:
-        """Everything that was taken in so far; it stays as it is when more is taken in."""
+        """Return the bicliques so far; later ones do not change the table."""
         left_sizes, left_members, right_sizes, right_members = (array.values() for array in self._arrays)
         return BicliqueTable(long_offsets(left_sizes), left_members, long_offsets(right_sizes), right_members)

@@ -28,7 +28,7 @@ class VertexStatistics:
     Attributes
     ----------
     n_bicliques : (n,) int64
-        How many bicliques the vertex is in.
+        Number of bicliques that contain the vertex.
     largest_edges : (n,) int64
         Edges of the largest of them; 0 for a vertex that is in none.
     largest_keys : (n,) int64
@@ -45,7 +45,7 @@ class VertexStatistics:
         return cls(*(np.zeros(n_vertices, np.int64) for _ in range(3)))
 
     def add(self, sizes: np.ndarray, members: np.ndarray, n_edges: np.ndarray, keys: np.ndarray) -> None:
-        """Take in some bicliques.
+        """Add some bicliques.
 
         Parameters
         ----------
@@ -81,11 +81,11 @@ class SizeCounts:
         return self._dense.nbytes
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
-        """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
+        """Add the sizes of some bicliques; both ``(n_bicliques,) int32``."""
         self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
 
     def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
-        """The same for sizes of which one is `DENSE_SIZES` or more; nothing is compiled for it."""
+        """Count sizes with a side of `DENSE_SIZES` or more; nothing is compiled for it."""
         self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
 
     def add_dense(self, counts: np.ndarray) -> None:
@@ -128,7 +128,7 @@ def long_form(
     right_sizes: np.ndarray,
     right_members: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One row per member: each biclique's left members, then its right members, then the next biclique.
+    """Make one row per member: each biclique's left members, then its right members, then the next biclique.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, larg
     members : int32
         Those of all bicliques, one behind the other.
     n_edges, keys : (n,) int64
-        Of the bicliques.
+        Edges and keys of the bicliques.
     n_bicliques, largest_edges, largest_keys : (n_vertices,) int64
         Changed in place; of equally large bicliques the one with the smallest key stays.
     """

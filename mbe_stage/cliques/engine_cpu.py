@@ -1,7 +1,7 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
-The order of work: take what the vertices that must be members have in common (`cliques.reduction`), order it by
-degeneracy (`cliques.ordering`), cut the roots into pieces of similar cost, and let a pool of threads walk them
+The order of work: take the common neighbourhood of the vertices that must be members (`cliques.reduction`), order it by
+degeneracy (`cliques.ordering`), cut the roots into subproblems of similar cost, and let a pool of threads walk them
 (`mbe_stage.search.cpu.pool`, `cpu.worker`, `cpu.tree`).
 """
 
@@ -13,8 +13,7 @@ import numpy as np
 
 from mbe_stage.cliques import ordering, reduction
 from mbe_stage.cliques.cpu import techniques, tree
-from mbe_stage.cliques.cpu.worker import Plan, Worker
-from mbe_stage.cliques.cpu.worker_state import FirstSizes
+from mbe_stage.cliques.cpu.worker import FirstSizes, Plan, Worker
 from mbe_stage.cliques.ordering import OrderedGraph, numbered, ordered
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
@@ -22,8 +21,7 @@ from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier, WorkerPool, pieces_of
-from mbe_stage.search.cpu.processor import device, unavailable_reason
+from mbe_stage.search.cpu.pool import Barrier, WorkerPool, device, subproblems_of, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
@@ -31,13 +29,13 @@ __all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_
 TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
-_PIECES_PER_THREAD = 8
-# Blocks that exist at once for each thread: its output, what is copied from it, one that is waiting.
+_SUBPROBLEMS_PER_THREAD = 8
+# Blocks that exist at once per thread: its output, the copy of it, and a waiting one.
 _BLOCKS_PER_THREAD = 3
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile what `run` needs for a detail, whatever the query; without one, for any."""
+    """Compile the code that `run` needs for a detail and any query; without a detail, for all of them."""
     walks = tree.compile_steps(None if detail is None else detail > Detail.COUNT)
     return (*walks, *ordering.compile_steps(), *reduction.compile_steps())
 
@@ -54,20 +52,20 @@ def run(
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[CliqueBlock]:
-    """Every maximal clique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal clique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     prepared : (CommonPart, OrderedGraph), optional
-        What `prepare` gave for the same graph and query.
+        Result of `prepare` for the same graph and query.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`CliqueBlock.remaining`).
+        A request is answered by an empty block with the remaining tasks (`CliqueBlock.remaining`).
     first_sizes : FirstSizes
-        What a worker's arenas start with; they grow as needed. For tests.
+        Initial sizes of a worker's arenas, which grow as needed. For tests.
     on_visited : callable, optional
-        Told the number of visited nodes at the end. For the ablation benchmark.
+        Receives the number of visited nodes at the end. For the ablation benchmark.
 
     Raises
     ------
@@ -103,8 +101,8 @@ def run(
             remaining = tuple(Task(of, first, end, float(costs[first:end].sum())) for first, end in left)
             return CliqueBlock.empty(detail, pool.work_done, remaining)
 
-        pieces = pieces_of(costs, ranges, n_threads * _PIECES_PER_THREAD)
-        pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
+        subproblems = subproblems_of(costs, ranges, n_threads * _SUBPROBLEMS_PER_THREAD)
+        pool = WorkerPool(subproblems, n_threads, execution.memory_budget_bytes, barrier, marker)
         workers = [Worker(pool, plan) for _ in range(n_threads)]
         yield from pool.run([worker.work for worker in workers], "cliques")
         n_visited = sum(worker.n_visited for worker in workers)
@@ -114,7 +112,7 @@ def run(
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost.
+    """Divide all work into at most `n` tasks of similar cost.
 
     A clique belongs to its first vertex in the order of the roots.
     """
@@ -130,14 +128,14 @@ def _identity(graph: UndirectedCSR, query: CliqueQuery, vertices: np.ndarray) ->
 
 
 def prepare(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
-    """The part that the query is about, and the same with its vertices in order, which are the user's."""
+    """Return the part that the query is about, and the same with its vertices in order."""
     part = common_part(graph, query)
     in_order = ordered(part.graph) if techniques.ORDER else numbered(part.graph)
     return part, in_order._replace(vertices=part.vertices[in_order.vertices])
 
 
 def _root_vertices(part: CommonPart, in_order: OrderedGraph) -> np.ndarray:
-    """The user's vertices that the roots are; where nothing is left beside those that must be members, one of these."""
+    """Return the user's vertices of the roots. If no others are left, a vertex that must be a member is the root."""
     if part.graph.n == 0 and part.is_possible:
         return np.array(part.held[:1], np.int32)
     return in_order.vertices

@@ -1,8 +1,9 @@
-"""The CUDA engine: maximal cliques found by persistent warps of one GPU.
+"""The CUDA engine: persistent warps of one GPU find maximal cliques.
 
-The order of work: take what the vertices that must be members have in common (`cliques.reduction`), part the neighbours
-of each vertex into later and earlier ones on the device (`cuda.prepare`), plan the memory (`cuda.memory_plan`), and
-search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs neither numba-cuda nor a GPU.
+The order of work: take the common neighbourhood of the vertices that must be members (`cliques.reduction`), split the
+neighbours of each vertex into later and earlier ones on the device (`cuda.prepare`), plan the memory
+(`cuda.memory_plan`), and search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs neither
+numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mbe_stage.cliques import reduction
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
@@ -30,8 +31,7 @@ from mbe_stage.tasks import Task, cut
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.search import Asked
-    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.cliques.cuda.session import SearchRequest, Session
     from mbe_stage.search.cuda.session import Quantum
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
@@ -41,20 +41,20 @@ TAKES_BARRIER = True
 
 _EVERYTHING = Techniques()
 _LARGEST_SIZE = 2**31 - 1
-# Of what was found: one that is taken in while the next quantum's is made.
+# Copies of the results: one is taken in while the next quantum makes another.
 _BLOCKS_ON_DEVICE = 2
 Block = TypeVar("Block")
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
-    """The kernels that such a run launches; where some of them have to be compiled, all that the engine has."""
+    """Return the kernels that such a run launches; if some of them have to be compiled, all of the engine's."""
     from mbe_stage.cliques.cuda.kernels import kernel_for
     from mbe_stage.cliques.cuda.prepare import part_lists_warp_per_vertex
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.jit import all_at_once, compile_steps_of, step_together
 
     others = (*compile_steps_of(part_lists_warp_per_vertex, copy_pieces_block_per_piece), *reduction.compile_steps())
-    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (at.COUNT, at.SIZES, at.MEMBERS)]
+    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS)]
     everything = (step_together(*kernels), *others)
     if query is None or detail is None:
         return everything
@@ -73,7 +73,7 @@ def run(
     statistics: dict[str, int] | None = None,
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[CliqueBlock]:
-    """Every maximal clique of `graph` that satisfies `query`, in blocks.
+    """Yield every maximal clique of `graph` that satisfies `query`, in blocks.
 
     Parameters
     ----------
@@ -82,16 +82,16 @@ def run(
     execution : Execution
         Its memory budget is the device's.
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`CliqueBlock.remaining`): no other root is
-        begun until those that have been are finished.
+        A request is answered by an empty block with the remaining tasks (`CliqueBlock.remaining`). No further root
+        begins until the begun ones are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did, after each quantum.
+        Receives statistics of the warps, after each quantum.
     techniques : Techniques
-        What to make use of. For the ablation benchmark; the cliques are the same.
+        For the ablation benchmark; the cliques stay the same.
 
     Raises
     ------
@@ -109,8 +109,8 @@ def run(
     wanted = None if tasks is None else roots.of_tasks(tasks)
     is_something = part.is_possible and (wanted is None or wanted.size > 0)
     if part.graph.n > 0 and is_something:
-        asked = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
-        yield from _searched(asked, found, barrier, statistics)
+        request = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
+        yield from _searched(request, found, barrier, statistics)
     elif part.held and is_something and query.accepts(len(part.held)):
         yield from _blocks(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, execution.block_bytes, 1.0)
     yield CliqueBlock.empty(detail, work_done=1.0)
@@ -126,10 +126,10 @@ def device_blocks(
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, int] | None = None,
 ) -> Iterator[DeviceCliqueBlock]:
-    """Every maximal clique of `graph` that satisfies `query`, as CuPy arrays: nothing leaves the device.
+    """Yield every maximal clique of `graph` that satisfies `query`, as CuPy arrays that stay on the device.
 
-    Parameters and errors are those of `run`. The last block is empty, with all work done. Where vertices must be
-    members, the host puts them into the cliques.
+    Parameters and errors are those of `run`. The last block is empty, with all work done. If vertices must be members,
+    the host adds them to the cliques.
     """
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
@@ -142,9 +142,9 @@ def device_blocks(
     roots = RootOrder(graph, query, part)
     wanted = None if tasks is None else roots.of_tasks(tasks)
     if graph.n > 0 and (wanted is None or wanted.size > 0):
-        asked = _asked(part, roots, query, execution, Detail.MEMBERS, wanted, sizes)
-        asked = replace(asked, n_copies=_BLOCKS_ON_DEVICE)
-        yield from _searched(asked, _found_on_device, barrier, statistics)
+        request = _asked(part, roots, query, execution, Detail.MEMBERS, wanted, sizes)
+        request = replace(request, n_copies=_BLOCKS_ON_DEVICE)
+        yield from _searched(request, _found_on_device, barrier, statistics)
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
@@ -162,14 +162,14 @@ def _found_on_device(quantum: Quantum[Session]) -> Iterator[DeviceCliqueBlock]:
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost.
+    """Divide all work into at most `n` tasks of similar cost.
 
-    A clique belongs to its member of the smallest degree, of equal ones to that with the smallest id.
+    A clique belongs to its member of the smallest degree; of equal ones, to that with the smallest id.
 
     Parameters
     ----------
     graph : UndirectedCSR
-        Its arrays may be CuPy's; the work of cutting is the host's.
+        Its arrays may be CuPy's; the host makes the tasks.
     """
     part = _part(graph, query)
     roots = RootOrder(graph, query, part)
@@ -185,14 +185,14 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 
 
 def _mode(query: CliqueQuery, detail: Detail) -> int:
-    """Mode that the kernel is compiled for: sizes are tracked if they are wanted or limited."""
+    """Mode of the kernel: sizes are tracked if they are wanted or limited."""
     if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
-        return at.COUNT
-    return at.MEMBERS if detail == Detail.MEMBERS else at.SIZES
+        return layout.COUNT
+    return layout.MEMBERS if detail == Detail.MEMBERS else layout.SIZES
 
 
 def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
-    """The part of the graph that the query is about. The graph stays where it is, unless vertices must be members."""
+    """Return the part that the query is about. The graph stays in place, unless vertices must be members."""
     if not query.containing:
         return CommonPart(graph, np.empty(0, np.int32), (), True)
     return common_part(graph.on_host(), query)
@@ -207,36 +207,36 @@ def _asked(
     wanted: np.ndarray | None,
     sizes: dict[str, Any] | None,
     techniques: Techniques = _EVERYTHING,
-) -> Asked:
+) -> SearchRequest:
     """Bundle the query and the means of the search.
 
     Parameters
     ----------
     query, execution, detail, sizes, techniques
-        As `run` has them.
+        As in `run`.
     wanted : (n,) int64 or None
-        Which of the roots.
+        The wanted roots.
     """
-    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.cliques.cuda.session import SearchRequest
     from mbe_stage.device.memory_budget import device_budget
 
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
     limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
     mode, budget = _mode(query, detail), device_budget(execution)
-    return Asked(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask)
+    return SearchRequest(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask)
 
 
 def _searched(
-    asked: Asked,
+    request: SearchRequest,
     found: Callable[[Quantum[Session]], Iterator[Block]],
     barrier: Barrier | None,
     statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
     """Yield the results of each quantum; device memory is held from the first to the last."""
-    from mbe_stage.cliques.cuda.search import Search
+    from mbe_stage.cliques.cuda.session import Search
     from mbe_stage.search.cuda.barriers import with_barriers
 
-    for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
+    for quantum in with_barriers(Search(request), barrier, in_parts=request.mode == layout.MEMBERS):
         if statistics is not None and quantum.found is not None:
             statistics.update(quantum.found.statistics)
         yield from found(quantum)
@@ -259,7 +259,7 @@ def _found(quantum: Quantum[Session], part: CommonPart, detail: Detail, block_by
 
 
 def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: float) -> Iterator[CliqueBlock]:
-    """A size for each clique, of cliques that were counted by size; an empty block first, for progress."""
+    """Yield a size for each clique counted by size, after an empty block for progress."""
     yield CliqueBlock.empty(Detail.SIZES, share)
     most = max(1, block_bytes // 4)
     for size in np.flatnonzero(histogram).tolist():
@@ -273,7 +273,7 @@ def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: f
 def _blocks(
     sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, block_bytes: int, share: float
 ) -> Iterator[CliqueBlock]:
-    """Cliques of a part as those of the user's graph, at most `block_bytes` at a time, a larger clique alone.
+    """Yield cliques of a part as cliques of the user's graph, at most `block_bytes` at a time, a larger one alone.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def _blocks(
 
 
 def _block(sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, share: float) -> CliqueBlock:
-    """A block of the user's vertices."""
+    """Make a block of the user's vertices."""
     sizes, members = sizes.astype(np.int32), members.astype(np.int32)
     if part.held:
         held = np.array(part.held, np.int32)

@@ -1,4 +1,4 @@
-"""`enumerate_maximal_cliques`: every maximal clique in a table, one by one, or into a sink."""
+"""`enumerate_maximal_cliques`: all maximal cliques in a table, one by one, or into a sink."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def enumerate_maximal_cliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> CliqueTable:
-    """Every maximal clique of an undirected graph, in memory.
+    """Return every maximal clique of an undirected graph, in memory.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def count_maximal_cliques(
     Parameters
     ----------
     graph, min_size, max_size, containing, engine, threads
-        As `enumerate_maximal_cliques` takes them.
+        As in `enumerate_maximal_cliques`.
 
     Raises
     ------
@@ -118,12 +118,12 @@ def find_cliques(
     engine: str = AUTO,
     threads: int = 0,
 ) -> Generator[list[int]]:
-    """The maximal cliques of an undirected graph, one by one, while the search goes on; closing it ends the search.
+    """Yield the maximal cliques of an undirected graph, one by one, during the search. Closing it ends the search.
 
     Parameters
     ----------
     graph, min_size, max_size, containing, engine, threads
-        As `enumerate_maximal_cliques` takes them.
+        As in `enumerate_maximal_cliques`.
 
     Yields
     ------
@@ -133,7 +133,7 @@ def find_cliques(
     Raises
     ------
     InvalidArgument, EngineUnavailable
-        As there, and at once.
+        As there, immediately.
     MemoryBudgetExceeded
         As there, with the first clique.
 
@@ -145,7 +145,7 @@ def find_cliques(
     >>> cliques.close()
     """
     query = CliqueQuery(min_size, max_size, containing)
-    # The smaller the blocks, the sooner the first clique.
+    # Smaller blocks bring the first clique sooner.
     execution = Execution(threads=threads, block_bytes=_STREAMED_BLOCK_BYTES)
     return _lists(stream.pulled(PROBLEM, as_undirected(graph), query, execution, Detail.MEMBERS, engine))
 
@@ -166,8 +166,8 @@ def enumerate_cliques_into(
     Parameters
     ----------
     sink : CliqueSink
-        Takes the blocks; its `detail` decides how much the engine has to produce. Where its attribute `on_device` is
-        true, they stay in device memory.
+        Takes the blocks; its `detail` decides how much the engine has to produce. If its attribute `on_device` is true,
+        they stay in device memory.
     graph : UndirectedCSR
         Its arrays may be CuPy's for the CUDA engine.
     query : CliqueQuery, optional
@@ -175,7 +175,7 @@ def enumerate_cliques_into(
     execution : Execution, optional
         Threads, budgets, limits.
     engine, on_progress, chosen_by_auto, tasks
-        As `mbe_stage.stream.stream` takes them.
+        As in `mbe_stage.stream.stream`.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def enumerate_cliques_into(
 
 
 def _lists(blocks: Generator[CliqueBlock]) -> Generator[list[int]]:
-    """The cliques of some blocks; closing them ends the search."""
+    """Yield the cliques of some blocks; closing ends the search."""
     with closing(blocks):
         for block in blocks:
             assert block.members is not None

@@ -14,20 +14,20 @@ __all__ = ["OrderedGraph", "compile_steps", "degeneracy_order", "numbered", "ord
 
 
 class OrderedGraph(NamedTuple):
-    """A graph whose vertices are numbered in the order of the roots.
+    """A graph with its vertices numbered in the order of the roots.
 
     Attributes
     ----------
     vertices : (n,) int32
-        The vertex that each root is.
+        The vertex of each root.
     cores : (n,) int32
-        Its core number, or more; ascending. No clique has more members than the last and one.
+        Its core number, or more; ascending. No clique has more members than the last core number plus one.
     later_offsets : (n + 1,) int64
     later : (n_edges,) int32
-        Neighbours of each root that come later, in the order of the *vertices* that they are.
+        Later neighbours of each root, in the order of their *vertices*.
     earlier_offsets : (n + 1,) int64
     earlier : (n_edges,) int32
-        Those that come earlier.
+        Earlier neighbours of each root.
     """
 
     vertices: np.ndarray
@@ -39,15 +39,15 @@ class OrderedGraph(NamedTuple):
 
 
 def degeneracy_order(graph: UndirectedCSR) -> tuple[np.ndarray, np.ndarray]:
-    """An order in which each vertex has the fewest neighbours among those that are left, and the core numbers.
+    """Return an order in which each vertex has the fewest neighbours among those left, and the core numbers.
 
-    Linear: vertices stand in buckets by what is left of their degrees (Batagelj and Zaveršnik, "An O(m) algorithm for
-    cores decomposition of networks", 2003; smallest-last order: Matula and Beck, JACM 30(3), 1983).
+    Linear: vertices are in buckets by their remaining degrees (Batagelj and Zaveršnik, "An O(m) algorithm for cores
+    decomposition of networks", 2003; smallest-last order: Matula and Beck, JACM 30(3), 1983).
 
     Returns
     -------
     order : (n,) int32
-        Vertices; each has at most as many later neighbours as its core number says.
+        Vertices; each has at most as many later neighbours as its core number.
     cores : (n,) int32
         Core number of each vertex, by its id.
     """
@@ -55,28 +55,28 @@ def degeneracy_order(graph: UndirectedCSR) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ordered(graph: UndirectedCSR) -> OrderedGraph:
-    """The graph with its vertices numbered by `degeneracy_order`."""
+    """Number the graph's vertices by `degeneracy_order`."""
     order, cores = degeneracy_order(graph)
     return OrderedGraph(order, cores[order], *_oriented(graph.offsets, graph.members, order))
 
 
 def numbered(graph: UndirectedCSR) -> OrderedGraph:
-    """The graph with its vertices numbered as they are: what `ordered` is compared with."""
+    """Number the graph's vertices as they are, to compare `ordered` with."""
     _, cores = degeneracy_order(graph)
     order = np.arange(graph.n, dtype=np.int32)
     return OrderedGraph(order, np.full(graph.n, cores.max(initial=0)), *_oriented(graph.offsets, graph.members, order))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(_peeled, _oriented)
 
 
 @compiled(LONGS, INTS, seconds=1.0)
 def _peeled(offsets, members):
-    """Order and core numbers.
+    """Compute order and core numbers.
 
-    `order` is sorted by what is left of the degrees all the time; ``starts[d]`` is where those of degree d begin.
+    `order` is always sorted by remaining degrees; ``starts[d]`` is the first position of degree d.
     """
     n = offsets.size - 1
     degrees = np.empty(n, np.int32)
@@ -103,7 +103,7 @@ def _peeled(offsets, members):
             u = members[j]
             others = degrees[u]
             if others > degree:
-                # To the front of its bucket, whose start moves behind it.
+                # To the front of its bucket, whose first position moves behind it.
                 front = starts[others]
                 w = order[front]
                 order[place[u]] = w
@@ -117,7 +117,7 @@ def _peeled(offsets, members):
 
 @compiled(LONGS, INTS, INTS, seconds=1.0)
 def _oriented(offsets, members, order):
-    """Later and earlier neighbours of each place in the order, with their offsets."""
+    """Return later and earlier neighbours of each position in the order, with their offsets."""
     n = order.size
     place = np.empty(n, np.int32)
     for k in range(n):
@@ -137,7 +137,7 @@ def _oriented(offsets, members, order):
     for v in range(n):
         own = place[v]
         to_later, to_earlier = later_offsets[own], earlier_offsets[own]
-        # Neighbours ascend, and so do the vertices that both lists are made of.
+        # Neighbours ascend, so the vertices of both lists do.
         for j in range(offsets[v], offsets[v + 1]):
             other = place[members[j]]
             if other > own:

@@ -20,15 +20,16 @@ class CliqueQuery:
     min_size : int
         Fewest vertices, at least 1.
     max_size : int or None
-        Most vertices; None is no limit. What is within it is maximal in the graph, not only among cliques of that size.
+        Most vertices; None is no limit. Cliques within it are maximal in the graph, not only among cliques of that
+        size.
     containing : tuple of int
         Dense ids that must all be members.
 
     Raises
     ------
     InvalidArgument
-        What is no integer, a bound below 1, or a largest size below the smallest, or below the number of vertices that
-        must be members.
+        A value is no integer, a bound is below 1, or the largest size is below the smallest, or below the number of
+        vertices that must be members.
     """
 
     min_size: int = 1
@@ -54,7 +55,7 @@ class CliqueQuery:
 
     @property
     def identity(self) -> tuple[list[int | None], list[int]]:
-        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        """Bounds and members, by which `mbe_stage.tasks.Roots` distinguishes searches."""
         return [self.min_size, self.max_size], sorted(set(self.containing))
 
     def accepts(self, size: int) -> bool:

@@ -22,12 +22,12 @@ class CommonPart:
     Attributes
     ----------
     graph : UndirectedCSR
-        The subgraph; its maximal cliques with `held` are the maximal cliques of the whole graph that hold these. Where
-        it has no vertex, `held` alone is one, unless it is empty.
+        The subgraph. Its maximal cliques together with `held` are the maximal cliques of the whole graph that contain
+        `held`. If it has no vertex, `held` alone is one, unless it is empty.
     vertices : (n,) int32
-        The vertices of the whole graph that its vertices are, ascending.
+        The whole graph's vertex of each of its vertices, ascending.
     held : tuple of int
-        Those that must be members, ascending; empty where the query names none.
+        The vertices that must be members, ascending; empty if the query names none.
     is_possible : bool
         True if they are a clique.
     """
@@ -39,7 +39,7 @@ class CommonPart:
 
 
 def common_part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
-    """The part of a graph on its host's side that a query is about."""
+    """Return the part of a host graph that a query is about."""
     held = tuple(sorted({int(vertex) for vertex in query.containing}))
     if not held:
         return CommonPart(graph, np.arange(graph.n, dtype=np.int32), held, True)
@@ -54,5 +54,5 @@ def common_part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything that this needs."""
+    """Compile the functions that this needs."""
     return csr.compile_steps()

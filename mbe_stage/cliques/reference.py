@@ -1,7 +1,7 @@
 """The specification of maximal clique enumeration, in plain Python sets; every engine must equal it.
 
-A clique is a non-empty set of vertices with an edge between any two. It is maximal when no other vertex is adjacent to
-all of its members: so one vertex without edges is a maximal clique.
+A clique is a non-empty set of vertices with an edge between any two. It is maximal if no other vertex is adjacent to
+all of its members. So one vertex without edges is a maximal clique.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["compile_steps", "device", "maximal_cliques", "run", "tasks_of", "una
 
 
 def maximal_cliques(graph: UndirectedCSR) -> set[tuple[int, ...]]:
-    """Every maximal clique as its members, ascending.
+    """Return every maximal clique as its members, ascending.
 
     Examples
     --------
@@ -34,15 +34,15 @@ def maximal_cliques(graph: UndirectedCSR) -> set[tuple[int, ...]]:
 def _grown(
     clique: tuple[int, ...], candidates: set[int], excluded: set[int], adjacent: list[frozenset[int]]
 ) -> Iterator[tuple[int, ...]]:
-    """The maximal cliques that hold a clique, some of the candidates and none of the excluded vertices.
+    """Yield the maximal cliques that contain a clique, some candidates and no excluded vertex.
 
     Bron and Kerbosch, CACM 16(9), 1973, with the pivot of Tomita, Tanaka and Takahashi, TCS 363, 2006: a maximal clique
-    holds the pivot or a vertex that is not adjacent to it.
+    contains the pivot or a vertex not adjacent to it.
 
     Parameters
     ----------
     candidates, excluded : set of int
-        The vertices adjacent to all of the clique: those that may join, and those whose cliques were found before.
+        Vertices adjacent to all of the clique: those that may join, and those whose cliques were found before.
     adjacent : list of frozenset of int
         The neighbours of each vertex.
     """
@@ -62,22 +62,22 @@ def matches(clique: tuple[int, ...], query: CliqueQuery) -> bool:
 
 
 def unavailable_reason() -> str | None:
-    """None: plain Python runs everywhere."""
+    """Return None: plain Python runs everywhere."""
     return None
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
-    """Nothing is compiled."""
+    """Return nothing: there is no compiled code."""
     return ()
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the device that the engine runs on, for the run's facts."""
+    """Name of the engine's device, for the run's facts."""
     return "cpu, plain Python"
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks: a clique belongs to its first vertex."""
+    """Divide all work into at most `n` tasks: a clique belongs to its first vertex."""
     return cut(_roots(graph, query), graph.degrees + 1.0, n)
 
 
@@ -88,7 +88,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[CliqueBlock]:
-    """The specification as an engine: for small graphs, tests and doubts."""
+    """Run the specification as an engine, for small graphs and tests."""
     found = sorted(clique for clique in maximal_cliques(graph) if matches(clique, query))
     if tasks is not None:
         wanted = set(positions(ranges_of(tasks, _roots(graph, query))).tolist())

@@ -33,20 +33,20 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CliqueBlock:
-    """Some cliques, as an engine hands them over.
+    """A block of cliques, as an engine delivers it.
 
     Attributes
     ----------
     n_cliques : int
-        How many. Zero is allowed: such a block only reports progress.
+        Number of cliques. Zero is allowed: such a block only reports progress.
     sizes : (n_cliques,) int32 or None
-        Members of each; None at `Detail.COUNT`.
+        Number of members of each; None at `Detail.COUNT`.
     members : int32 or None
         Dense ids, clique after clique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
     remaining : tuple of Task or None
-        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
+        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
     """
 
     n_cliques: int
@@ -57,7 +57,7 @@ class CliqueBlock:
 
     @classmethod
     def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> CliqueBlock:
-        """No clique: such a block only reports progress, or marks a barrier."""
+        """Make a block without cliques, which only reports progress or marks a barrier."""
         none = np.empty(0, np.int32)
         sizes = none if detail >= Detail.SIZES else None
         return cls(0, sizes, none if detail >= Detail.MEMBERS else None, work_done, remaining)
@@ -67,10 +67,10 @@ class CliqueBlock:
 
     @property
     def offsets(self) -> np.ndarray:
-        """``(n_cliques + 1,)``: where each clique's members begin; int32, from 2^31 members on int64."""
+        """First member of each clique, ``(n_cliques + 1,)``; int32, from 2^31 members on int64."""
         if self.sizes is None:
             raise TypeError("this block only counts its cliques: ask the engine for Detail.SIZES or Detail.MEMBERS")
-        # Blocks of members stay below 2^31 (`Execution.block_bytes`); those of sizes alone need not.
+        # Blocks of members stay below 2^31 (`Execution.block_bytes`); blocks of sizes need not.
         return offsets_of(self.sizes)
 
     def first(self, n: int) -> CliqueBlock:
@@ -109,7 +109,7 @@ class CliqueCountSink:
         self.n_cliques += block.n_cliques
 
     def merge(self, other: CliqueCountSink) -> None:
-        """Take in what another sink has counted of other tasks."""
+        """Add another sink's count, of other tasks."""
         self.n_cliques += other.n_cliques
 
 
@@ -136,17 +136,17 @@ class CliqueHistogramSink:
         self.add_counts(np.bincount(block.sizes))
 
     def add_counts(self, counts: np.ndarray) -> None:
-        """Take in how many cliques there are of each size, which is the position."""
+        """Add the number of cliques of each size, by position."""
         sizes = np.flatnonzero(counts)
         self.counts.update(dict(zip(sizes.tolist(), counts[sizes].tolist(), strict=True)))
 
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """``(size, n_cliques)`` of every size that occurs, ascending: (n,) int32 and (n,) int64."""
+        """``(size, n_cliques)`` of every existing size, ascending: (n,) int32 and (n,) int64."""
         sizes = sorted(self.counts)
         return np.array(sizes, np.int32), np.array([self.counts[size] for size in sizes], np.int64)
 
     def merge(self, other: CliqueHistogramSink) -> None:
-        """Take in what another sink has counted of other tasks."""
+        """Add another sink's counts, of other tasks."""
         self.counts.update(other.counts)
 
 
@@ -168,7 +168,7 @@ class CliqueTable:
         return self.offsets.size - 1
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """The members of one clique (a view)."""
+        """Return the members of one clique (a view)."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"clique {index} of {len(self)}")
         index %= len(self)
@@ -176,11 +176,11 @@ class CliqueTable:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Members of each clique, ``(n_cliques,) int64``."""
+        """Number of members of each clique, ``(n_cliques,) int64``."""
         return np.diff(self.offsets)
 
     def as_set(self) -> set[tuple[int, ...]]:
-        """All cliques as tuples of their members: for tests and small results."""
+        """Return all cliques as tuples of their members, for tests and small results."""
         return {tuple(self[i].tolist()) for i in range(len(self))}
 
 
@@ -201,10 +201,10 @@ class CliqueTableSink:
             self._members.append(block.members)
 
     def merge(self, other: CliqueTableSink) -> None:
-        """Take in what another sink has kept of other tasks."""
+        """Add another sink's cliques, of other tasks."""
         self._sizes.append(other._sizes.values())
         self._members.append(other._members.values())
 
     def table(self) -> CliqueTable:
-        """Everything that was taken in so far; it stays as it is when more is taken in."""
+        """Return the cliques so far; later ones do not change the table."""
         return CliqueTable(long_offsets(self._sizes.values()), self._members.values())

@@ -1,20 +1,18 @@
-"""Code for a GPU that knows no problem: warps, grids, launches, compiling, and graphs in its memory."""
+"""GPU code for any problem: warps, grids, launches, compiling, and graphs in device memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["WARPS_PER_BLOCK", "WARP_SIZE", "whole_lines"]
-
 WARP_SIZE = 32
 WARPS_PER_BLOCK = 8
-"""Of the grids of `mbe_stage.device.grid`."""
+"""Warps per block in grids of `mbe_stage.device.grid`."""
 
 
 def whole_lines(n: Any) -> Any:
-    """So many entries that they fill cache lines, whatever their type; of an int, or of an array.
+    """Round entries up to whole cache lines, for any type; takes an int or an array.
 
-    Two warps must not share a line that one of them changes with atomics: the other's reading puts it back into the
-    multiprocessor's cache while an atomic is on its way, and the first would read what was before.
+    Two warps must not share a cache line that one of them changes with atomics. The other's reading would put the line
+    back into the multiprocessor's cache during an atomic, and the first would then read an old value.
     """
     return -(-n // 32) * 32

@@ -1,4 +1,4 @@
-"""Arrays in device memory: as kernels take them, filled from the host, and zeroed beside other work."""
+"""Arrays in device memory: passed to kernels, filled from the host, and zeroed beside other work."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from typing import Any
 import cupy as cp
 import numpy as np
 from numba import cuda
-from numba.cuda.typing.typeof import typeof_impl
 
-__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_work", "zeroed_beside"]
+from mbe_stage.device.numba_private import resident, typed_kind
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
-    """Copy an array to one of the same shape on the device."""
+    """Copy an array to a device array of the same shape."""
     device.set(host)
 
 
-def wait_for_work() -> None:
-    """Wait until what was enqueued is done, and leave other threads to the driver meanwhile.
+def wait_for_device() -> None:
+    """Wait until all enqueued work is done, without blocking other threads.
 
-    To copy something to memory that is not page-locked waits too, and others wait with it.
+    Copying to memory that is not page-locked waits, too, but blocks other threads.
     """
     cp.cuda.get_current_stream().synchronize()
 
 
 @contextmanager
 def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
-    """Fill arrays with zeros beside what is enqueued inside; what is enqueued behind finds them filled."""
+    """Fill arrays with zeros beside the work enqueued inside; later work finds them filled."""
     beside = _second_stream(cp.cuda.runtime.getDevice())
     # The memory may have been handed out before, to work that is not done yet.
     beside.wait_event(cp.cuda.get_current_stream().record())
@@ -44,25 +43,25 @@ def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
 
 
 class WordsBeside:
-    """Words that any thread may have written while a kernel is at work on the array.
+    """Words that any thread may write while a kernel works on the array.
 
     Parameters
     ----------
     array : int32, one dimension
     words : mapping of int to int
-        What is to be written where.
+        Value to write at each position.
     """
 
     def __init__(self, array: cp.ndarray, words: Mapping[int, int]) -> None:
         self._array = array
-        # Taken once: to take such memory waits for kernels.
+        # Allocated once: allocating such memory waits for kernels.
         self._memory = cp.cuda.alloc_pinned_memory(4 * len(words))
         np.frombuffer(self._memory, np.int32, len(words))[:] = list(words.values())
         self._places = [array.data.ptr + 4 * place for place in words]
         self._stream = cp.cuda.Stream(non_blocking=True)
 
     def write(self) -> None:
-        """Write them, in their order, and wait until they are there."""
+        """Write the words in their order, and wait until they are there."""
         runtime = cp.cuda.runtime
         with self._array.device:
             for k, place in enumerate(self._places):
@@ -77,7 +76,7 @@ def _second_stream(_device: int) -> cp.cuda.Stream:
 
 
 def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
-    """The arrays as kernels take them, which costs less than a launch that is given CuPy's.
+    """Return the arrays as kernels take them; a launch with these costs less than one with CuPy arrays.
 
     A view does not keep its array alive: hold on to the array until the work is done.
     """
@@ -85,12 +84,7 @@ def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
 
 
 def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
-    """Named tuples of arrays as a kernel takes them, their types worked out once.
-
-    Numba works out the type of a tuple at every launch; what has the attribute `_numba_type_` is asked for it instead.
-    Where a kernel is compiled, or looked for on disk, the type is that of the class itself, which pickles by its name:
-    a process finds what another one compiled.
-    """
+    """Named tuples of arrays as a kernel takes them, their types worked out once."""
     return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
 
 
@@ -98,30 +92,15 @@ _KINDS: dict[tuple[Any, ...], type] = {}
 
 
 def _typed_kind(kernel: Any, bundle: Any) -> type:
-    """The kind of tuple, with the type that it has for Numba where its arrays are of these dtypes."""
+    """Return the tuple class with its Numba type for arrays of these dtypes."""
     key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
     if key not in _KINDS:
-        numba_type = kernel.typeof_pyval(type(bundle)(*kernel_views(*bundle)))
-        kind = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
-        # What looks at tuples would else find a class that is another one in every process.
-        typeof_impl.register(kind, lambda _value, _context: numba_type)
-        _KINDS[key] = kind
+        _KINDS[key] = typed_kind(kernel, type(bundle)(*kernel_views(*bundle)))
     return _KINDS[key]
 
 
-class _Resident(cuda.In):  # type: ignore[misc]  # Numba's, without types
-    """An array that is on the device: what a launch has to know of it is found out once."""
-
-    def __init__(self, array: Any) -> None:
-        super().__init__(array)
-        self._known = super().to_device([])
-
-    def to_device(self, retr: list[Any], stream: int = 0) -> Any:  # noqa: ARG002 - the signature is Numba's
-        return self._known
-
-
 @functools.lru_cache(maxsize=512)
-def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> _Resident:
-    """One view for each place and shape: CuPy hands the same places out again, and making a view takes 13 us."""
+def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return one view per address and shape: CuPy reuses addresses, and making a view takes 13 us."""
     described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
-    return _Resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))
+    return resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

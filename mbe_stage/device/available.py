@@ -1,43 +1,44 @@
-"""Whether the CUDA engine can run here. Asked on every machine, so nothing of a GPU is imported before it is needed."""
+"""Check if the CUDA engine can run here. Used on every machine, so GPU libraries are imported only when needed."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import TYPE_CHECKING
 
+from mbe_stage.device.numba_private import driver_errors
+
 if TYPE_CHECKING:
     from mbe_stage.options import Execution
 
-__all__ = ["device", "unavailable_reason"]
-
 _OLDEST_CAPABILITY = (7, 5)
-"""Below it the compiler of CUDA 13 (NVVM) refuses."""
+"""Lowest compute capability; the compiler of CUDA 13 (NVVM) refuses older ones."""
 
 _INSTALL = "pip install 'mbe-stage[cuda]'"
 _REINSTALL = "pip install --force-reinstall 'mbe-stage[cuda]'"
 _NO_GPU = "no NVIDIA GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
 
 _BROKEN_INSTALL = (ImportError, AttributeError, OSError, ValueError, TypeError, RuntimeError, SystemError)
-"""What importing a package ends with where parts of it are missing, or were built for other versions."""
+"""Errors of importing a package with missing parts, or built for other versions."""
 
 
 def unavailable_reason() -> str | None:
-    """None, or what is missing: numba-cuda, CuPy, a driver that works with them, a GPU that is new enough.
+    """Return None, or what is missing: numba-cuda, CuPy, a driver that works with them, a recent GPU.
 
-    Whatever these libraries raise where they cannot work becomes a sentence, so that `auto` can go on without a GPU.
+    Any error of these libraries becomes a sentence, so that `auto` can continue without a GPU.
     """
     for module, package in (("numba_cuda", "numba-cuda"), ("cupy", "CuPy")):
         if importlib.util.find_spec(module) is None:
             return f"{package} is not installed: {_INSTALL}"
-    # CuPy takes longer to import: it is asked only where there is a GPU, and where a run would import it anyway.
+    # CuPy takes longer to import, so it is checked only if there is a GPU, where a run imports it anyway.
     return _numba_reason() or _cupy_reason()
 
 
 def _numba_reason() -> str | None:
-    """What keeps numba-cuda from working here; the first to initialise the driver."""
+    """Return what keeps numba-cuda from working here. It initialises the driver first."""
     try:
         from numba import cuda
-        from numba.cuda.cudadrv.error import CudaDriverError
+
+        errors: tuple[type[Exception], ...] = (RuntimeError, *driver_errors())
     except _BROKEN_INSTALL as error:
         return f"numba-cuda cannot be imported ({_detail(error)}): {_REINSTALL}"
     try:
@@ -49,8 +50,8 @@ def _numba_reason() -> str | None:
         if "CUDA_ERROR_NO_DEVICE" in detail:
             return _NO_GPU
         return f"the NVIDIA driver cannot be used ({detail}): install a driver, or one new enough for CUDA 13"
-    # RuntimeError: a function that an older driver does not have, or a context that another library has set up.
-    except (CudaDriverError, RuntimeError, *_errors_of_cuda_core()) as error:
+    # RuntimeError: a function that an older driver lacks, or a context that another library has set up.
+    except errors as error:
         return _cannot_start(error)
     if capability < _OLDEST_CAPABILITY:
         have, need = (".".join(map(str, version)) for version in (capability, _OLDEST_CAPABILITY))
@@ -58,17 +59,8 @@ def _numba_reason() -> str | None:
     return None
 
 
-def _errors_of_cuda_core() -> tuple[type[Exception], ...]:
-    """What cuda.core, on which numba-cuda stands, raises: it has no public name yet, and so may be elsewhere."""
-    try:
-        from cuda.core._utils.cuda_utils import CUDAError
-    except ImportError:
-        return ()
-    return (CUDAError,)
-
-
 def _cupy_reason() -> str | None:
-    """What keeps CuPy from working with the driver that numba-cuda could use."""
+    """Return what keeps CuPy from working with the driver that numba-cuda can use."""
     try:
         from cupy.cuda import runtime
     except _BROKEN_INSTALL as error:
@@ -95,12 +87,12 @@ def _cannot_start(error: BaseException) -> str:
 
 
 def _detail(error: BaseException) -> str:
-    """The message in one line. CuPy wraps what it could not import into a page of advice."""
+    """Return the message in one line. CuPy wraps a failed import into a page of advice."""
     return " ".join(str(error.__cause__ or error).split()) or type(error).__name__
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
-    """The GPU's name."""
+    """Return the GPU's name."""
     from numba import cuda
 
     name = cuda.get_current_device().name

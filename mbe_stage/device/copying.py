@@ -1,4 +1,7 @@
-"""Many pieces of an array copied at once, a block of threads to each."""
+"""Many pieces of an array copied at once, a block of threads to each.
+
+Some of many lists in CSR form, copied out.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.arrays import kernel_views
-from mbe_stage.device.grid import THREADS, on_grid
-from mbe_stage.device.jit import I32, I64_2D, kernel
-
-__all__ = ["copy_pieces", "copy_pieces_block_per_piece"]
+from mbe_stage.device.grid import THREADS, on_grid, this_warp
+from mbe_stage.device.jit import I32, I64, I64_2D, kernel
+from mbe_stage.device.launch import launch_warps
 
 
 def copy_pieces(
@@ -21,7 +23,7 @@ def copy_pieces(
     Parameters
     ----------
     source, target : int32, one dimension
-        The same one only where no piece is copied to where another one is, or was.
+        One array only if no piece overlaps the new or old place of another.
     starts, sizes, places : (n,) int64, on the host
     """
     if starts.size:
@@ -31,8 +33,51 @@ def copy_pieces(
 
 @kernel(I64_2D, I32, I32)
 def copy_pieces_block_per_piece(moves, source, target):
-    """`moves` is (3, n): where each piece begins, how long it is, where it is to stand."""
+    """Copy a piece per block; `moves` is (3, n): start, size and new place of each piece."""
     piece = cuda.blockIdx.x
     start, size, place = moves[0, piece], moves[1, piece], moves[2, piece]
     for k in range(cuda.threadIdx.x, size, cuda.blockDim.x):
         target[place + k] = source[start + k]
+
+
+def take_lists(offsets: cp.ndarray, members: cp.ndarray, rows: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
+    """Return the lists `rows`, in their order, contiguously.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int64
+    members : int32
+    rows : (m,) int64
+        May contain a row twice.
+
+    Returns
+    -------
+    offsets : (m + 1,) int64
+    members : int32
+    """
+    taken = cp.zeros(rows.size + 1, cp.int64)
+    cp.cumsum(offsets[rows + 1] - offsets[rows], out=taken[1:])
+    copies = cp.empty(int(taken[-1]), cp.int32)
+    launch_warps(take_warp_per_list, rows.size, *kernel_views(offsets, members, rows, taken, copies))
+    return taken, copies
+
+
+@kernel(I64, I32, I64, I64, I32)
+def take_warp_per_list(offsets, members, rows, taken, copies):
+    """Copy one list to its new place.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int64, global
+    members : int32, global
+    rows : (m,) int64, global
+    taken : (m + 1,) int64, global
+        First entry of each list among the copies.
+    copies : int32, global
+    """
+    index = this_warp()
+    if index >= rows.size:
+        return
+    start, place = offsets[rows[index]], taken[index]
+    for k in range(cuda.laneid, taken[index + 1] - place, 32):
+        copies[place + k] = members[start + k]

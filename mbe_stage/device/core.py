@@ -1,6 +1,6 @@
-"""The (p, q)-core of a bipartite graph on the device: what is left when vertices with too few neighbours are taken out.
+"""The (p, q)-core of a bipartite graph on the device: peel vertices with too few neighbours.
 
-Vertices keep their ids; those that are left out have empty lists.
+Vertices keep their ids; peeled ones have empty lists.
 """
 
 from __future__ import annotations
@@ -19,33 +19,32 @@ from mbe_stage.device.grid import (
     tile_count,
     wait_for_all,
 )
+from mbe_stage.device.intrinsics import load_fresh
 from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
-from mbe_stage.device.warp import ALL, ballot, load_fresh, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
-
-__all__ = ["core_of", "keep_alive_warp_per_tile", "live_degrees", "peel_warp_per_vertex"]
 
 
 def core_of(
     graph: BipartiteCSR, alive: cp.ndarray, fewest_of_left: int, fewest_of_right: int, n_blocks: int
 ) -> BipartiteCSR:
-    """The largest part of the graph in which every vertex has so many neighbours.
+    """Return the largest subgraph in which every vertex has enough neighbours.
 
     Parameters
     ----------
     graph : BipartiteCSR
         Arrays are CuPy's.
     alive : (n_left + n_right,) int32
-        1 for the vertices to begin with, the left ones first, 0 for others; what is left is 1 afterwards.
+        1 for the vertices to start from, left ones first, 0 for others. Afterwards 1 for the core.
     fewest_of_left, fewest_of_right : int
-        Neighbours that a left and a right vertex need.
+        Fewest neighbours of a left and of a right vertex.
     n_blocks : int
-        Blocks that are resident.
+        Number of resident blocks.
 
     Returns
     -------
     BipartiteCSR
-        With the same vertices; new arrays.
+        The core on the same vertices; new arrays.
     """
     degrees = live_degrees(graph, alive, fewest_of_left, fewest_of_right, n_blocks)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
@@ -58,12 +57,12 @@ def core_of(
 def live_degrees(
     graph: BipartiteCSR, alive: cp.ndarray, fewest_of_left: int, fewest_of_right: int, n_blocks: int
 ) -> cp.ndarray:
-    """How many neighbours each vertex has that are in the core, (n_left + n_right,) int32; 0 for what is not in it.
+    """Count the neighbours of each vertex in the core, (n_left + n_right,) int32; 0 for vertices outside it.
 
     Parameters
     ----------
     graph, alive, fewest_of_left, fewest_of_right, n_blocks
-        As `core_of` has them.
+        As in `core_of`.
     """
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
@@ -78,7 +77,7 @@ def live_degrees(
 
 
 def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarray, n_blocks: int) -> Lists:
-    """The lists of one side without what is left out of either."""
+    """Return the lists of one side, without peeled vertices of either side."""
     offsets = cp.zeros(lists.offsets.size, cp.int64)
     cp.cumsum(degrees, out=offsets[1:])
     kept = Lists(offsets, cp.empty(int(offsets[-1]), cp.int32))
@@ -91,7 +90,7 @@ def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarr
 
 @cuda.jit(device=True, forceinline=True)
 def _count_alive(lists, alive, first_vertex, first_other, degrees):
-    """How many neighbours of each vertex are alive."""
+    """Count the live neighbours of each vertex."""
     offsets, members = lists.offsets, lists.members
     lane = cuda.laneid
     for vertex in range(this_warp(), offsets.size - 1, n_warps()):
@@ -112,18 +111,18 @@ def _report_dead(vertex, alive, queue, queued):
 
 @cuda.jit(device=True, forceinline=True)
 def _tell_neighbours(vertex, lists, first_other, fewest, alive, degrees, queue, queued):
-    """One neighbour fewer for each; exactly one of those who take them away sees the last that was needed go.
+    """Take one from the degree of each neighbour. Exactly one caller sees a degree fall below the limit.
 
     Parameters
     ----------
     vertex : int
-        On its own side.
+        Its number on its own side.
     lists : Lists
-        Of that side.
+        Lists of that side.
     first_other : int
         First vertex of the other side in the common numbering.
     fewest : int
-        What a vertex of the other side needs.
+        Fewest neighbours of a vertex of the other side.
     alive : (n_vertices,) int32, global
     degrees : (n_vertices,) int32, global
     queue : (n_vertices,) int32, global
@@ -139,7 +138,7 @@ def _tell_neighbours(vertex, lists, first_other, fewest, alive, degrees, queue, 
 def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fewest_of_left, fewest_of_right):
     """Clear `alive` until every left vertex has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
 
-    A vertex that dies is put into `queue`, once; each round tells the neighbours of those that died in the one before.
+    A dying vertex enters `queue` once; each round updates the neighbours of those that died in the round before.
 
     Parameters
     ----------
@@ -167,7 +166,7 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
     while True:
         wait_for_all(arrived, turn)
         n_queued = load_fresh(queued, 0)
-        # Nobody may die before everybody has read how many have.
+        # No vertex may die before every thread has read the length of the queue.
         wait_for_all(arrived, turn + 1)
         turn += 2
         if n_queued == done:
@@ -183,7 +182,7 @@ def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fe
 
 @kernel(CSR, I32, I32, CSR)
 def keep_alive_warp_per_tile(lists, alive, others, kept):
-    """Copy what is alive of the lists of those that are alive, in its order."""
+    """Copy the live entries of live vertices' lists, in order."""
     lane = cuda.laneid
     offsets, members = lists.offsets, lists.members
     n = offsets.size - 1

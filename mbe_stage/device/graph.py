@@ -10,12 +10,9 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["copy_bytes", "graph_from_edges", "on_device", "on_host", "on_this_device"]
-__all__ += ["undirected_from_edges"]
-
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
-    """What `BipartiteCSR.from_edges` makes, with CuPy arrays; duplicate pairs are merged.
+    """Build the graph as `BipartiteCSR.from_edges`, with CuPy arrays; duplicate pairs are merged.
 
     Parameters
     ----------
@@ -36,7 +33,7 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
     _check_ids(left_ids, n_left, "left_ids")
     _check_ids(right_ids, n_right, "right_ids")
     codes = left_ids.astype(cp.int64) << 32 | right_ids.astype(cp.int64)
-    # Edges of the ingest are in this order and distinct: looking is cheaper than sorting.
+    # Edges from the ingest are in this order and distinct, and checking costs less than sorting.
     if codes.size and not bool((codes[1:] > codes[:-1]).all()):
         codes = cp.unique(codes)
     left, right = (codes >> 32).astype(cp.int32), codes.astype(cp.int32)
@@ -52,7 +49,7 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
 
 
 def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> UndirectedCSR:
-    """What `UndirectedCSR.from_edges` makes, with CuPy arrays; duplicates are merged, and a loop is no edge.
+    """Build the graph as `UndirectedCSR.from_edges`, with CuPy arrays; duplicates are merged, and loops dropped.
 
     Parameters
     ----------
@@ -90,12 +87,12 @@ def _check_ids(ids: cp.ndarray, n: int, name: str) -> None:
 
 
 def _offsets(codes: cp.ndarray, n: int) -> cp.ndarray:
-    """Where the edges of each vertex begin, int64: ascending codes have it above their lower 32 bits."""
+    """Return the first edge of each vertex, int64; ascending codes have the vertex above their lower 32 bits."""
     return cp.searchsorted(codes, cp.arange(n + 1, dtype=cp.int64) << 32)
 
 
 def on_host(graph: BipartiteCSR) -> BipartiteCSR:
-    """The same graph with NumPy's arrays."""
+    """Return the same graph with NumPy arrays."""
     return BipartiteCSR(
         graph.n_left,
         graph.n_right,
@@ -107,9 +104,9 @@ def on_host(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def on_this_device(graph: BipartiteCSR) -> BipartiteCSR:
-    """A graph of another device copied to the current one; one of the host, or that is here, as it is.
+    """Copy a graph of another device to the current one; return a graph of the host or of this device as it is.
 
-    What made it has to be done.
+    The work that makes the graph has to be done.
     """
     if graph.is_on_host:
         return graph
@@ -118,12 +115,12 @@ def on_this_device(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def copy_bytes(graph: BipartiteCSR) -> int:
-    """What `on_device` takes of device memory for a graph: nothing for one that is there."""
+    """Device memory that `on_device` takes for a graph: nothing if it is there already."""
     return 8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0
 
 
 def on_device(graph: BipartiteCSR) -> BipartiteCSR:
-    """The same graph with CuPy's arrays; those that are CuPy's already are not copied."""
+    """Return the graph with CuPy arrays; CuPy arrays are not copied."""
     return BipartiteCSR(
         graph.n_left,
         graph.n_right,

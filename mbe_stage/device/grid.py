@@ -1,4 +1,4 @@
-"""Grids: starting kernels on them; what all blocks do together: share out vertices, wait between two phases.
+"""Grids: launch kernels; in kernels, share out vertices over all blocks, and wait between phases.
 
 A kernel that waits must be launched with no more blocks than are resident (`launch.resident_blocks`), of
 `WARPS_PER_BLOCK` warps each, and compiled for `BLOCKS_PER_MULTIPROCESSOR` of them.
@@ -13,38 +13,24 @@ from typing import Any
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
-from mbe_stage.device.warp import load_fresh
-
-__all__ = [
-    "BLOCKS_PER_MULTIPROCESSOR",
-    "SHORT",
-    "THREADS",
-    "WARPS_PER_BLOCK",
-    "n_warps",
-    "on_grid",
-    "piece_of",
-    "this_thread",
-    "this_warp",
-    "tile_count",
-    "wait_for_all",
-]
+from mbe_stage.device.intrinsics import load_fresh
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 THREADS = WARPS_PER_BLOCK * WARP_SIZE
 SHORT = 8
-"""A list of up to so many entries is read by one lane, a longer one by the whole warp."""
+"""Longest list that one lane reads; the whole warp reads longer ones."""
 _NAP_NS = 20
-# Filters are the process's; two threads at once could restore each other's.
+# Warning filters belong to the process; two threads at once could restore each other's.
 _filters = threading.Lock()
-# With its first launch a kernel is loaded, and of two threads that load one at once Numba fails one.
+# A kernel is loaded at its first launch. If two threads load one at once, Numba fails one of them.
 _loading = threading.Lock()
 _launched = threading.local()
 
 
 def on_grid(kernel: Any, n_blocks: int, n_threads: int) -> Any:
-    """`kernel[n_blocks, n_threads]`, to be called with the kernel's arguments.
+    """Return `kernel[n_blocks, n_threads]`, to be called with the kernel's arguments.
 
-    A small graph has a small grid, which Numba remarks does not fill the GPU. Everybody else's warnings stay.
+    Numba warns that the small grid of a small graph does not fill the GPU; only this warning is dropped.
     """
     with _filters, warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*Grid size .* under-utilization")
@@ -81,17 +67,17 @@ def n_warps():
 
 @cuda.jit(device=True, forceinline=True)
 def tile_count(n):
-    """Tiles that `n` vertices are shared out in; lane ``k`` of tile ``t`` has vertex ``t + k * tile_count(n)``.
+    """Number of tiles for `n` vertices; lane ``k`` of tile ``t`` has vertex ``t + k * tile_count(n)``.
 
-    Neighbouring ids fall into different tiles: vertices with long lists often stand side by side. Where there are fewer
-    vertices than lanes, no warp gets two before every warp has one.
+    Neighbouring ids fall into different tiles, since vertices with long lists often have neighbouring ids. With fewer
+    vertices than lanes, every warp gets one before any gets two.
     """
     return max((n + 31) // 32, min(n, n_warps()))
 
 
 @cuda.jit(device=True, forceinline=True)
-def piece_of(n):
-    """First and last (exclusive) of the contiguous positions below `n` that are this warp's."""
+def range_of_warp(n):
+    """Return first and last (exclusive) of this warp's contiguous positions below `n`."""
     size = ((n + n_warps() - 1) // n_warps() + 31) // 32 * 32
     first = min(n, this_warp() * size)
     return first, min(n, first + size)
@@ -99,10 +85,10 @@ def piece_of(n):
 
 @cuda.jit(device=True, forceinline=True)
 def wait_for_all(arrived, turn):
-    """Go on when every block of the grid has come here for the `turn`-th time, counted from 1.
+    """Wait until every block of the grid has come here for the `turn`-th time, counted from 1.
 
-    What any thread wrote before is what every thread reads behind it: each fences its own writes before the block
-    reports, and drops what its multiprocessor had cached before it reads. `arrived` begins as 0.
+    Every thread then reads what any thread wrote before: each fences its writes before the block reports, and drops its
+    multiprocessor's cache before it reads. `arrived` is 0 at the beginning.
     """
     cuda.threadfence()
     cuda.syncthreads()

@@ -1,34 +1,24 @@
-"""Kernels whose machine code later processes find, with the types that they are launched with.
+"""Kernels whose machine code later processes find, with the types of their launches.
 
-numba-cuda's own cache compares the file of a kernel, not those of the functions that it calls: after an update old code
-would run inside new code. Hence the same cache as for what the host compiles (`mbe_stage.runtime.code_cache`), behind
-numba-cuda's interface.
+The cache is the one of host code (`mbe_stage.runtime.code_cache`), behind numba-cuda's interface (`numba_private`).
 
-The types stand beside the kernel so that it can be compiled ahead of its first launch (`compile_steps_of`), and so that
-tests can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
+The types stand beside the kernel, so that it can be compiled ahead of its first launch (`compile_steps_of`), and tests
+can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import importlib
-import pickle
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 from numba import cuda, types
 
-from mbe_stage.runtime import code_cache
+from mbe_stage.device.numba_private import is_kept, is_loaded, keep_code
 from mbe_stage.runtime.compile_ahead import CompileStep
-
-__all__ = ["CSR", "I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
-__all__ += ["Lists", "all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels", "step_together"]
 
 
 def _array(dtype: Any, dimensions: int = 1) -> Any:
@@ -40,11 +30,11 @@ I32, I32_2D, I32_3D = (_array(types.int32, dimensions) for dimensions in (1, 2, 
 I64, I64_2D = (_array(types.int64, dimensions) for dimensions in (1, 2))
 U32_2D = _array(types.uint32, 2)
 INT = types.int64
-"""Of a Python integer."""
+"""Type of a Python integer."""
 
 
 def bundle(kind: type, *members: Any) -> Any:
-    """The type of a named tuple of arrays, as Numba finds it at a launch: one of its own where all are of one type."""
+    """Return the type of a named tuple of arrays as Numba determines it: a uniform one if all types are equal."""
     return types.BaseTuple.from_types(members, kind)
 
 
@@ -56,22 +46,22 @@ class Lists(NamedTuple):
 
 
 CSR = bundle(Lists, I64, I32)
-"""The type of `Lists`."""
+"""Type of `Lists`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """How a kernel is compiled.
+    """Settings with which a kernel is compiled.
 
     Attributes
     ----------
     name : str
-        That finds it again (`_found`), in another process too.
+        Finds the kernel again (`_found`), also in other processes.
     signature : tuple of numba types
     launch_bounds : tuple of int, or None
-        Threads of a block, and blocks that a multiprocessor is to hold.
+        Threads of a block, and blocks that a multiprocessor should hold.
     seconds : float
-        Roughly, what compiling takes.
+        Rough time to compile.
     """
 
     name: str
@@ -86,26 +76,24 @@ _calls: dict[Any, KernelCall] = {}
 def kernel(
     *signature: Any, launch_bounds: tuple[int, int] | None = None, name: str | None = None, seconds: float = 0.5
 ) -> Callable[[Callable[..., None]], Any]:
-    """`cuda.jit` for a kernel whose machine code is kept.
+    """Apply `cuda.jit` to a kernel, and keep its machine code.
 
     Parameters
     ----------
     *signature : numba types
-        Of its arguments as it is launched. A launch with other types is right too, and compiles when it comes.
+        Types of its arguments at a launch. A launch with other types works, too, and compiles at that time.
     launch_bounds : tuple of int, optional
     name : str, optional
-        Module and function, by default; for a kernel that is made by a function, the module and the call that makes it,
-        as ``"package.module:make(1, 2)"``.
+        By default module and function. For a kernel made by a function, the module and the call that makes it, as
+        ``"package.module:make(1, 2)"``.
     seconds : float
-        Roughly, what compiling takes; kernels that take long are compiled first.
+        Rough time to compile; slow kernels are compiled first.
     """
 
     def decorate(function: Callable[..., None]) -> Any:
         call = KernelCall(name or f"{function.__module__}:{function.__name__}", signature, launch_bounds, seconds)
         dispatcher = cuda.jit(**({} if launch_bounds is None else {"launch_bounds": launch_bounds}))(function)
-        # The tests' emulator runs the plain function.
-        if dispatcher is not function:
-            dispatcher._cache = _KernelCache(call, code_cache.sources_of(function))
+        keep_code(dispatcher, function, call.name, launch_bounds)
         _calls[dispatcher] = call
         return dispatcher
 
@@ -113,43 +101,41 @@ def kernel(
 
 
 def known_kernels() -> dict[Any, KernelCall]:
-    """Every kernel that has been made in this process, and how it is compiled."""
+    """Return every kernel made in this process, and how it is compiled."""
     return dict(_calls)
 
 
 def compile_steps_of(*kernels: Any) -> tuple[CompileStep, ...]:
-    """What compiles kernels for the current device ahead of their first launch."""
+    """Return the steps that compile kernels for the current device ahead of their first launch."""
     return tuple(step_together(kernel) for kernel in kernels)
 
 
 def all_at_once(
     needed: Sequence[CompileStep], everything: Callable[[], Sequence[CompileStep]]
 ) -> Sequence[CompileStep]:
-    """What is needed; where some of that has to be compiled, everything.
+    """Return the needed steps, or all steps if some of the needed ones have to be compiled.
 
-    Beside the kernels that a run waits for, the others take idle cores, or a tenth of the time where they share code
-    (`step_together`), and no later run has to wait for them.
+    Other kernels than a run waits for take idle cores, or a tenth of the time if they share code (`step_together`), and
+    no later run has to wait for them.
     """
     return needed if all(step.is_loaded() or step.is_kept() for step in needed) else everything()
 
 
 def step_together(*kernels: Any) -> CompileStep:
-    """One step for kernels that call the same functions, most of which are then compiled once and not once for each."""
+    """Make one step for kernels that call the same functions, so that most of these compile once."""
     calls = [_calls[kernel] for kernel in kernels]
     each = sorted(call.seconds for call in calls)
     return CompileStep(
         what=", ".join(call.name for call in calls),
-        is_loaded=lambda: all(call.signature in kernel.overloads for kernel, call in zip(kernels, calls, strict=True)),
-        is_kept=lambda: all(
-            kernel._cache.holds(call.signature, kernel.targetctx) for kernel, call in zip(kernels, calls, strict=True)
-        ),
+        is_loaded=lambda: all(is_loaded(kernel, _calls[kernel].signature) for kernel in kernels),
+        is_kept=lambda: all(is_kept(kernel, _calls[kernel].signature) for kernel in kernels),
         compile=functools.partial(_compile, *(call.name for call in calls)),
         seconds=each[-1] + 0.15 * sum(each[:-1]),
     )
 
 
 def _compile(*names: str) -> None:
-    """Compile, or load what is kept; by name, so that another process can be asked to."""
+    """Compile, or load from the cache; by name, so that other processes can do it."""
     for name in names:
         kernel = _found(name)
         kernel.compile(_calls[kernel].signature)
@@ -160,43 +146,3 @@ def _found(name: str) -> Any:
     maker, is_made, arguments = function.partition("(")
     found = getattr(importlib.import_module(module), maker)
     return found(*ast.literal_eval(f"({arguments[:-1]},)")) if is_made else found
-
-
-class _KernelCache:
-    """The machine code of one kernel, as numba-cuda asks for it."""
-
-    def __init__(self, call: KernelCall, sources: Path | None = None) -> None:
-        self._call = call
-        self._sources = sources
-
-    @property
-    def cache_path(self) -> str:
-        return str(code_cache.cache_directories(self._sources)[0])
-
-    def holds(self, signature: tuple[Any, ...], target_context: Any) -> bool:
-        """Whether there is code for these types and this device."""
-        return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        from numba.cuda.dispatcher import _Kernel
-        from numba.cuda.utils import numba_target_override
-
-        with numba_target_override():
-            target_context.refresh()
-            code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
-            return None if code is None else _Kernel._rebuild(**pickle.loads(code))
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        from numba.cuda.serialize import dumps
-
-        # Code that depends on how many blocks are launched would need more in its name: no kernel of ours has any.
-        assert not data.launch_config_sensitive
-        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce_states()), self._sources)
-
-    def _file_name(self, sig: Any, codegen: Any) -> str:
-        import numba_cuda
-
-        versions = sys.implementation.cache_tag, numba.__version__, numba_cuda.__version__
-        made_for = repr((self._call.name, tuple(sig), self._call.launch_bounds, codegen.magic_tuple(), versions))
-        readable = self._call.name.partition("(")[0].replace(":", ".")
-        return f"{readable}-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.cubin"

@@ -1,4 +1,4 @@
-"""Starting kernels with a warp or a thread for each item; how many blocks the device keeps resident."""
+"""Launch kernels with a warp or a thread per item; number of blocks that the device keeps resident."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import cupy as cp
 from numba import cuda
 
-from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, WARPS_PER_BLOCK, on_grid
-
-__all__ = ["capability", "launch_threads", "launch_warps", "multiprocessors", "resident_blocks"]
+from mbe_stage.device import WARPS_PER_BLOCK
+from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, on_grid
 
 
 def launch_warps(kernel: Any, n: int, *arguments: Any) -> None:
-    """Run `kernel` with a warp for each of `n` items, not at all where there is none; CuPy arrays are not copied.
+    """Run `kernel` with a warp for each of `n` items, if there are any; CuPy arrays are not copied.
 
     A kernel's item is ``grid.this_warp()``.
     """
@@ -22,7 +21,7 @@ def launch_warps(kernel: Any, n: int, *arguments: Any) -> None:
 
 
 def launch_threads(kernel: Any, n: int, *arguments: Any) -> None:
-    """The same with a thread for each item."""
+    """Run `kernel` with a thread for each item."""
     _launch(kernel, -(-n // THREADS), arguments)
 
 
@@ -34,9 +33,10 @@ def _launch(kernel: Any, n_blocks: int, arguments: tuple[Any, ...]) -> None:
 
 
 def resident_blocks() -> int:
-    """Blocks of `mbe_stage.device.grid` that are all resident: waiting warps rely on the others running.
+    """Number of blocks of `mbe_stage.device.grid` that are resident together: waiting warps rely on all others.
 
-    The kernels are compiled for this many blocks a multiprocessor (`launch_bounds`), and their shared memory allows it.
+    The kernels are compiled for this number of blocks a multiprocessor (`launch_bounds`), and their shared memory
+    allows it.
     """
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR
 

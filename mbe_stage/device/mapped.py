@@ -1,4 +1,4 @@
-"""Arrays in the host's memory that kernels read and write over the bus, for what has no room on the device."""
+"""Arrays in host memory that kernels access over the bus, for data that does not fit on the device."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-__all__ = ["mapped_copy", "mapped_empty"]
-
 
 def mapped_empty(n: int, dtype: Any) -> cp.ndarray:
-    """An array of `n` entries in pinned memory of the host, which the device has the same address for.
+    """Make an array of `n` entries in pinned host memory, which has the same address on the device.
 
-    It takes no device memory. Reading it is as slow as the bus, and quick enough where whole lists are read in turn
-    (EMOGI: Min et al., PVLDB 14(2), 2020).
+    It takes no device memory. Reading it is as slow as the bus, but fast enough for whole lists in sequence (EMOGI: Min
+    et al., PVLDB 14(2), 2020).
     """
     n_bytes = max(1, n * np.dtype(dtype).itemsize)
     pinned = cp.cuda.alloc_pinned_memory(n_bytes)
-    # CuPy keeps `pinned` as long as the array: then it is the next one's.
+    # CuPy keeps `pinned` as long as the array; afterwards the next array may get it.
     memory = cp.cuda.UnownedMemory(pinned.ptr, n_bytes, pinned, cp.cuda.runtime.getDevice())
     return cp.ndarray((n,), dtype, cp.cuda.MemoryPointer(memory, 0))
 
 
 def mapped_copy(array: np.ndarray) -> cp.ndarray:
-    """The same of an array of the host."""
+    """Copy an array of the host into such memory."""
     copy = mapped_empty(array.size, array.dtype)
     copy.set(array)
     return copy

@@ -7,32 +7,19 @@ from numba import cuda
 
 from mbe_stage.device.warp import ballot, count_bits, nth_bit, shuffle_xor
 
-__all__ = [
-    "bit_of",
-    "bits_below",
-    "first_of",
-    "has",
-    "low_bits",
-    "nth_of",
-    "of_halves",
-    "size_of",
-    "transposed",
-    "voted",
-]
-
 _ONE = np.uint64(1)
 _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
 def size_of(mask):
-    """Its elements, int32."""
+    """Number of elements, int32."""
     return np.int32(cuda.popc(np.uint64(mask)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def first_of(mask):
-    """Its lowest element, int32; -1 where there is none."""
+    """Lowest element, int32; -1 if the set is empty."""
     return np.int32(np.int32(cuda.ffs(np.uint64(mask))) - np.int32(1))
 
 
@@ -44,7 +31,7 @@ def bit_of(element):
 
 @cuda.jit(device=True, forceinline=True)
 def has(mask, element):
-    """Whether an element is in it."""
+    """True if an element is in the set."""
     return np.uint64(np.uint64(mask) >> np.uint64(element)) & _ONE != np.uint64(0)
 
 
@@ -58,7 +45,7 @@ def low_bits(n):
 
 @cuda.jit(device=True, forceinline=True)
 def bits_below(word, n):
-    """Which bits of word number `word` stand for elements below `n`, uint32."""
+    """Mask of the bits of word number `word` that stand for elements below `n`, uint32."""
     n_left = np.int32(n - 32 * word)
     if n_left >= 32:
         return _U(0xFFFFFFFF)
@@ -73,13 +60,13 @@ def of_halves(low, high):
 
 @cuda.jit(device=True, forceinline=True)
 def voted(low, high):
-    """Elements for which a lane says yes: its own number, and 32 more."""
+    """Set of the lanes that vote yes: a lane votes for its own number, and for 32 more."""
     return of_halves(ballot(low), ballot(high))
 
 
 @cuda.jit(device=True, forceinline=True)
 def nth_of(mask, n):
-    """The element that has `n` others of the set below it, int32."""
+    """The element of the set with `n` smaller ones, int32."""
     low = np.uint32(np.uint64(mask) & np.uint64(0xFFFFFFFF))
     n_low = count_bits(low)
     if n < n_low:
@@ -90,7 +77,7 @@ def nth_of(mask, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _swapped_halves(word, step, low):
-    """One step of turning 32 words of 32 bits around: blocks of `step` bits; `low` marks the lower ones."""
+    """One step of transposing 32 words of 32 bits: swap blocks of `step` bits; `low` marks the lower ones."""
     other = shuffle_xor(word, step)
     if cuda.laneid & step != 0:
         return _U(_U(word & ~low) | _U(_U(other >> _U(step)) & low))
@@ -99,7 +86,7 @@ def _swapped_halves(word, step, low):
 
 @cuda.jit(device=True, forceinline=True)
 def transposed(word):
-    """Bit ``i`` of lane ``k`` becomes bit ``k`` of lane ``i``."""
+    """Transpose the words of 32 lanes: bit ``i`` of lane ``k`` becomes bit ``k`` of lane ``i``."""
     word = _swapped_halves(word, 16, _U(0x0000FFFF))
     word = _swapped_halves(word, 8, _U(0x00FF00FF))
     word = _swapped_halves(word, 4, _U(0x0F0F0F0F))

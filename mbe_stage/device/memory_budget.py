@@ -1,4 +1,4 @@
-"""How much of a device's memory a run may take, and what an error says where there is less."""
+"""Device memory that a run may take, and the error if there is less."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import cupy as cp
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 
-__all__ = ["device_budget", "device_work"]
-
 
 def device_budget(execution: Execution) -> int:
-    """Bytes of device memory a run may take: as asked, or three quarters of what is free."""
+    """Bytes of device memory for a run: as requested, or three quarters of the free memory."""
     if execution.device_memory_bytes is not None:
         return execution.device_memory_bytes
-    # What CuPy keeps for reuse counts as free: a run takes it from there.
+    # Memory that CuPy keeps for reuse counts as free: a run takes it from there.
     free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
     return free * 3 // 4
 
 
 @contextmanager
 def device_work(budget_bytes: int) -> Iterator[None]:
-    """Work on the default stream, where Numba launches, whatever stream is current; say what to do when memory ends.
+    """Work on the default stream, where Numba launches, whatever stream is current; explain errors of memory.
 
-    What is enqueued on the current stream behind it waits for the work.
+    Work enqueued on the current stream afterwards waits for this work.
 
     Raises
     ------
@@ -35,7 +33,7 @@ def device_work(budget_bytes: int) -> Iterator[None]:
     """
     current = cp.cuda.get_current_stream()
     if current != cp.cuda.Stream.null:
-        # What was enqueued there may be what is to be worked on.
+        # Work enqueued there may make the arrays that are used here.
         current.synchronize()
     try:
         with cp.cuda.Stream.null:

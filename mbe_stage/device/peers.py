@@ -1,7 +1,7 @@
-"""Arrays that go from one device to another, beside what both are at.
+"""Copy arrays from one device to another, beside the work of both.
 
-Which way the driver takes is its own affair. Memory that it hands out from its pools other devices have no access to:
-between two H100 it is copied at 35 GB/s, where NVLink has 450.
+The driver chooses the way. Other devices have no access to memory of its pools: between two H100 it is copied at 35
+GB/s, while NVLink has 450.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ import functools
 
 import cupy as cp
 
-__all__ = ["brought_here", "copied_from"]
-
 
 def copied_from(*pairs: tuple[cp.ndarray, cp.ndarray]) -> None:
-    """Fill arrays of the current device from others, maybe of another device; done when this returns.
+    """Fill arrays of the current device from others, possibly of another device; done when this returns.
 
-    What fills them is copied beside what is enqueued on its device, and has to be there already: on the default stream
-    a copy between two devices waits until both have done all that was enqueued before.
+    The sources are copied beside the work enqueued on their device, so they have to be complete. On the default stream,
+    a copy between two devices would wait for all work enqueued on both.
 
     Parameters
     ----------
     pairs : (array, array)
-        What is filled, and from what: of one size and type, contiguous.
+        Target and source, of one size and type, contiguous.
     """
     runtime, here = cp.cuda.runtime, cp.cuda.runtime.getDevice()
     beside = _second_stream(here)
@@ -38,17 +36,17 @@ def copied_from(*pairs: tuple[cp.ndarray, cp.ndarray]) -> None:
                 runtime.memcpyAsync(*places, array.nbytes, runtime.memcpyDeviceToDevice, beside.ptr)
                 continue
             _let_reach(here, there)
-            # The one copy that is right for memory of the driver's pools, to which other devices have no access.
+            # The one copy that works for memory of the driver's pools, to which other devices have no access.
             runtime.memcpyPeerAsync(places[0], here, places[1], there, array.nbytes, beside.ptr)
     finally:
         beside.synchronize()
 
 
 def brought_here(*arrays: cp.ndarray) -> tuple[cp.ndarray, ...]:
-    """The arrays in the memory of the current device: copies of those of another one, from device to device.
+    """Copy arrays of another device into the memory of the current one, from device to device.
 
-    What is copied has to be there already. The copies are of the current stream, on which they are worked with: memory
-    of another one would be handed out again as soon as they are let go of.
+    The sources have to be complete. The copies belong to the current stream, which works with them: memory of another
+    stream would be reused as soon as it is released.
     """
     here = cp.cuda.runtime.getDevice()
     ours = tuple(array if array.device.id == here else cp.empty(array.shape, array.dtype) for array in arrays)
@@ -59,14 +57,14 @@ def brought_here(*arrays: cp.ndarray) -> tuple[cp.ndarray, ...]:
 
 @functools.cache
 def _let_reach(device: int, other: int) -> None:
-    """Let the current device reach the memory of another one, where it can: else copies go through the host."""
+    """Let the current device access the memory of another one if it can; otherwise copies go through the host."""
     runtime = cp.cuda.runtime
     if not runtime.deviceCanAccessPeer(device, other):
         return
     try:
         runtime.deviceEnablePeerAccess(other)
     except runtime.CUDARuntimeError as error:
-        # CuPy, or whoever else is in this process, may have done so before.
+        # CuPy, or another library in this process, may have done so before.
         if error.status != runtime.errorPeerAccessAlreadyEnabled:
             raise
 

@@ -1,4 +1,4 @@
-"""Which of this machine's devices there are, and having a thread work on one of them."""
+"""List this machine's devices, and have a thread work on one of them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from numba import cuda
 
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 
-__all__ = ["current_number", "device_numbers", "free_bytes", "name_of", "selected"]
-
 
 def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
-    """The devices that are asked for, by number.
+    """Return the requested devices, by number.
 
     Raises
     ------
     InvalidArgument
-        One of them is not there.
+        A device does not exist.
     EngineUnavailable
-        They are of different kinds: code is compiled for one.
+        The devices are of different kinds, but code is compiled for one.
     """
     n = cp.cuda.runtime.getDeviceCount()
     numbers = tuple(range(n)) if asked == "all" else tuple(asked)
@@ -42,7 +40,7 @@ def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
 
 
 def current_number() -> int:
-    """The device that this thread works on."""
+    """Number of the device that this thread works on."""
     return int(cp.cuda.runtime.getDevice())
 
 
@@ -54,11 +52,11 @@ def selected(number: int) -> Iterator[None]:
 
 
 def free_bytes(number: int) -> int:
-    """Memory of a device that is free, what CuPy keeps for reuse included."""
+    """Free memory of a device, including what CuPy keeps for reuse."""
     with cp.cuda.Device(number):
         return int(cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes())
 
 
 def name_of(number: int) -> str:
-    """What the maker calls a device."""
+    """The maker's name of a device."""
     return cp.cuda.runtime.getDeviceProperties(number)["name"].decode()

@@ -1,6 +1,6 @@
-"""Lists sorted in place by a bitonic network, in shared or in device memory, whatever their length.
+"""Sort lists of any length in place by a bitonic network, in shared or in device memory.
 
-Every comparison puts the smaller one first, so that what would lie behind the end need not be there: it would stay.
+Every comparison puts the smaller entry first. So entries behind the end need not exist: they would stay there.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from numba import cuda
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS
 
-__all__ = ["sort_by_block", "sort_by_warp"]
-
 _W = np.uint64
 
 
 @cuda.jit(device=True, forceinline=True)
 def _order_pair(values, place, partner, end):
-    """The smaller one first."""
+    """Put the smaller one of two entries first."""
     if partner < end:
         one, other = values[_W(place)], values[_W(partner)]
         if one > other:
@@ -28,7 +26,7 @@ def _order_pair(values, place, partner, end):
 
 @cuda.jit(device=True, forceinline=True)
 def _merge_runs(values, begin, end, half, worker, n_workers):
-    """The first step of merging sorted runs of `half` entries by twos: each entry beside its mirror image.
+    """Do the first step of merging pairs of sorted runs of `half` entries: compare each entry with its mirror image.
 
     Parameters
     ----------
@@ -40,7 +38,7 @@ def _merge_runs(values, begin, end, half, worker, n_workers):
     half : int
         Length of the sorted runs.
     worker : int
-        Which of the threads this is.
+        Number of this thread.
     n_workers : int
     """
     k = worker
@@ -53,7 +51,7 @@ def _merge_runs(values, begin, end, half, worker, n_workers):
 
 @cuda.jit(device=True, forceinline=True)
 def _settle(values, begin, end, step, worker, n_workers):
-    """The steps behind it: each entry beside the one `step` further on.
+    """Do a later step of the merge: compare each entry with the one `step` further on.
 
     Parameters
     ----------
@@ -63,9 +61,9 @@ def _settle(values, begin, end, step, worker, n_workers):
     end : int
         One past the last.
     step : int
-        Distance of what is compared.
+        Distance of the compared entries.
     worker : int
-        Which of the threads this is.
+        Number of this thread.
     n_workers : int
     """
     k = worker
@@ -78,7 +76,7 @@ def _settle(values, begin, end, step, worker, n_workers):
 
 @cuda.jit(device=True, forceinline=True)
 def sort_by_warp(values, begin, end):
-    """Sort ``values[begin:end]`` in place; by one warp, which sees them all."""
+    """Sort ``values[begin:end]`` in place by one warp; all its lanes see the result."""
     lane = cuda.laneid
     half = 1
     while half < end - begin:
@@ -94,7 +92,7 @@ def sort_by_warp(values, begin, end):
 
 @cuda.jit(device=True, forceinline=True)
 def sort_by_block(values, begin, end):
-    """The same by all threads of a block."""
+    """Sort ``values[begin:end]`` in place by all threads of a block."""
     thread = cuda.threadIdx.x
     half = np.int64(1)
     while half < end - begin:

@@ -1,11 +1,9 @@
-"""Techniques of a search that can be left out, to see what each is worth. The results are the same without."""
+"""Techniques of a search that can be switched off, to measure their worth. The results stay the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Self
-
-__all__ = ["TechniqueSwitches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +12,12 @@ class TechniqueSwitches:
 
     @classmethod
     def without(cls, name: str) -> Self:
-        """All but one.
+        """Return all techniques but one.
 
         Raises
         ------
         ValueError
-            There is none of that name.
+            No technique has that name.
         """
         names = [field.name for field in fields(cls)]
         if name not in names:
@@ -27,5 +25,5 @@ class TechniqueSwitches:
         return cls(**{name: False})
 
     def _mask_of(self, *names: str) -> int:
-        """A bit for each technique that is on, in the order of the names."""
+        """Return a bit for each technique that is on, in the order of the names."""
         return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))

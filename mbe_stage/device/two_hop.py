@@ -1,8 +1,8 @@
-"""Two-hop degrees in device memory: the algorithm of `mbe_stage.graphs.two_hop`, all vertices of a batch at once.
+"""Two-hop degrees in device memory: the algorithm of `mbe_stage.graphs.two_hop`, with a batch of vertices at once.
 
-A vertex that walks has a hash table for those it meets, of twice as many places as that can be; a batch holds as many
-tables as the memory allows. Whether somebody is reached by the hub, or is a neighbour of the vertex, is looked up in
-the sorted lists of the graph. So neither time nor memory grows with anything but the steps.
+A walking vertex has a hash table of the vertices it meets, with twice as many places as it can meet. A batch holds as
+many tables as fit into memory. The sorted lists of the graph show if a vertex is reached by the hub, or is a neighbour.
+So time and memory grow with the steps only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
+from mbe_stage.device import WARPS_PER_BLOCK
+from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I32, I64, kernel
 from mbe_stage.device.launch import launch_warps
 from mbe_stage.device.warp import ALL, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["two_hop_degrees", "two_hop_steps"]
-
-# Pairs that are asked at once; a grid has no more than 2**31 blocks.
+# Pairs checked at once; a grid has no more than 2**31 blocks.
 _MOST_PAIRS = 1 << 31
 # Bytes of a place in a table, and of a neighbour in the lists of a batch.
 _PLACE_BYTES, _NEIGHBOUR_BYTES = 4, 16
@@ -32,16 +31,16 @@ _SPREAD = np.uint32(0x9E3779B1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """How the left side is counted.
+    """Plan for counting the left side.
 
     Attributes
     ----------
     hubs : (n_left,) int32
-        The neighbour of each vertex with most neighbours, of several the smallest; -1 without any.
+        The neighbour of each vertex with most neighbours, the smallest of equal ones; -1 without any.
     walks : (n_left,) int64
         Neighbours of all its other neighbours.
     asks : (n_right,) bool
-        Of each hub, whether those that it does not reach are asked.
+        For each hub, True if its vertices check those that it does not reach.
     n_steps : int
     """
 
@@ -52,19 +51,19 @@ class _Plan:
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
-    """As `mbe_stage.graphs.two_hop.two_hop_steps`, for a graph of CuPy arrays."""
+    """Bound the steps as `mbe_stage.graphs.two_hop.two_hop_steps`, for a graph of CuPy arrays."""
     return _plan(graph).n_steps, _plan(graph.swapped()).n_steps
 
 
 def two_hop_degrees(graph: BipartiteCSR, memory_bytes: int = 1 << 30) -> cp.ndarray:
-    """For each left vertex, the number of other left vertices that it shares a neighbour with.
+    """Count, for each left vertex, the other left vertices with which it shares a neighbour.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Of CuPy arrays; ``graph.swapped()`` for the right side.
+        With CuPy arrays; ``graph.swapped()`` for the right side.
     memory_bytes : int
-        What a batch may take, beside some arrays as long as the graph's own; that of one vertex is made in any case.
+        Limit for a batch, besides some arrays as long as the graph's own. A batch has at least one vertex.
 
     Returns
     -------
@@ -89,7 +88,7 @@ def _plan(graph: BipartiteCSR) -> _Plan:
     if graph.n_edges == 0:
         return _Plan(hubs, walks, cp.zeros(graph.n_right, cp.bool_), 0)
     by_hub = cp.argsort(hubs)
-    # Where the group of each hub begins; vertices without a hub come before the first.
+    # First position of each hub's group; vertices without a hub come before the first.
     starts = cp.searchsorted(hubs[by_hub], cp.arange(graph.n_right + 1, dtype=cp.int32))
     walk, own = (_sums(values[by_hub], starts) for values in (walks, degrees))
     sizes = cp.diff(starts)
@@ -100,7 +99,7 @@ def _plan(graph: BipartiteCSR) -> _Plan:
 
 
 def _sums(values: cp.ndarray, starts: cp.ndarray) -> cp.ndarray:
-    """Sums of stretches of `values`, from each of `starts` to the next."""
+    """Sum segments of `values`, from each of `starts` to the next."""
     running = cp.zeros(values.size + 1, cp.int64)
     cp.cumsum(values, out=running[1:])
     return cp.diff(running[starts])
@@ -114,7 +113,7 @@ class _Batch:
     ----------
     vertices : (n,) int64
     table_ends, neighbour_ends : (n,) int64
-        Where the table and the neighbours of each end, counted over the batch.
+        End of each vertex's table and neighbours, counted over the batch.
     """
 
     vertices: cp.ndarray
@@ -125,7 +124,7 @@ class _Batch:
 def _batches(graph: BipartiteCSR, vertices: cp.ndarray, walks: cp.ndarray, memory_bytes: int) -> Iterator[_Batch]:
     if vertices.size == 0:
         return
-    # Nobody meets more than walk, nor more than there are; half of the places stay free.
+    # A vertex meets at most as many as walk, and as many as there are; half of the places stay free.
     places = 2 * cp.minimum(walks[vertices], graph.n_left)
     degrees = graph.left_offsets[vertices + 1] - graph.left_offsets[vertices]
     ends = cp.cumsum(_PLACE_BYTES * places + _NEIGHBOUR_BYTES * degrees)
@@ -138,7 +137,7 @@ def _batches(graph: BipartiteCSR, vertices: cp.ndarray, walks: cp.ndarray, memor
 
 
 def _met(graph: BipartiteCSR, batch: _Batch, hubs: cp.ndarray) -> cp.ndarray:
-    """Whom each vertex of a batch meets through its other neighbours, ``(n,) int64``."""
+    """Count the vertices that each vertex of a batch meets through its other neighbours, ``(n,) int64``."""
     n_neighbours = int(batch.neighbour_ends[-1])
     owners = cp.searchsorted(batch.neighbour_ends, cp.arange(n_neighbours), side="right")
     tables = cp.full(int(batch.table_ends[-1]), _FREE, cp.int32)
@@ -162,7 +161,7 @@ def _met(graph: BipartiteCSR, batch: _Batch, hubs: cp.ndarray) -> cp.ndarray:
 
 
 def _ask(graph: BipartiteCSR, vertices: cp.ndarray, hubs: cp.ndarray, result: cp.ndarray) -> None:
-    """Add who of those that its hub does not reach shares a neighbour with each of `vertices`."""
+    """Add the vertices that the hub does not reach and that share a neighbour with each of `vertices`."""
     if vertices.size == 0:
         return
     of_hub = hubs[vertices]
@@ -182,11 +181,11 @@ def _ask(graph: BipartiteCSR, vertices: cp.ndarray, hubs: cp.ndarray, result: cp
 
 @kernel(I64, I32, I64, I32, I64)
 def hub_warp_per_vertex(offsets, members, other_degrees, hubs, walks):
-    """The neighbour of most neighbours, the smallest of several, and how many the others have together."""
+    """Find the neighbour with most neighbours, the smallest of equal ones, and count those of all others."""
     vertex = this_warp()
     if vertex >= hubs.size:
         return
-    # Degree above, and below it what grows as the id falls: the largest is the hub.
+    # Degree above, and below it a number that grows as the id falls: the maximum is the hub.
     best, total = np.int64(-1), np.int64(0)
     for i in range(offsets[vertex] + cuda.laneid, offsets[vertex + 1], 32):
         degree = np.int64(other_degrees[members[i]])
@@ -204,7 +203,7 @@ def hub_warp_per_vertex(offsets, members, other_degrees, hubs, walks):
 
 @cuda.jit(device=True)
 def is_in(wanted, members, start, stop):
-    """Whether `wanted` is in an ascending list."""
+    """Return True if `wanted` is in an ascending list."""
     while start < stop:
         middle = (start + stop) >> 1
         if members[middle] == wanted:
@@ -218,12 +217,12 @@ def is_in(wanted, members, start, stop):
 
 @cuda.jit(device=True)
 def is_first_meeting(other, tables, start, size):
-    """Enter `other` into a table; False where it is there already."""
+    """Enter `other` into a table; return False if it is there already."""
     # Multiplying spreads the ids over 32 bits; multiplying by the size then brings them into its range.
     spread = np.uint64(np.uint32(np.uint32(other) * _SPREAD))
     place = np.int64((spread * np.uint64(size)) >> np.uint64(32))
     while True:
-        # Places are only ever filled: one that is read too early as free is found out by the exchange.
+        # Places are only ever filled: the exchange finds out if a place was read as free too early.
         there = tables[start + place]
         if there == _FREE:
             there = cuda.atomic.cas(tables, start + place, _FREE, other)
@@ -250,13 +249,13 @@ def walk_warp_per_neighbour(
     tables,
     counts,
 ):
-    """Count whom a vertex meets for the first time through one neighbour that is not its hub.
+    """Count the vertices that a vertex first meets through one neighbour that is not its hub.
 
     Parameters
     ----------
     vertices : (n,) int64, global
     owners : (n_neighbours,) int64, global
-        Which of the vertices each neighbour belongs to.
+        The vertex that each neighbour belongs to.
     neighbour_ends : (n,) int64, global
     table_ends : (n,) int64, global
     hubs : (n_left,) int32, global
@@ -272,7 +271,7 @@ def walk_warp_per_neighbour(
         return
     slot = owners[index]
     vertex = vertices[slot]
-    # From the end of a vertex's neighbours backwards.
+    # Backwards from the end of a vertex's neighbours.
     neighbour, hub = members[offsets[vertex + 1] - (neighbour_ends[slot] - index)], hubs[vertex]
     if neighbour == hub:
         return
@@ -293,7 +292,7 @@ def walk_warp_per_neighbour(
 
 @kernel(I64, I64, I64, I32, I64)
 def ask_warp_per_pair(vertices, outside, offsets, members, counts):
-    """One more where a vertex outside has one of the vertex's own neighbours."""
+    """Count one more if a vertex outside has one of the vertex's own neighbours."""
     index = np.int64(cuda.blockIdx.x) * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
     slot = index // outside.size
     if slot >= vertices.size:

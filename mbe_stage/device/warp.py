@@ -1,126 +1,25 @@
-"""What the 32 lanes of a warp do together. Every function is called by all lanes at once."""
+"""Operations of the 32 lanes of a warp. All lanes call each function at once."""
 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import cuda, types
-from numba.cuda.extending import intrinsic
+from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
-
-__all__ = [
-    "ALL",
-    "ballot",
-    "clear",
-    "count_bits",
-    "exclusive_sums",
-    "first_bit",
-    "global_nanoseconds",
-    "held",
-    "inclusive_sum",
-    "inclusive_sum_64",
-    "load_fresh",
-    "lowest_bits",
-    "max_all",
-    "min_all",
-    "next_one",
-    "next_tile",
-    "nth_bit",
-    "or_all",
-    "owner_of",
-    "rank",
-    "shuffle_word",
-    "shuffle_xor",
-    "sum_all",
-    "sum_small",
-]
+from mbe_stage.device.intrinsics import onward
 
 ALL = 0xFFFFFFFF
 
 
-@intrinsic
-def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba's
-    """The GPU's clock that all multiprocessors share, int64."""
-
-    def build(_context, builder, _signature, _args):
-        read = ir.InlineAsm(ir.FunctionType(ir.IntType(64), []), "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
-        return builder.call(read, [])
-
-    return types.int64(), build
-
-
-@intrinsic
-def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is Numba's
-    """Element of a flat array that other multiprocessors change, read anew each time.
-
-    `cuda.ldcv` will not do: its assembly has no side effect for the compiler, which moves it out of waiting loops.
-    """
-
-    def build(context, builder, signature, args):
-        array_type, _ = signature.args
-        element = context.get_value_type(array_type.dtype)
-        n_bits = array_type.dtype.bitwidth
-        data = context.make_array(array_type)(context, builder, value=args[0]).data
-        read = ir.InlineAsm(
-            ir.FunctionType(element, [element.as_pointer()]),
-            f"ld.relaxed.gpu.global.b{n_bits} $0, [$1];",
-            f"={'r' if n_bits == 32 else 'l'},l,~{{memory}}",
-            side_effect=True,
-        )
-        return builder.call(read, [builder.gep(data, [args[1]])])
-
-    return array.dtype(array, types.int64), build
-
-
-@intrinsic
-def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
-    """The array, its address in a register.
-
-    What belongs to a warp is a row of a larger array. The compilers would work out where it begins at every access, in
-    half a dozen instructions.
-    """
-
-    def build(context, builder, signature, args):
-        array_type = signature.args[0]
-        result = context.make_array(array_type)(context, builder, value=args[0])
-        i64 = ir.IntType(64)
-        keep = ir.InlineAsm(ir.FunctionType(i64, [i64]), "mov.b64 $0, $1;", "=l,l", side_effect=True)
-        address = builder.call(keep, [builder.ptrtoint(result.data, i64)])
-        element = result.data.type.pointee
-        in_global_memory = builder.inttoptr(address, ir.PointerType(element, 1))
-        result.data = builder.addrspacecast(in_global_memory, result.data.type)
-        return result._getvalue()
-
-    return array(array), build
-
-
-@intrinsic
-def onward(typing_context, position, step):  # noqa: ARG001 - the signature is Numba's
-    """``position + step``, int32, for the step of a loop.
-
-    The compilers cannot see through it and leave the loop as it is written. Unrolled sixteen times, as they would have
-    it, the kernel outgrows the instruction caches, and warps wait for instructions most of the time.
-    """
-
-    def build(_context, builder, _signature, args):
-        i32 = ir.IntType(32)
-        asm = r".pragma \22nounroll\22; add.s32 $0, $1, $2;"
-        add = ir.InlineAsm(ir.FunctionType(i32, [i32, i32]), asm, "=r,r,r", side_effect=True)
-        return builder.call(add, args)
-
-    return types.int32(types.int32, types.int32), build
-
-
 @cuda.jit(device=True, forceinline=True)
 def next_tile(position):
-    """The position 32 further on: the step of a loop whose lanes work side by side."""
+    """Position 32 further on: the step of a loop whose lanes work side by side."""
     return onward(position, np.int32(WARP_SIZE))
 
 
 @cuda.jit(device=True, forceinline=True)
 def next_one(position):
-    """The next position: the step of a loop that all lanes walk together."""
+    """Next position: the step of a loop that all lanes walk together."""
     return onward(position, np.int32(1))
 
 
@@ -142,7 +41,7 @@ def ballot(predicate):
 
 @cuda.jit(device=True, forceinline=True)
 def rank(mask):
-    """How many lanes before this one have their bit in `mask`."""
+    """Count the lanes before this one with their bit in `mask`."""
     return np.int32(cuda.popc(np.uint32(mask & cuda.lanemask_lt())))
 
 
@@ -154,19 +53,19 @@ def count_bits(word):
 
 @cuda.jit(device=True, forceinline=True)
 def first_bit(word):
-    """Position of the lowest set bit of a uint32, int32; -1 where none is."""
+    """Position of the lowest set bit of a uint32, int32; -1 if there is none."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def lowest_bits(n):
-    """A word of which the lowest `n` bits are set, 1 to 32, uint32."""
+    """A word with its lowest `n` bits set, 1 to 32, uint32."""
     return np.uint32(np.uint32(ALL) >> np.uint32(32 - n))
 
 
 @cuda.jit(device=True, forceinline=True)
 def nth_bit(word, n):
-    """Position of the set bit of a uint32 that has `n` set bits below it, int32; 31 where there are not so many."""
+    """Position of the set bit of a uint32 with `n` set bits below it, int32; 31 if there are fewer."""
     position = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         below = count_bits(np.uint32(np.uint32(word >> np.uint32(position)) & np.uint32((1 << step) - 1)))
@@ -178,7 +77,7 @@ def nth_bit(word, n):
 
 @cuda.jit(device=True, forceinline=True)
 def shuffle_word(word, lane):
-    """The uint32 that `lane` holds."""
+    """The uint32 of the lane `lane`."""
     return np.uint32(cuda.shfl_sync(ALL, np.int32(word), lane))
 
 
@@ -287,7 +186,7 @@ def inclusive_sum_64(value):
 
 @cuda.jit(device=True, forceinline=True)
 def owner_of(position, ends):
-    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 where none does."""
+    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 if none does."""
     low = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         end = cuda.shfl_sync(ALL, ends, np.int32(low + step - 1))

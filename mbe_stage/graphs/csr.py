@@ -32,7 +32,7 @@ def filtered(
 
 
 def reordered(offsets: np.ndarray, members: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in another order: row ``i`` is the former ``order[i]``; new offsets and members."""
+    """Reorder the rows: row ``i`` is the former ``order[i]``; return new offsets and members."""
     new_offsets = np.zeros(order.size + 1, np.int64)
     np.cumsum(np.diff(offsets)[order], out=new_offsets[1:])
     new_members = np.empty_like(members)
@@ -41,14 +41,14 @@ def reordered(offsets: np.ndarray, members: np.ndarray, order: np.ndarray) -> tu
 
 
 def transposed(offsets: np.ndarray, members: np.ndarray, column_offsets: np.ndarray) -> np.ndarray:
-    """The rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` says where each column begins."""
+    """Return the rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` has the first of each."""
     rows = np.empty_like(members)
     _transpose(offsets, members, column_offsets[:-1].copy(), rows)
     return rows
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(_filtered, _copy_rows, _transpose)
 
 
@@ -60,9 +60,9 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     ----------
     offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
     kept_rows, kept_members : bool
-        Of each row, and of each vertex of the other side.
+        For each row, and for each vertex of the other side.
     new_ids : (n_other,) int64
-        Ids of the vertices that are kept; of others any.
+        Ids of the kept vertices; those of others do not matter.
     """
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
@@ -70,7 +70,7 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     for i in range(kept_rows.size):
         if not kept_rows[i]:
             continue
-        # No branch on who is kept: it cannot be guessed.
+        # No branch on kept members, since it would be unpredictable.
         for k in range(offsets[i], offsets[i + 1]):
             new_members[written] = new_ids[members[k]]
             written += kept_members[members[k]]
@@ -89,7 +89,7 @@ def _copy_rows(offsets, members, order, new_offsets, new_members):
 
 @compiled(LONGS, INTS, LONGS, INTS)
 def _transpose(offsets, members, ends, rows):
-    """`ends` begins as where each column begins."""
+    """Transpose; `ends` holds the first entry of each column at the beginning."""
     for row in range(offsets.size - 1):
         for k in range(offsets[row], offsets[row + 1]):
             column = members[k]

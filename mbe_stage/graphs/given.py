@@ -14,7 +14,7 @@ __all__ = ["are_edges", "as_bipartite", "as_undirected"]
 
 
 def as_bipartite(graph: BipartiteCSR | tuple[np.ndarray, np.ndarray]) -> BipartiteCSR:
-    """The graph itself, or that of a pair ``(left_ids, right_ids)``.
+    """Return the graph itself, or the graph of a pair ``(left_ids, right_ids)``.
 
     Raises
     ------
@@ -25,7 +25,7 @@ def as_bipartite(graph: BipartiteCSR | tuple[np.ndarray, np.ndarray]) -> Biparti
 
 
 def as_undirected(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> UndirectedCSR:
-    """The graph itself, or that of a pair ``(src, dst)``.
+    """Return the graph itself, or the graph of a pair ``(src, dst)``.
 
     Raises
     ------

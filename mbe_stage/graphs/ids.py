@@ -20,12 +20,12 @@ _FEW_VERTICES, _VERTICES_PER_EDGE = 1 << 22, 64
 
 
 def as_ids(values: ArrayLike, name: str) -> np.ndarray:
-    """Ids of one end of each edge, ``(n_edges,) int32``.
+    """Return the ids of one end of each edge, ``(n_edges,) int32``.
 
     Raises
     ------
     InvalidArgument
-        No flat array of integers from 0 to 2^31 - 2; the message calls it by its name.
+        Not a flat array of integers from 0 to 2^31 - 2; the message names the argument.
     """
     ids = np.asarray(values)
     if ids.ndim != 1:
@@ -44,14 +44,14 @@ def as_ids(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
-    """Number of vertices: as stated, or as the ids need.
+    """Return the number of vertices: as stated, or as the ids need.
 
     Parameters
     ----------
     n : int or None
-        As stated.
+        The stated number.
     name, of : str
-        What a message calls the number, and the ids.
+        Names of the number and of the ids, for messages.
 
     Raises
     ------

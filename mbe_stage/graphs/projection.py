@@ -1,7 +1,7 @@
 """Project a bipartite graph onto a side: its vertices, joined if they share enough neighbours.
 
-Two walks over all paths of two steps, one row of the projection at a time: the first counts the edges, so that their
-memory is known before it is taken, the second writes them. Nothing is kept of the paths.
+Two walks over all two-step paths, one row of the projection at a time: the first counts the edges, so that their memory
+is known in advance; the second writes them. No path is stored.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["compile_steps", "projected"]
 
-# Of one call of compiled code, after which Ctrl-C is heard: a fraction of a second.
+# Steps of one call of compiled code, a fraction of a second; Ctrl-C takes effect after it.
 _MOST_STEPS = 100_000_000
-# Offsets, where each row is filled up to, twice; degrees, how many neighbours are shared, and with whom any.
+# Bytes per vertex: offsets, fill positions of each row (twice), degrees, numbers of shared neighbours, and their
+# vertices.
 _VERTEX_BYTES, _END_BYTES = 8 + 8 + 8 + 4 + 4 + 4, 4
 
 
 def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 << 30) -> UndirectedCSR:
-    """The left vertices of a graph, joined where they share neighbours; take `swapped` for the right ones.
+    """Join the left vertices of a graph that share neighbours; use `swapped` for the right ones.
 
     Parameters
     ----------
     min_shared : int
         Fewest neighbours that two joined vertices share.
     memory_budget : int
-        Bytes that the projection and what is needed to make it may take.
+        Limit for the projection and its working memory, in bytes.
 
     Returns
     -------
     UndirectedCSR
-        Of ``n_left`` vertices, those without an edge too.
+        The graph on ``n_left`` vertices, including those without an edge.
 
     Raises
     ------
@@ -75,12 +76,12 @@ def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 <
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(_end_of_part, _count_rows, _write_earlier, _write_later)
 
 
 def _counted_within(graph: BipartiteCSR, count: Callable[[int, int], int], budget: int) -> None:
-    """Count the edges part by part, and refuse them as soon as they are too many."""
+    """Count the edges part by part; raise as soon as they are too many."""
     n_edges = 0
     for first, end in _parts(graph):
         n_edges += count(first, end)
@@ -98,7 +99,7 @@ def _refuse_beyond(budget: int, n: int, n_edges: int, *, at_least: bool) -> None
 
 
 def _parts(graph: BipartiteCSR) -> Iterator[tuple[int, int]]:
-    """Ranges of left vertices of at most so many paths of two steps, or of one vertex."""
+    """Return ranges of left vertices with at most `most` two-step paths each, or of one vertex."""
     first = 0
     while first < graph.n_left:
         end = int(_end_of_part(graph.left_offsets, graph.left_members, graph.right_offsets, first, _MOST_STEPS))
@@ -108,7 +109,7 @@ def _parts(graph: BipartiteCSR) -> Iterator[tuple[int, int]]:
 
 @compiled(LONGS, INTS, LONGS, int64, int64)
 def _end_of_part(left_offsets, left, right_offsets, first, most):
-    """The vertex before which `most` paths of two steps from `first` on are reached; at least the next."""
+    """Return the vertex before which `most` two-step paths from `first` on are reached; at least the next."""
     n_paths = 0
     for u in range(first, left_offsets.size - 1):
         for i in range(left_offsets[u], left_offsets[u + 1]):
@@ -120,14 +121,14 @@ def _end_of_part(left_offsets, left, right_offsets, first, most):
 
 @compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, int32[:, ::1], INTS)
 def _count_rows(left_offsets, left, right_offsets, right, first, end, min_shared, scratch, degrees):
-    """Count the edges from a range of vertices to those behind them.
+    """Count the edges from a range of vertices to later ones.
 
     Parameters
     ----------
     left_offsets, left, right_offsets, right : int64, int32, int64, int32
         The graph in both directions.
     scratch : (2, n) int32
-        Counters, all zero before and after; and whose are not.
+        Counters, zero before and after; and the vertices whose counter is not zero.
     degrees : (n,) int32
         Changed in place, at both ends.
 
@@ -161,16 +162,16 @@ def _count_rows(left_offsets, left, right_offsets, right, first, end, min_shared
 
 @compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, int32[:, ::1], INTS, LONGS)
 def _write_earlier(left_offsets, left, right_offsets, right, first, end, min_shared, scratch, members, ends):
-    """Write each vertex of a range into the rows of its neighbours behind it: there they come ascending.
+    """Write each vertex of a range into the rows of its later neighbours, where they arrive in ascending order.
 
     Parameters
     ----------
     left_offsets, left, right_offsets, right, first, end, min_shared, scratch
-        As of `_count_rows`.
+        As in `_count_rows`.
     members : int32
         Neighbours of all vertices, written in place.
     ends : (n,) int64
-        Up to where each row is filled; changed in place.
+        End of the filled part of each row; changed in place.
     """
     counters, touched = scratch[0], scratch[1]
     for u in range(first, end):
@@ -195,7 +196,7 @@ def _write_earlier(left_offsets, left, right_offsets, right, first, end, min_sha
 
 @compiled(LONGS, LONGS, INTS)
 def _write_later(offsets, ends, members):
-    """Write into each row, which has its earlier neighbours up to `ends`, the later ones: each knows of it."""
+    """Add the later neighbours to each row, which has the earlier ones up to `ends`; later rows know them."""
     later = ends.copy()
     for v in range(ends.size):
         for j in range(offsets[v], ends[v]):

@@ -22,7 +22,7 @@ def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[
     Returns
     -------
     left_common : (n_left,) bool
-        All of them where `right` is empty.
+        All of them if `right` is empty.
     right_common : (n_right,) bool
     """
     left_common = np.ones(graph.n_left, dtype=np.bool_)
@@ -52,13 +52,13 @@ def peel_to_core(
 def subgraph(
     graph: BipartiteCSR, left_kept: np.ndarray, right_kept: np.ndarray, new_left: np.ndarray, new_right: np.ndarray
 ) -> BipartiteCSR:
-    """The graph on the kept vertices, with their new ids, which ascend as the former ones do.
+    """Return the graph on the kept vertices, with new ids in the former order.
 
     Parameters
     ----------
     left_kept, right_kept : (n_left,) and (n_right,) bool
     new_left, new_right : (n_left,) and (n_right,) int64
-        Of vertices that are not kept any.
+        New ids; those of vertices that are not kept do not matter.
     """
     if left_kept.all() and right_kept.all():
         return graph
@@ -74,12 +74,12 @@ def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
 
 
 def ranks(alive: np.ndarray) -> np.ndarray:
-    """New ids of the vertices that are kept, ascending as the former ones: ``(n,) int64``."""
+    """Return new ids of the kept vertices, in the former order: ``(n,) int64``."""
     return np.cumsum(alive) - 1
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here, and the adjacency arrays that it filters."""
+    """Compile the functions of this module, and those that filter adjacency arrays."""
     return (*csr.compile_steps(), *steps_of(_peel_to_core))
 
 
@@ -106,7 +106,7 @@ def _peel_to_core(
     for v in range(n_right):
         right_degree[v] = right_offsets[v + 1] - right_offsets[v]
         is_whole &= right_alive[v]
-    # A whole graph needs no look at its edges.
+    # The whole graph passes without a look at its edges.
     if not is_whole:
         left_degree[:] = 0
         right_degree[:] = 0

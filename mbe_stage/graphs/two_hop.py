@@ -146,7 +146,7 @@ def _plan(offsets, members, other_offsets, other_members):
     order, order_hubs : int32
         The vertices, and the hub of each.
     asks : (n_other,) bool
-        Of each hub, whether those that it does not reach are asked.
+        For each hub, True if its vertices check those that it does not reach.
     work : int64
         Running sum over `order` of the steps of each, one at least.
     """

@@ -81,7 +81,7 @@ class UndirectedCSR:
         return isinstance(self.offsets, np.ndarray)
 
     def on_host(self) -> UndirectedCSR:
-        """The same graph in host memory: itself where it is there."""
+        """Return the graph in host memory: itself if it is there already."""
         if self.is_on_host:
             return self
         # CuPy's arrays; nothing of CuPy is imported here.

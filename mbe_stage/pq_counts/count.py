@@ -24,16 +24,16 @@ __all__ = ["PqLocalCounts", "count_pq_bicliques", "count_pq_into", "pq_local_cou
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqLocalCounts:
-    """In how many (p, q)-bicliques each vertex is, and each edge.
+    """Numbers of (p, q)-bicliques that contain each vertex, and each edge.
 
     Attributes
     ----------
     total : int
-        How many there are.
+        Number of all of them.
     left, right : (n_left,) and (n_right,) int64, or objects
-        Python's integers where one of a side does not fit in 64 bits.
+        Python integers if a number of the side does not fit in 64 bits.
     edges : (n_edges,) int64, or objects, or None
-        In the order of `BipartiteCSR.edges`; None where they were not asked for.
+        In the order of `BipartiteCSR.edges`; None if not requested.
     """
 
     total: int
@@ -61,7 +61,7 @@ def count_pq_bicliques(
     p, q : int
         At least 1.
     containing_left, containing_right : tuple of int
-        Only those that hold all of these vertices.
+        Count only bicliques that contain all of these vertices.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
     threads : int
@@ -105,12 +105,12 @@ def pq_table(
     engine: str = AUTO,
     threads: int = 0,
 ) -> dict[tuple[int, int], int]:
-    """The number of (p, q)-bicliques for each p up to `max_p` and each q up to `max_q`, in one search.
+    """Count the (p, q)-bicliques for each p up to `max_p` and each q up to `max_q`, in one search.
 
     Parameters
     ----------
     graph, containing_left, containing_right, engine, threads
-        As `count_pq_bicliques` takes them.
+        As in `count_pq_bicliques`.
     max_p, max_q : int
 
     Returns
@@ -138,16 +138,16 @@ def pq_local_counts(
     engine: str = AUTO,
     execution: Execution | None = None,
 ) -> PqLocalCounts:
-    """In how many (p, q)-bicliques each vertex is, and on request each edge.
+    """Count, for each vertex and on request for each edge, the (p, q)-bicliques that contain it.
 
     Parameters
     ----------
     graph, p, q, containing_left, containing_right, engine
-        As `count_pq_bicliques` takes them.
+        As in `count_pq_bicliques`.
     edges : bool
-        In how many each edge is, too. A number for each edge and thread takes 8 bytes or more.
+        True to count for each edge, too. A number for each edge and thread takes 8 bytes or more.
     execution : Execution, optional
-        Threads and the memory budget; a time limit would give numbers that say nothing here, and is refused.
+        Threads and the memory budget. A time limit is refused, since partial numbers would be meaningless here.
 
     Returns
     -------
@@ -157,9 +157,9 @@ def pq_local_counts(
     Raises
     ------
     InvalidArgument, EngineUnavailable
-        As `count_pq_bicliques`; or a time limit is given.
+        As in `count_pq_bicliques`; or a time limit is given.
     MemoryBudgetExceeded
-        The tables do not fit the budget; the message says what they take.
+        The tables do not fit the budget; the message says how much they take.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def count_pq_into(
     chosen_by_auto: bool = False,
     tasks: Iterable[Task] | None = None,
 ) -> stream.StreamFacts:
-    """Count what `sink.query` asks for, and what `sink.detail` adds to it.
+    """Count the bicliques of `sink.query`, in the detail of `sink.detail`.
 
     Parameters
     ----------
@@ -200,9 +200,9 @@ def count_pq_into(
     graph : BipartiteCSR
         Its arrays may be CuPy's for the CUDA engine.
     execution : Execution, optional
-        Threads, budgets, time limit; where that ends the search, the counts are lower bounds, and the facts say so.
+        Threads, budgets, time limit. If that ends the search, the counts are lower bounds, and the facts say so.
     engine, on_progress, chosen_by_auto, tasks
-        As `mbe_stage.stream.stream` takes them.
+        As in `mbe_stage.stream.stream`.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def count_pq_into(
     Raises
     ------
     InvalidArgument, EngineUnavailable, MemoryBudgetExceeded
-        As `count_pq_bicliques`.
+        As in `count_pq_bicliques`.
     """
     return stream.stream(
         PROBLEM,
@@ -236,7 +236,7 @@ def _counts(
 
 
 def _numbers(digits: np.ndarray) -> np.ndarray:
-    """As int64 where all fit."""
+    """Return an int64 array if all numbers fit, else Python integers."""
     numbers = integers(digits)
     fits = max(numbers, default=0) < 1 << 63
     return np.array(numbers, np.int64 if fits else object)

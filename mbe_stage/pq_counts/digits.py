@@ -1,21 +1,29 @@
 """Integers of any size in arrays: digits of 32 bits, the lowest first, each in a uint64 with room for sums.
 
-Arrays of counts for each vertex or edge outgrow 64 bits, and arrays of Python's integers take 60 bytes an entry and no
-compiled code. How many digits are enough is known beforehand, from an upper bound of the count (`n_digits`).
+Counts for each vertex or edge outgrow 64 bits. Arrays of Python integers take 60 bytes an entry, and compiled code
+cannot use them. The sufficient number of digits follows in advance from an upper bound of the count (`n_digits`).
+
+Kernels that add 64 bits compute larger numbers modulo as many primes as needed (`moduli`). The digits follow from the
+residues by the Chinese remainder theorem, in mixed radix (Garner 1959).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-__all__ = ["BITS", "carried", "digits_of", "integers", "n_digits", "sums_of_digits"]
+__all__ = ["BITS", "carried", "digits_of", "digits_of_residues", "integers", "moduli", "n_digits", "sums_of_digits"]
+__all__ += ["ways_modulo"]
 
 BITS = 32
-"""Of a digit. The other 32 bits of its place take the carries of as many as 2^32 sums."""
+"""Bits of a digit. The other 32 bits of its word take the carries of up to 2^32 sums."""
+_FITS = 63
+_LOW = np.uint64((1 << BITS) - 1)
 
 
 def n_digits(largest: int) -> int:
-    """Digits that hold every number up to `largest`, at least one.
+    """Return the digits that hold every number up to `largest`, at least one.
 
     Examples
     --------
@@ -26,17 +34,17 @@ def n_digits(largest: int) -> int:
 
 
 def carried(digits: np.ndarray) -> np.ndarray:
-    """The same numbers with every digit below 2^32; a new array.
+    """Return the same numbers with every digit below 2^32; a new array.
 
     Parameters
     ----------
     digits : (n, n_digits) uint64
-        Of numbers that fit the digits.
+        Numbers that fit the digits.
     """
     result = digits.copy()
     carry = np.zeros(digits.shape[0], np.uint64)
     for place in range(digits.shape[1]):
-        # Below 2^64 - 2^32 before the carry: nobody adds more than 2^32 - 1 numbers without carrying.
+        # Below 2^64 - 2^32 before the carry: at most 2^32 - 1 numbers are added without carrying.
         total = digits[:, place] + carry
         result[:, place] = total & np.uint64((1 << BITS) - 1)
         carry = total >> np.uint64(BITS)
@@ -44,7 +52,7 @@ def carried(digits: np.ndarray) -> np.ndarray:
 
 
 def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The sums of two columns of numbers, with a digit more than the wider one has where they may need it.
+    """Return the sums of two columns of numbers, with one digit more than the wider column if needed.
 
     Examples
     --------
@@ -53,14 +61,14 @@ def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """
     narrow, wide = sorted((carried(one), carried(other)), key=lambda digits: digits.shape[1])
     wide[:, : narrow.shape[1]] += narrow
-    # What is carried into the highest digit is 1 at most.
+    # The carry into the highest digit is at most 1.
     if int(wide[:, -1].max(initial=0)) >= (1 << BITS) - 1:
         wide = np.pad(wide, ((0, 0), (0, 1)))
     return carried(wide)
 
 
 def digits_of(numbers: list[int], n: int) -> np.ndarray:
-    """Python's integers as ``(len(numbers), n) uint64``.
+    """Return Python integers as ``(len(numbers), n) uint64``.
 
     Examples
     --------
@@ -73,8 +81,92 @@ def digits_of(numbers: list[int], n: int) -> np.ndarray:
 
 
 def integers(digits: np.ndarray) -> list[int]:
-    """Python's integers, row by row; digits that were not carried are right too."""
+    """Return Python integers, row by row. Digits need not be carried."""
     numbers = [0] * digits.shape[0]
     for place in range(digits.shape[1] - 1, -1, -1):
         numbers = [(number << BITS) + digit for number, digit in zip(numbers, digits[:, place].tolist(), strict=True)]
     return numbers
+
+
+def moduli(largest: int) -> list[int]:
+    """What to search modulo so that every number up to `largest` follows; ``[0]`` where they fit as they are.
+
+    Examples
+    --------
+    >>> moduli(2**63 - 1), moduli(2**63)
+    ([0], [2147483647, 2147483629, 2147483587])
+    """
+    if largest.bit_length() <= _FITS:
+        return [0]
+    found, product, candidate = [], 1, (1 << 31) - 1
+    while product <= largest:
+        if _is_prime(candidate):
+            found.append(candidate)
+            product *= candidate
+        candidate -= 2
+    return found
+
+
+def _is_prime(n: int) -> bool:
+    """Miller and Rabin's test; these bases are enough below 3,215,031,751."""
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in (2, 3, 5, 7):
+        power = pow(base, odd, n)
+        if power not in (1, n - 1) and all(pow(power, 1 << k, n) != n - 1 for k in range(1, twos)):
+            return False
+    return True
+
+
+def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
+    """Binomials C(n, k) for n up to `most` and k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
+
+    With a modulus of 0 they are told modulo 2^64: those that a number below 2^63 is made of are right.
+    """
+    table = np.zeros((most + 1, size + 1), np.uint64)
+    table[:, 0] = 1
+    for k in range(1, size + 1):
+        # C(n, k) is the sum of C(j, k - 1) over all j below n.
+        sums = np.cumsum(table[:-1, k - 1])
+        table[1:, k] = sums % np.uint64(modulus) if modulus else sums
+    return table.view(np.int64).ravel()
+
+
+def digits_of_residues(residues: Sequence[np.ndarray], primes: Sequence[int], largest: int) -> np.ndarray:
+    """The numbers up to `largest` that leave these residues: ``(n, n_digits) uint64``, digits of 32 bits.
+
+    Parameters
+    ----------
+    residues : sequence of (n,) int64
+        One for each of `moduli`.
+    primes : sequence of int
+        What `moduli` gave.
+    largest : int
+    """
+    if list(primes) == [0]:
+        number = residues[0].view(np.uint64)
+        return np.stack([number & _LOW, number >> np.uint64(BITS)], axis=1)
+    places = _mixed_radix([residue.astype(np.uint64) for residue in residues], primes)
+    digits = np.zeros((residues[0].size, max(2, n_digits(largest))), np.uint64)
+    for place, prime in zip(reversed(places), reversed(primes), strict=True):
+        carry = place
+        for k in range(digits.shape[1]):
+            # A digit times a prime below 2^31, and a carry below 2^32.
+            product = digits[:, k] * np.uint64(prime) + carry
+            digits[:, k], carry = product & _LOW, product >> np.uint64(BITS)
+    return digits
+
+
+def _mixed_radix(residues: list[np.ndarray], primes: Sequence[int]) -> list[np.ndarray]:
+    """The numbers as ``v0 + v1 p0 + v2 p0 p1 + ...``, each v below its prime."""
+    places: list[np.ndarray] = []
+    for k, (residue, prime) in enumerate(zip(residues, primes, strict=True)):
+        modulus = np.uint64(prime)
+        # What the places so far amount to, and the product of their primes.
+        known, radix = np.zeros_like(residue), 1
+        for place, before in zip(places, primes[:k], strict=True):
+            known = (known + place % modulus * np.uint64(radix)) % modulus
+            radix = radix * before % prime
+        places.append((residue + modulus - known) % modulus * np.uint64(pow(radix, -1, prime)) % modulus)
+    return places

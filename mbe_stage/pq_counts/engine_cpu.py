@@ -1,9 +1,9 @@
 """The CPU engine: leaves of a search tree with pivots, counted by all cores.
 
-The order of work: leave out what is known from degrees (`pq_counts.reduction`), take the core, choose the side of the
-roots and their order (`pq_counts.ordering`), cut the roots into pieces of similar cost, and let threads count what is
-below them (`cpu.workers`, `cpu.tree`, `cpu.frame_walk`). Where it is asked in how many bicliques each vertex or edge
-is, each cell is searched once more (`cpu.local`): the counts say then how large the numbers get.
+The order of work: leave out what follows from degrees (`pq_counts.reduction`), take the core, choose the side of the
+roots and their order (`pq_counts.ordering`), cut the roots into task ranges of similar cost, and let threads count them
+(`cpu.workers`, `cpu.tree`, `cpu.frame_walk`). For local counts, each cell is searched once more (`cpu.local`): the
+counts show how large the numbers get.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from mbe_stage.pq_counts import reduction
 from mbe_stage.pq_counts.cpu import leaves, tree
 from mbe_stage.pq_counts.cpu.local import cells
 from mbe_stage.pq_counts.cpu.local.cells import LocalSearch
-from mbe_stage.pq_counts.cpu.search import Search, pieces_of
+from mbe_stage.pq_counts.cpu.search import PlannedSearch, task_ranges_of
 from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.search.cpu.pool import Barrier
-from mbe_stage.search.cpu.processor import device, unavailable_reason
+from mbe_stage.search.cpu.pool import Barrier, device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of, split
 
 __all__ = [
@@ -43,15 +42,15 @@ __all__ = [
 
 ENDS_ITSELF = TAKES_BARRIER = True
 
-# Where barriers may be asked for, the roots are counted in so many parts, one after the other: each ends with all of
-# its threads idle, so there are few.
+# If barriers may be requested, the roots are counted in this many parts, one after the other. Threads are idle at the
+# end of each part, so there are few parts.
 _N_PARTS = 16
-# Only the empty block at the end says that all is done.
+# Only the empty block at the end reports that all is done.
 _BEFORE_THE_END = 0.999
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """Compile what `run` needs, whatever the query; for counts alone if `detail` is `Detail.COUNTS`."""
+    """Compile the code that `run` needs for any query; only that for counts if `detail` is `Detail.COUNTS`."""
     local = () if detail == Detail.COUNTS else cells.compile_steps()
     return (*tree.compile_steps(), *leaves.compile_steps(), *reduction.compile_steps(), *local)
 
@@ -63,34 +62,34 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
-    prepared: Search | None = None,
+    prepared: PlannedSearch | None = None,
     barrier: Barrier | None = None,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[PqBlock]:
-    """The leaves of all (p, q)-bicliques that `query` asks for, then what each vertex and edge is in, cell by cell.
+    """Yield the leaves of all (p, q)-bicliques of `query`, then the local counts cell by cell.
 
     Parameters
     ----------
     detail : Detail
-        Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
+        Beyond `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
-    prepared : Search, optional
-        What `prepare` gave for the same graph and query.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
+    prepared : PlannedSearch, optional
+        Result of `prepare` for the same graph and query.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`PqBlock.remaining`).
+        A request is answered by an empty block with the remaining tasks (`PqBlock.remaining`).
     on_visited : callable, optional
-        Told the number of visited nodes at the end.
+        Receives the number of visited nodes at the end.
 
     Raises
     ------
     InvalidArgument
         Tasks of another graph or query, or that overlap.
     MemoryBudgetExceeded
-        Working memory does not fit the budget; what tables of all vertices and edges take is known before any work, but
-        for numbers above 64 bits.
+        Working memory does not fit the budget. The tables of all vertices and edges are checked in advance, except for
+        numbers above 64 bits.
     """
-    # As early as whoever set the limit begins to count: what the workers have found comes before the end.
+    # As early as the caller's own clock starts: the results of the workers come before the end.
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     search = prepare(graph, query) if prepared is None else prepared
     ranges = [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(graph, query))
@@ -105,10 +104,10 @@ def run(
         done += cost
         left = [each for later in parts[k + 1 :] for each in later]
         if left and time.perf_counter() > deadline:
-            # Whoever set the limit knows by it that there was more.
+            # By this the caller knows that work was left.
             yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done / total))
             break
-        if barrier is not None and barrier.is_asked and left:
+        if barrier is not None and barrier.is_requested and left:
             roots = search.roots(graph, query)
             remaining = tuple(Task(roots, *each, float(search.costs[slice(*each)].sum())) for each in left)
             barrier.reached()
@@ -119,7 +118,7 @@ def run(
 
 
 def _parts(costs: np.ndarray, ranges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Some ranges of roots in about `_N_PARTS` parts of similar cost."""
+    """Cut some ranges of roots into about `_N_PARTS` parts of similar cost."""
     total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
     parts = []
     for first, end in ranges:
@@ -132,7 +131,7 @@ def _parts(costs: np.ndarray, ranges: Sequence[tuple[int, int]]) -> list[list[tu
 class _Counted:
     """Counts parts of the roots, one after the other."""
 
-    search: Search
+    search: PlannedSearch
     query: PqQuery
     execution: Execution
     local: LocalSearch | None
@@ -143,13 +142,13 @@ class _Counted:
         """Yield the leaves below some roots; each block reports the share of them that is done."""
         search, execution, local = self.search, self.execution, self.local
         is_first = bool(ranges) and ranges[0][0] == 0
-        # Each cell takes about as long as the counts of all.
+        # Each cell takes about as long as all counts together.
         share = 1.0 if local is None else 1.0 / (1 + local.n_searched)
         for known in search.known if is_first else ():
             yield PqBlock(known)
-        pieces, found = pieces_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
-        counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
-        for counted, work_done in counting.run(pieces, self.deadline):
+        task_ranges, found = task_ranges_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
+        counting = Counting(search.lists, search.size_bounds, execution.worker_count, execution.memory_budget_bytes)
+        for counted, work_done in counting.run(task_ranges, self.deadline):
             block = PqBlock(search.leaves(counted), work_done=share * work_done)
             found.accept(block)
             yield block
@@ -157,17 +156,17 @@ class _Counted:
         if local is not None:
             del counting
             before = local.n_nodes
-            yield from local.blocks(pieces, found.counts(), share, self.deadline, is_first=is_first)
+            yield from local.blocks(task_ranges, found.counts(), share, self.deadline, is_first=is_first)
             self.n_nodes += local.n_nodes - before
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost: a biclique belongs to its first row."""
+    """Divide all work into at most `n` tasks of similar cost: a biclique belongs to its first row."""
     compile_ahead(compile_steps(query, Detail.COUNTS))
     search = prepare(graph, query)
     return cut(search.roots(graph, query), search.costs, n)
 
 
-def prepare(graph: BipartiteCSR, query: PqQuery) -> Search:
+def prepare(graph: BipartiteCSR, query: PqQuery) -> PlannedSearch:
     """Prepare any task."""
-    return Search(graph, query)
+    return PlannedSearch(graph, query)

@@ -1,9 +1,9 @@
-"""The CUDA engine: leaves of a search tree with pivots, counted by persistent warps of one GPU.
+"""The CUDA engine: persistent warps of one GPU count the leaves of a search tree with pivots.
 
-The order of work: leave out what is known from degrees, take the core and choose the roots' side on the device
-(`cuda.prepare`) or, where that does not fit the budget, on the host and in parts (`cuda.searches`, `partition`); plan
-the memory (`cuda.memory_plan`), and count in bounded quanta (`cuda.session`, `cuda.kernels`).
-Importing this module needs neither numba-cuda nor a GPU.
+The order of work: leave out what follows from degrees; take the core and choose the roots' side on the device
+(`cuda.prepare`), or, if that does not fit the budget, on the host and in parts (`cuda.searches`, `partition`); plan the
+memory (`cuda.memory_plan`); count in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs
+neither numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mbe_stage.device.available import device, unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
@@ -34,7 +34,7 @@ from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
 if TYPE_CHECKING:
-    from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
+    from mbe_stage.pq_counts.cuda.local.session import DeviceLocalSearch
     from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
 
@@ -47,15 +47,14 @@ _EVERYTHING = Techniques()
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
-    """The kernels of any run, in little memory too, and the host's part; local counts, unless `detail` is counts."""
+    """Return the kernels of any run, and the host's code; those of local counts unless `detail` is counts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of, step_together
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
     from mbe_stage.pq_counts.cuda.lean_prepare import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
-    from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
-    from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
+    from mbe_stage.pq_counts.cuda.triples.kernels import count_partners_block_per_root, count_triples_block_per_root
     from mbe_stage.pq_counts.cuda.wedges import count_wedges_block_per_root
 
     usual = _EVERYTHING.kernel_mask
@@ -72,7 +71,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
             copy_pieces_block_per_piece,
         ),
     )
-    # Of a graph that is larger than the budget.
+    # For graphs larger than the budget.
     steps = (*on_the_device, *reduction.compile_steps(), *partition.compile_steps())
     if detail == Detail.COUNTS:
         return steps
@@ -85,12 +84,12 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks of similar cost: those of the CPU engine, in whose order the rows are here.
+    """Divide all work into at most `n` tasks of similar cost, as the CPU engine, in the same order of rows.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Its arrays may be CuPy's; the work of cutting is the host's.
+        Its arrays may be CuPy's; the host makes the tasks.
     """
     from mbe_stage.pq_counts import engine_cpu
 
@@ -109,7 +108,7 @@ def run(
     statistics: dict[str, int] | None = None,
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[PqBlock]:
-    """The leaves of all (p, q)-bicliques that `query` asks for, in blocks.
+    """Yield the leaves of all (p, q)-bicliques of `query`, in blocks.
 
     Parameters
     ----------
@@ -118,25 +117,25 @@ def run(
     execution : Execution
         Its memory budget is the device's.
     detail : Detail
-        Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
+        Beyond `Detail.COUNTS`, each cell has at least one block with the numbers of all vertices (and edges).
     tasks : iterable of Task, optional
-        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+        The part to search: tasks made by `tasks_of` for the same graph and query. By default all.
     barrier : Barrier, optional
-        Asked, it is followed by an empty block with the tasks that remain (`PqBlock.remaining`): no other root is begun
-        until those that have been are finished.
+        A request is answered by an empty block with the remaining tasks (`PqBlock.remaining`). No further root begins
+        until the begun ones are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did, in how many parts, and where the time went.
+        Receives statistics of the warps, the number of parts, and times.
     techniques : Techniques
-        What to make use of. For the ablation benchmark; the counts are the same.
+        For the ablation benchmark; the counts stay the same.
 
     Raises
     ------
     InvalidArgument
         Tasks of another graph or query, or that overlap.
     MemoryBudgetExceeded
-        What is below one vertex does not fit the budget; or, beyond `Detail.COUNTS`, tables, or the whole graph.
+        The subtree of one vertex does not fit the budget; or, beyond `Detail.COUNTS`, tables, or the whole graph.
     """
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     wanted = None if tasks is None else tuple(tasks)
@@ -144,10 +143,10 @@ def run(
     if detail == Detail.COUNTS:
         yield from counted(wanted, barrier)
     else:
-        from mbe_stage.pq_counts.cuda.local.rounds import Rounds
+        from mbe_stage.pq_counts.cuda.local.session import Rounds
 
         host, began = _on_host(graph), time.perf_counter()
-        search = Search(host, query)
+        search = PlannedSearch(host, query)
         host_us = round(1e6 * (time.perf_counter() - began))
 
         def ranges(tasks: tuple[Task, ...] | None) -> list[tuple[int, int]]:
@@ -164,20 +163,20 @@ def run(
 def _local_search(
     graph: BipartiteCSR,
     query: PqQuery,
-    search: Search,
+    search: PlannedSearch,
     execution: Execution,
     detail: Detail,
     sizes: dict[str, Any],
 ) -> DeviceLocalSearch:
-    """The second search, cell by cell. Refuses if it does not fit.
+    """Plan the second search, cell by cell. Raises if it does not fit.
 
     Parameters
     ----------
     graph, query, execution, detail
-        As `run` takes them; the graph is on the host.
+        As in `run`; the graph is on the host.
     """
     from mbe_stage.device.memory_budget import device_budget
-    from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
+    from mbe_stage.pq_counts.cuda.local.session import DeviceLocalSearch
 
     return DeviceLocalSearch(graph, query, search, execution, detail, device_budget(execution), sizes)
 
@@ -192,12 +191,12 @@ def _counted(
     tasks: tuple[Task, ...] | None,
     barrier: Barrier | None,
 ) -> Generator[PqBlock]:
-    """Yield the counts known at once, then those of each quantum; device memory is held from first to last.
+    """Yield the counts known from degrees, then those of each quantum; device memory is held from first to last.
 
     Parameters
     ----------
     graph, query, execution, techniques, barrier
-        As `run` has them.
+        As in `run`.
     """
     from mbe_stage.device.memory_budget import device_budget
     from mbe_stage.pq_counts.cuda.as_given import as_given
@@ -209,7 +208,7 @@ def _counted(
     budget = device_budget(execution)
     job = Job(part, budget, sizes, techniques)
     is_searched = part.max_p >= 2 and part.max_q >= 2
-    # Tasks are of roots in the order of a core.
+    # Tasks refer to roots in the order of a core.
     given = as_given(job, in_brief=barrier is not None) if is_searched and tasks is None else None
     core = core_within(job) if is_searched and given is None else None
     roots = partial(_roots, graph, query, part, core)
@@ -220,7 +219,7 @@ def _counted(
         rows = rows[rows >= 0]
     left: RowTasks | None = None
     if given is not None:
-        # It is over in seconds where anybody might wait for a barrier.
+        # It is over in seconds if the caller may request a barrier.
         begun, rows_are_left = given.searches(), given.rows_are_left
     elif core is not None and (rows is None or rows.size > 0):
         begun, rows_are_left = core.searches(rows), core.rows_are_left
@@ -230,15 +229,15 @@ def _counted(
         return
     with closing(begun) as searches:
         search = next(searches, None)
-        # Not before the memory is planned: behind the first block no other engine takes over.
+        # After the memory is planned: behind the first block no other engine takes over.
         yield from map(PqBlock, known)
         while search is not None:
             counting = Counting(search, left, budget)
             for found in with_barriers(counting, barrier):
                 leaves = Leaves.none() if found.found is None else _leaves(found.found, part, rows_are_left)
                 yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
-            job.tell_session(counting.session)
-            # Its memory is the next one's.
+            job.add_session_facts(counting.session)
+            # The next session needs its memory.
             del search, counting
             search = next(searches, None)
     if statistics is not None:
@@ -246,9 +245,9 @@ def _counted(
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
-    """The part from which vertices can be chosen, and the counts known from degrees.
+    """Return the part from which vertices can be chosen, and the counts known from degrees.
 
-    What `query` wants every biclique to hold is left out on the host: few queries have any.
+    Vertices that every biclique has to contain are removed on the host: few queries have any.
     """
     if query.containing_left or query.containing_right:
         host = _on_host(graph)
@@ -273,7 +272,7 @@ def _on_host(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
-    """A graph on the host that has the degrees of another one, and none of its members."""
+    """Make a graph on the host with the degrees of another graph, without its members."""
     if graph.is_on_host:
         return graph
     import cupy as cp
@@ -284,7 +283,7 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None) -> Roots:
-    """The identity of the roots: the user's vertices behind the rows, after the counts known without a search."""
+    """Return the identity of the roots: the user's vertices of the rows, after the counts known from degrees."""
     vertices, are_left = np.empty(0, np.int64), False
     if core is not None:
         are_left, vertices = core.rows_are_left, core.vertices
@@ -295,7 +294,7 @@ def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore |
 
 
 def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:
-    """Kinds of rows and columns as those of the user's sides."""
+    """Turn signatures of rows and columns into those of the user's sides."""
     held = (part.held_left, part.held_right) if rows_are_left else (part.held_right, part.held_left)
     leaves = Leaves(
         counted.held_rows + held[0],

@@ -15,22 +15,23 @@ RowLists = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 _TRIPLES = 3
 _PATHS_PER_PATH = 16
-"""That the side of the triples may have more: on youtube, lastfm_tag_artist, actor_movies and bookcrossing (3, 5) and
-(3, 8) take a half to a sixth of the time from it, with up to ten times the paths, or as long as from the other side."""
+"""Factor of paths that the side with triples may have more. On youtube, lastfm_tag_artist, actor_movies and
+bookcrossing, (3, 5) and (3, 8) take a half to a sixth of the time from it, with up to ten times the paths, or as
+long as from the other side."""
 
 
 def left_vertices_are_roots(left_paths: int, right_paths: int, max_p: int, max_q: int) -> bool:
-    """True if left vertices are the roots: if there are fewer two-step paths between them.
+    """Return True if left vertices are the roots: usually the side with fewer two-step paths.
 
-    Building the nodes below the roots walks these paths; a side with few of them has small nodes too. Of a side of
-    which three vertices are to be chosen, and more of the other one, a root leaves pairs, which are listed at once.
+    Building the nodes below the roots walks these paths, and a side with few of them has small nodes, too. If three
+    vertices are chosen of one side, and more of the other, a root of that side leaves pairs, which are listed at once.
 
     Parameters
     ----------
     left_paths, right_paths : int
-        Between left vertices, and between right ones.
+        Paths between left vertices, and between right ones.
     max_p, max_q : int
-        Of the largest bicliques that are asked for.
+        Sizes of the largest wanted bicliques.
     """
     if max_p == _TRIPLES < max_q:
         return left_paths < _PATHS_PER_PATH * right_paths
@@ -47,22 +48,22 @@ def roots_are_left(part: Reduced) -> bool:
 
 
 def row_lists(part: Reduced) -> tuple[RowLists, np.ndarray]:
-    """The graph with its left vertices as rows, in the order of the roots: ascending degree, equal ones by id.
+    """Return the graph with left vertices as rows, in the order of the roots: ascending degree, then id.
 
-    A root with many neighbours comes late, where few rows come after it (vertex priority: GBC, definition 2, which
-    takes two-step neighbours in place of neighbours).
+    A root with many neighbours comes late, when few rows come after it (vertex priority: GBC, definition 2, with
+    two-step neighbours instead of neighbours).
 
     Parameters
     ----------
     part : Reduced
-        Swapped where the roots are right vertices.
+        With swapped sides if the roots are right vertices.
 
     Returns
     -------
     lists : row offsets, columns, column offsets, rows
         int64, int32, int64, int32; entries ascend.
     order : (n_rows,) int64
-        The left vertex that each row is.
+        The left vertex of each row.
     """
     graph = part.graph
     order = np.argsort(graph.left_degrees, kind="stable")

@@ -10,7 +10,7 @@ from mbe_stage.integers import set_integers, set_vertices
 __all__ = ["LARGEST_SIZE", "PqQuery"]
 
 LARGEST_SIZE = 1 << 20
-"""Of a side that may be asked for; what is larger is a slip."""
+"""Largest size of a side; larger ones are typing errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class PqQuery:
     Raises
     ------
     InvalidArgument
-        What is no integer, a size below 1 or above `LARGEST_SIZE`, or a largest one below its smallest.
+        A value is no integer, a size is below 1 or above `LARGEST_SIZE`, or a largest size is below its smallest.
     """
 
     min_p: int
@@ -54,7 +54,7 @@ class PqQuery:
 
     @classmethod
     def of(cls, p: int, q: int) -> PqQuery:
-        """One cell."""
+        """Return the query for one cell."""
         return cls(p, p, q, q)
 
     @property
@@ -64,7 +64,7 @@ class PqQuery:
 
     @property
     def identity(self) -> tuple[list[int], list[list[int]]]:
-        """Bounds and members, by which `mbe_stage.tasks.Roots` tells searches apart."""
+        """Bounds and members, by which `mbe_stage.tasks.Roots` distinguishes searches."""
         sizes = [self.min_p, self.max_p, self.min_q, self.max_q]
         return sizes, [sorted(set(side)) for side in (self.containing_left, self.containing_right)]
 

@@ -1,9 +1,9 @@
-"""Make the graph smaller without losing or adding a single biclique that is counted.
+"""Make the graph smaller without losing or adding a counted biclique.
 
-- `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are
-  other left vertices of N(B) and other right ones of N(A), p - |A| and q - |B| of them, on the induced subgraph;
-- bicliques with one vertex to choose on a side, or none, are known from degrees (`without_search`): the search is for
-  at least two on each;
+- `containing`: in bicliques that contain the left vertices A and the right vertices B, the other vertices are chosen:
+  p - |A| left ones of N(B) and q - |B| right ones of N(A), on the induced subgraph;
+- bicliques with at most one vertex to choose on a side are known from degrees (`without_search`): the search needs at
+  least two on each;
 - the (p, q)-core: then a left vertex needs as many neighbours as the smallest q, a right one as the smallest p.
 """
 
@@ -25,16 +25,16 @@ __all__ = ["Reduced", "compile_steps", "is_possible", "reduced", "to_choose", "w
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:
-    """The part that is left to search.
+    """The part of the graph to search.
 
     Attributes
     ----------
     left_ids, right_ids : (graph.n_left,) and (graph.n_right,) int64
         The user's vertices, ascending.
     held_left, held_right : int
-        Vertices that every biclique holds beside those of `graph`.
+        Vertices that every biclique contains besides those of `graph`.
     min_p, max_p, min_q, max_q : int
-        How many of `graph` are wanted, at least two; no graph is left where a largest one is below two.
+        Wanted numbers of vertices of `graph`, at least two. No graph is left if a largest one is below two.
     """
 
     graph: BipartiteCSR
@@ -48,7 +48,7 @@ class Reduced:
     max_q: int
 
     def swapped(self) -> Reduced:
-        """The same with its sides exchanged."""
+        """Return the same part with its sides exchanged."""
         return Reduced(
             self.graph.swapped(),
             self.right_ids,
@@ -63,12 +63,12 @@ class Reduced:
 
 
 def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
-    """The part of the graph that vertices can be chosen from, before its core is taken.
+    """Return the part of the graph that vertices can be chosen from, before its core is taken.
 
     Parameters
     ----------
     query : PqQuery
-        Nothing can be chosen where it is not possible.
+        No vertex can be chosen if it is not possible.
     """
     left, right = set(query.containing_left), set(query.containing_right)
     left_free, right_free = common_neighbours(graph, left, right)
@@ -99,7 +99,7 @@ def is_possible(graph: BipartiteCSR, query: PqQuery) -> bool:
 
 
 def reduced(part: Reduced) -> Reduced:
-    """The core of what `to_choose` gave, for at least two vertices to choose on each side."""
+    """Return the core of the result of `to_choose`, for at least two vertices to choose on each side."""
     graph = part.graph
     min_p, min_q = max(2, part.min_p), max(2, part.min_q)
     left_alive, right_alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
@@ -120,12 +120,12 @@ def reduced(part: Reduced) -> Reduced:
 
 
 def without_search(part: Reduced) -> list[Leaves]:
-    """Counts known from degrees: all bicliques with at most one vertex to choose on a side.
+    """Count all bicliques with at most one vertex to choose on a side, from degrees.
 
     Parameters
     ----------
     part : Reduced
-        What `to_choose` gave.
+        Result of `to_choose`.
     """
     graph, held_left, held_right = part.graph, part.held_left, part.held_right
     found = []
@@ -142,7 +142,7 @@ def without_search(part: Reduced) -> list[Leaves]:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return subgraphs.compile_steps()
 
 
@@ -153,7 +153,7 @@ def _degrees(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _leaves(
     held_left: int, optional_left: int, held_right: int, optional_right: object, times: object, *, min_q: int
 ) -> Leaves:
-    """Leaves that differ in their optional right vertices.
+    """Make leaves that differ in their optional right vertices.
 
     Parameters
     ----------

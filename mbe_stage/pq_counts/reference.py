@@ -20,7 +20,7 @@ __all__ = ["compile_steps", "device", "left_sets", "run", "tasks_of", "unavailab
 
 
 def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-    """Every p left vertices that `query` admits, ascending, and the right vertices that all of them have, ascending."""
+    """Yield every p left vertices admitted by `query`, ascending, and their common right vertices, ascending."""
     neighbours = [set(graph.neighbours_of_left(u).tolist()) for u in range(graph.n_left)]
     wanted_left, wanted_right = set(query.containing_left), set(query.containing_right)
     for members in combinations(range(graph.n_left), p):
@@ -30,22 +30,22 @@ def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tup
 
 
 def unavailable_reason() -> str | None:
-    """None: plain Python runs everywhere."""
+    """Return None: plain Python runs everywhere."""
     return None
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
-    """Nothing is compiled."""
+    """Return nothing: there is no compiled code."""
     return ()
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
-    """Name of the device that the engine runs on, for the run's facts."""
+    """Name of the engine's device, for the run's facts."""
     return "cpu, plain Python"
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
-    """All of the work in at most `n` tasks: a biclique belongs to its first left vertex."""
+    """Divide all work into at most `n` tasks: a biclique belongs to its first left vertex."""
     return cut(_roots(graph, query), np.diff(graph.left_offsets) + 1.0, n)
 
 
@@ -56,7 +56,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
 ) -> Iterator[PqBlock]:
-    """The specification as an engine: for small graphs, tests and doubts."""
+    """Run the specification as an engine, for small graphs and tests."""
     first = set(range(graph.n_left))
     if tasks is not None:
         first = set(positions(ranges_of(tasks, _roots(graph, query))).tolist())
@@ -87,7 +87,7 @@ def _roots(graph: BipartiteCSR, query: PqQuery) -> Roots:
 def _local(
     graph: BipartiteCSR, query: PqQuery, sets: list[tuple[tuple[int, ...], list[int]]], p: int, q: int, detail: Detail
 ) -> LocalCounts:
-    """Local counts of each vertex and edge, over the bicliques whose left side is one of these sets.
+    """Count locally for each vertex and edge, over the bicliques whose left side is one of these sets.
 
     Parameters
     ----------

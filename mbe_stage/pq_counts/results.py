@@ -1,32 +1,156 @@
 """Blocks of a search for (p, q)-bicliques, and the sinks that turn them into counts.
 
 The search does not visit each biclique. A leaf of its tree stands for many at once: all of its held vertices, with any
-of its optional ones (node pivots: Ye et al., arXiv 2412.16485, section 3; for cliques Jain and Seshadhri, WSDM 2020).
-A leaf with h held and o optional left vertices, and g held and r optional right ones, is ``C(o, p - h) * C(r, q - g)``
-bicliques of p left and q right vertices. Engines only count equal leaves, in 64 bits. What the leaves amount to is
-worked out here, in integers of any size: no count overflows, whatever the graph.
+of its optional ones. (Node pivots: Ye et al., arXiv 2412.16485, section 3. For cliques, Jain and Seshadhri, WSDM 2020,
+call them hold and pivot vertices.) A leaf with h held and o optional left vertices, and g held and r optional right
+ones, is ``C(o, p - h) * C(r, q - g)`` bicliques of p left and q right vertices. These four numbers are its *signature*.
+Engines only count equal leaves, in 64 bits. The counts of bicliques are computed here, in integers of any size, so no
+count overflows.
 """
 
 from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import comb
 
 import numpy as np
 
 from mbe_stage.pq_counts.digits import sums_of_digits
-from mbe_stage.pq_counts.leaves import Leaves, bicliques_of, together
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.tasks import Task
 
-__all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink", "PqTotals"]
+__all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink", "PqTotals", "bicliques_of", "together"]
 
-# Blocks, and kinds of leaves, that may wait before equal ones are put together.
+_MOST_IN_64_BITS = int(np.iinfo(np.int64).max)
+# Blocks, and leaf signatures, that wait at most before equal ones are merged.
 _NEW_PARTS, _NEW_LEAVES = 64, 1 << 16
 _OF_LEAVES = ("held_left", "optional_left", "held_right", "optional_right", "times")
 _OF_LOCAL = ("left", "right", "edges")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """Leaves of the search tree; equal leaves are one entry.
+
+    Attributes
+    ----------
+    held_left, optional_left, held_right, optional_right : (n,) int64
+        Vertices of each leaf: its *signature*.
+    times : (n,) int64
+        Number of such leaves.
+    min_p, min_q : int
+        Smallest sizes that they count for. A leaf does not count for smaller bicliques, though it may contain some.
+    """
+
+    held_left: np.ndarray
+    optional_left: np.ndarray
+    held_right: np.ndarray
+    optional_right: np.ndarray
+    times: np.ndarray
+    min_p: int = 1
+    min_q: int = 1
+
+    @classmethod
+    def none(cls) -> Leaves:
+        """No leaf."""
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, nothing)
+
+    def __len__(self) -> int:
+        return self.times.size
+
+    def swapped(self) -> Leaves:
+        """Return the same leaves for the graph with its sides exchanged."""
+        return Leaves(
+            self.held_right, self.optional_right, self.held_left, self.optional_left, self.times, self.min_q, self.min_p
+        )
+
+
+def together(parts: Sequence[Leaves]) -> Leaves:
+    """Merge equal leaves, among leaves with the same smallest sizes, in the order of their left sides.
+
+    Each leaf was visited, or a vertex was counted for it, so sums of `times` stay far below 2^64.
+    """
+    names = ("held_left", "optional_left", "held_right", "optional_right", "times")
+    *columns, times = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    widths = [int(column.max(initial=0)).bit_length() for column in columns]
+    if sum(widths) < 64:
+        order, firsts, kinds = _packed(columns, widths)
+    else:
+        order = np.lexsort(columns[::-1])
+        ordered = np.stack(columns)[:, order]
+        firsts = _firsts(ordered)
+        kinds = list(ordered[:, firsts])
+    sums = np.add.reduceat(times[order], firsts) if firsts.size else times
+    return Leaves(kinds[0], kinds[1], kinds[2], kinds[3], sums, parts[0].min_p, parts[0].min_q)
+
+
+def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Return the order of leaves, and where others begin: sorting one word per leaf is faster than sorting four.
+
+    Parameters
+    ----------
+    columns : sequence of (n,) int64
+    widths : sequence of int
+        Bits that each column takes, together below 64.
+    """
+    words = np.zeros(columns[0].size, np.int64)
+    for column, width in zip(columns, widths, strict=True):
+        words = words << width | column
+    order = np.argsort(words)
+    words = words[order]
+    firsts = _firsts(words[None])
+    words, kinds = words[firsts], []
+    for width in reversed(widths):
+        kinds.append(words & ((1 << width) - 1))
+        words = words >> width
+    return order, firsts, kinds[::-1]
+
+
+def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
+    """Count the bicliques of leaves, for each of `ps` left vertices with each of `qs` right ones.
+
+    Leaves are summed by their left sides first, since many differ on the right side only.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        Result of `together`.
+    """
+    if len(leaves) == 0:
+        return [[0] * len(qs) for _ in ps]
+    firsts = _firsts(np.stack([leaves.held_left, leaves.optional_left]))
+    left = list(zip(leaves.held_left[firsts].tolist(), leaves.optional_left[firsts].tolist(), strict=True))
+    # Both are numbers of vertices, below 2^31.
+    keys, of_leaf = np.unique(leaves.held_right << 32 | leaves.optional_right, return_inverse=True)
+    right = list(zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True))
+    total = sum(leaves.times.tolist())
+    by_left = []
+    for q in qs:
+        ways = _ways(right, q if q >= leaves.min_q else -1)
+        dtype: type = np.int64 if total * max(ways) <= _MOST_IN_64_BITS else object
+        bicliques: np.ndarray = np.array(ways, dtype)[of_leaf] * leaves.times.astype(dtype)
+        by_left.append(np.add.reduceat(bicliques, firsts).tolist())
+    counts = []
+    for p in ps:
+        ways = _ways(left, p if p >= leaves.min_p else -1)
+        counts.append([sum(map(int.__mul__, ways, of_left)) for of_left in by_left])
+    return counts
+
+
+def _firsts(kinds: np.ndarray) -> np.ndarray:
+    """Positions of the columns of a (n_rows, n) array that differ from the one before."""
+    is_first = np.ones(kinds.shape[1], np.bool_)
+    is_first[1:] = (kinds[:, 1:] != kinds[:, :-1]).any(axis=0)
+    return np.flatnonzero(is_first)
+
+
+def _ways(sides: Sequence[tuple[int, int]], size: int) -> list[int]:
+    """Count the sets of `size` with all held vertices and some optional ones."""
+    return [comb(optional, size - held) if size >= held else 0 for held, optional in sides]
 
 
 class Detail(enum.IntEnum):
@@ -39,7 +163,7 @@ class Detail(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalCounts:
-    """In how many (p, q)-bicliques each vertex is, or how many some of the work finds it in; and each edge.
+    """Numbers of (p, q)-bicliques that contain each vertex and each edge, among all or among the searched ones.
 
     Attributes
     ----------
@@ -59,19 +183,19 @@ class LocalCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqBlock:
-    """A block of results, as an engine hands it over.
+    """A block of results, as an engine delivers it.
 
     Attributes
     ----------
     leaves : Leaves
-        That no other block has.
+        Leaves in no other block.
     local : LocalCounts or None
-        What the bicliques of some leaves amount to for each vertex or edge; None where nothing new is known. Those of
-        several blocks add up.
+        Bicliques of some leaves for each vertex or edge; None if there are no new numbers. Those of several blocks add
+        up.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
     remaining : tuple of Task or None
-        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
+        The remaining tasks, in an empty block that marks a barrier after all other results. None in other blocks.
     """
 
     leaves: Leaves
@@ -80,23 +204,23 @@ class PqBlock:
     remaining: tuple[Task, ...] | None = None
 
     def __len__(self) -> int:
-        """Kinds of leaves: zero is allowed, such a block only reports progress."""
+        """Number of leaf signatures. Zero is allowed: such a block only reports progress."""
         return len(self.leaves)
 
     def first(self, n: int) -> PqBlock:
-        """None of them; more is not to be had: what is counted in part is no count."""
+        """Return the block without results: a part of the counts would not be a count."""
         if n == 0:
             return PqBlock(Leaves.none(), work_done=self.work_done)
         raise NotImplementedError("a block of counts cannot be cut")
 
     def totals(self) -> PqTotals:
-        """An empty sum for blocks like this one (`mbe_stage.stream.Block`)."""
+        """Return an empty sum for blocks like this one (`mbe_stage.stream.Block`)."""
         return PqTotals()
 
 
 @dataclass(slots=True, eq=False)
 class PqTotals:
-    """Adds leaves, and what each vertex and edge is in."""
+    """Sums of leaves, and of local counts."""
 
     _leaves: dict[tuple[int, int], list[Leaves]] = field(default_factory=dict, init=False)
     _local: dict[tuple[int, int], LocalCounts] = field(default_factory=dict, init=False)
@@ -109,7 +233,7 @@ class PqTotals:
             self._add(block.local)
 
     def blocks(self) -> Iterator[PqBlock]:
-        """All that it has taken in, in as few blocks as hold it; one without anything where that is nothing."""
+        """Return the sums in as few blocks as possible; one empty block if there are none."""
         for parts in self._leaves.values():
             yield PqBlock(together(parts))
         for local in self._local.values():
@@ -118,14 +242,14 @@ class PqTotals:
             yield PqBlock(Leaves.none())
 
     def merge(self, other: PqTotals) -> None:
-        """Take in what another one has been given of other tasks."""
+        """Add other sums, of other tasks."""
         for leaves in itertools.chain.from_iterable(other._leaves.values()):
             self._keep(leaves)
         for local in other._local.values():
             self._add(local)
 
     def sums(self) -> dict[str, np.ndarray]:
-        """All that it has taken in, as arrays, for `restore`."""
+        """Return the sums as arrays, for `restore`."""
         found = {
             f"leaves {p} {q}": np.stack([getattr(together(parts), name) for name in _OF_LEAVES])
             for (p, q), parts in self._leaves.items()
@@ -135,7 +259,7 @@ class PqTotals:
         return found
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Take back what `sums` gave of other tasks of the same query and detail."""
+        """Restore the result of `sums`, from other tasks of the same query and detail."""
         local: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         for key, array in sums.items():
             name, p, q = key.split()
@@ -147,12 +271,12 @@ class PqTotals:
             self._add(LocalCounts(*cell, digits["left"], digits["right"], digits.get("edges")))
 
     @property
-    def n_kinds(self) -> int:
-        """Kinds of leaves that it holds, some perhaps more than once."""
+    def n_signatures(self) -> int:
+        """Number of leaf signatures kept, some perhaps more than once."""
         return sum(len(part) for parts in self._leaves.values() for part in parts)
 
     def _keep(self, leaves: Leaves) -> None:
-        """Put equal leaves together now and then: what is kept does not grow with the number of blocks."""
+        """Merge equal leaves now and then, so that memory does not grow with the number of blocks."""
         parts = self._leaves.setdefault((leaves.min_p, leaves.min_q), [])
         parts.append(leaves)
         if len(parts) > _NEW_PARTS or sum(map(len, parts[1:])) > max(_NEW_LEAVES, len(parts[0])):
@@ -173,12 +297,12 @@ class PqTotals:
 
 @dataclass(slots=True, eq=False)
 class PqSink(PqTotals):
-    """Adds leaves, and what each vertex and edge is in; `counts` says what they amount to.
+    """Sums of leaves, and of local counts; `counts` turns them into numbers of bicliques.
 
     Attributes
     ----------
     query : PqQuery
-        Which cells.
+        The cells.
     detail : Detail
     """
 
@@ -186,12 +310,12 @@ class PqSink(PqTotals):
     detail: Detail = Detail.COUNTS
 
     def counts(self) -> dict[tuple[int, int], int]:
-        """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
-        asked = self.query
-        ps, qs = range(asked.min_p, asked.max_p + 1), range(asked.min_q, asked.max_q + 1)
+        """Number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
+        wanted = self.query
+        ps, qs = range(wanted.min_p, wanted.max_p + 1), range(wanted.min_q, wanted.max_q + 1)
         found = [bicliques_of(together(parts), ps, qs) for parts in self._leaves.values()]
         return {(p, q): sum(counts[i][j] for counts in found) for i, p in enumerate(ps) for j, q in enumerate(qs)}
 
     def local_counts(self) -> dict[tuple[int, int], LocalCounts]:
-        """Those of each cell, digits as they carry; empty at `Detail.COUNTS`."""
+        """Local counts of each cell, with carried digits; empty at `Detail.COUNTS`."""
         return dict(self._local)

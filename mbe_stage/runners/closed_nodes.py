@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["ClosedNanny", "ClosedScheduler", "ClosedWorker", "without_http"]
-
 _distributed: Any = importlib.import_module("distributed")
 
 

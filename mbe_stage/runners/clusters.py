@@ -1,4 +1,7 @@
-"""Dask clusters: the one at an address, or one of processes of this machine."""
+"""Dask clusters: the one at an address, or one of processes of this machine.
+
+Silence Dask's tracebacks about a lost scheduler, which `ClusterLost` reports in one line.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,52 @@ from typing import Any
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.dask_log import quiet_without_scheduler
 from mbe_stage.runners.dask_runner import DaskRunner
 
-__all__ = ["dask_cluster"]
-
+# Loggers of a client, and of its event loops. A filter applies to records of the logger itself, not of those below it.
+_LOGGERS = (
+    "asyncio",
+    "distributed.batched",
+    "distributed.client",
+    "distributed.comm.tcp",
+    "distributed.core",
+    "distributed.scheduler",
+    "distributed.utils",
+    "tornado.application",
+)
+# Logged by a scheduler in this process when it loses a worker during a request. The caller handles the loss.
+_NOT_ANSWERED = "broadcast to "
 log = logging.getLogger(__name__)
-
-# A worker that ends while it starts is one line of ours; Dask would log a traceback of each process.
+# A worker that ends during its start is reported in one line; Dask would log a traceback for each process.
 _QUIET = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-# Dask takes samples of every process for a dashboard that nobody opens here. With its own settings that is 4.5 % of a
-# core for each worker and for this process, with these 1.5 % (distributed 2026.8), and a search has all cores to lose.
+# Dask samples every process for a dashboard that is never opened here. With its own settings that takes 4.5 % of a core
+# per worker and for this process, with these 1.5 % (distributed 2026.8). A search needs all cores.
 _SAMPLED_SELDOM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
+
+
+@contextmanager
+def quiet_without_scheduler(client: Any) -> Iterator[Any]:
+    """Log at debug level what Dask logs while the client has no scheduler, and about lost connections and answers.
+
+    Leave the context only when the client is closed: closing logs its pending requests.
+    """
+
+    def passes(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        is_reported = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
+        if (client.status == "running" or record.name == "distributed.scheduler") and not is_reported:
+            return True
+        log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+        return False
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(passes)
+    try:
+        yield client
+    finally:
+        for logger in loggers:
+            logger.removeFilter(passes)
 
 
 @contextmanager
@@ -40,15 +77,15 @@ def dask_cluster(
     Parameters
     ----------
     address : str, optional
-        Of a scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``, or the path of its scheduler file.
+        Address of a scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``, or the path of its scheduler file.
     workers : int, optional
-        Processes of this machine; by default one for each core. Not with an address.
+        Number of local processes; by default one for each core. Not with an address.
     threads : int, optional
-        Of each of them; by default the cores are shared out. Not with GPUs.
+        Threads of each process; by default the cores are shared out. Not with GPUs.
     gpus : bool
-        Of this machine: a worker for each, by default all, for the engine ``cuda``. Not looked at with an address.
+        True for a worker for each local GPU, by default all, for the engine ``cuda``. Ignored with an address.
     problem : str, optional
-        Whose engine ``cpu`` processes of this machine load before the context begins (`DaskRunner.load`). Not looked at
+        Problem whose engine ``cpu`` the local processes load before the context begins (`DaskRunner.load`). Ignored
         with an address or GPUs.
 
     Raises
@@ -97,7 +134,7 @@ def dask_cluster(
 
 
 def _distributed() -> Any:
-    """The library, without the types that it has no part in."""
+    """The library, as Any: it has no types."""
     return importlib.import_module("distributed")
 
 
@@ -107,9 +144,9 @@ def _dask_cuda() -> Any:
 
 
 def _own_room() -> tempfile.TemporaryDirectory[str]:
-    """A directory that only this user may enter, below the user's own for Dask.
+    """Return a directory that only this user may enter, below the user's own directory for Dask.
 
-    Dask's is one for all users, and a place that Python imports modules from.
+    Dask's own is shared by all users, and is a place that Python imports modules from.
     """
     config = importlib.import_module("dask").config
     below = config.get("temporary-directory", None)
@@ -118,7 +155,7 @@ def _own_room() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def _settings(room: str) -> Iterator[None]:
-    """Ours for processes started meanwhile, or later in their place; what differs from Dask's own settings holds."""
+    """Apply our settings to present and future processes. Settings that the user changed take precedence."""
     config = importlib.import_module("dask").config
     defaults = config.merge(*config.defaults)
     ours = {key: value for key, value in _SAMPLED_SELDOM.items() if config.get(key) == config.get(key, config=defaults)}
@@ -134,7 +171,7 @@ def _of_cores(workers: int | None, threads: int | None) -> Any:
 
 
 def _private(kind: Any, **given: Any) -> Any:
-    """A cluster that only its own processes can talk to: by certificates that are in memory alone, without HTTP."""
+    """Start a cluster that only its own processes can talk to: certificates stay in memory, and there is no HTTP."""
     try:
         security = _distributed().Security.temporary()
     except ImportError as error:
@@ -144,7 +181,7 @@ def _private(kind: Any, **given: Any) -> Any:
 
 
 def _of_gpus(workers: int | None) -> Any:
-    """A worker for each GPU, which sees that one first."""
+    """Start a worker for each GPU, which sees that GPU first."""
     try:
         dask_cuda = _dask_cuda()
     except ImportError as error:
@@ -152,7 +189,7 @@ def _of_gpus(workers: int | None) -> Any:
             f"a cluster of this machine's GPUs cannot be made ({error}): pip install dask-cuda; or take engine cpu, "
             "the runner local, or a cluster whose workers have GPUs, by its address"
         ) from None
-    # What takes the time is on the device: one thread feeds it.
+    # Most time is spent on the device: one thread feeds it.
     given = {} if workers is None else {"n_workers": workers}
     return _private(dask_cuda.LocalCUDACluster, threads_per_worker=1, **given)
 
@@ -163,7 +200,7 @@ def _connected(address: str) -> Iterator[Any]:
     log.info("connecting to the scheduler at %s", address)
     try:
         client = _distributed().Client(**given)
-    # The last two: what Dask says where one side speaks TLS and the other has no certificate, or must not do without.
+    # The last two are Dask's messages if one side speaks TLS, and the other has no certificate or insists on TLS.
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         raise ClusterLost(
             f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "

@@ -25,21 +25,19 @@ from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
-from mbe_stage.runners.lease_work import Finished, NotKept, Search, Terms
+from mbe_stage.runners.lease_work import Finished, JobFacts, NotKept, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
-from mbe_stage.runners.waiting import Waiting
+from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, ranges_of
 
-__all__ = ["DaskRunner"]
-
 log = logging.getLogger(__name__)
 
-# Pieces of work per worker. With an engine that takes barriers they need not be small.
-_PIECES = 64
-_MOST_PIECES = 4096
+# Tasks per worker. With an engine that takes barriers they need not be small.
+_TASKS_PER_WORKER = 64
+_MOST_TASKS = 4096
 _LEASE_SECONDS = 15.0
 # A worker is not asked to hand over a lease that is younger: beginning takes time too.
 _LEAST_LEASE_SECONDS = 0.5
@@ -50,11 +48,11 @@ _BLOCKS_OF_LEASE = 8
 # How often workers are listed, and how long a first worker, or another after the last is lost, is waited for.
 _LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 60.0
-# After so many times the length of a lease, idle workers get its roots as well.
+# After this many lease lengths, idle workers get its roots as well.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
 _SOON_SECONDS = 0.01
-# A worker that does not answer for so long, transfers not counted, is asked again after a while.
+# A worker without an answer for this long, transfers not counted, is asked again after a while.
 _GREETING_SECONDS = 10.0
 # When workers begin, they import the code that makes parts.
 _BEGIN_SECONDS = 30.0
@@ -74,7 +72,7 @@ class _Run:
     """
 
     job: str
-    search: Search
+    search: JobFacts
     graph: Any
     execution: Execution
     terms: Terms
@@ -182,7 +180,7 @@ class DaskRunner:
         graph, query, execution, detail
             As for an engine. Budgets apply to each worker.
         tasks : iterable of Task, optional
-            What the engine's `tasks_of` gave for the same graph and query.
+            Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
             A request is answered by an empty block with the remaining tasks, leased ones included.
         parts : PartMaker, optional
@@ -199,15 +197,17 @@ class DaskRunner:
         alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
         terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
         limit = time.perf_counter() + (execution.time_limit_seconds or math.inf)
-        search = Search(problem, engine, query, detail, parts)
+        search = JobFacts(problem, engine, query, detail, parts)
         # Before the first results, workers are awaited, greeted and sent the graph: progress is reported meanwhile.
-        yield Waiting()
+        yield EmptyBlock()
         n_workers = len(self._awaited_workers())
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # Workers load and prepare while the work is cut here.
             self._greet(run, self._threads())
-            pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
-            ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
+            all_tasks = get_engine(problem, engine).tasks_of(
+                graph, query, min(_MOST_TASKS, _TASKS_PER_WORKER * n_workers)
+            )
+            ledger = Ledger(all_tasks if tasks is None else _of_these(all_tasks, tuple(tasks)))
             with closing(Fetching()) as fetching:
                 yield from self._leased(run, ledger, barrier, fetching)
 
@@ -225,7 +225,7 @@ class DaskRunner:
                 marker = None if is_marked and now <= run.limit else self._at_barrier(ledger, barrier, last)
                 is_marked |= marker is not None
                 # A marker has no results, and is false.
-                yield Waiting(ledger.work_done) if marker is None else marker
+                yield EmptyBlock(ledger.work_done) if marker is None else marker
                 continue
             number, fetched = here
             lease, finished = self._taken(run, ledger, number, fetched)
@@ -243,8 +243,8 @@ class DaskRunner:
 
     @staticmethod
     def _at_barrier(ledger: Ledger, barrier: Barrier | None, last: Any) -> Any:
-        """Turn a block into a barrier's marker if one is asked for. Between two leases all is one."""
-        if barrier is None or not barrier.is_asked or last is None or ledger.is_over:
+        """Turn a block into a barrier's marker if one is requested. Between two leases every block can be one."""
+        if barrier is None or not barrier.is_requested or last is None or ledger.is_over:
             return None
         barrier.reached()
         return replace(last.first(0), work_done=ledger.work_done, remaining=ledger.remaining())
@@ -342,10 +342,10 @@ class DaskRunner:
 
     def _warn(self, worker: str, what: str) -> None:
         """Log a warning, and keep it for the publication."""
-        told = f"worker {worker}: {what}"
-        log.warning("%s", told)
-        if told not in self.warnings:
-            self.warnings.append(told)
+        message = f"worker {worker}: {what}"
+        log.warning("%s", message)
+        if message not in self.warnings:
+            self.warnings.append(message)
 
     def _look(self, run: _Run, ledger: Ledger) -> None:
         """List the workers. Lend the roots of lost ones again, and greet new ones."""
@@ -507,8 +507,8 @@ def _is_of_the_cluster(error: BaseException | None) -> bool:
     return isinstance(error, OSError | TimeoutError) or type(error).__name__ in names
 
 
-def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
-    """Restrict pieces of all the work to some tasks."""
-    if wanted and pieces:
-        ranges_of(wanted, pieces[0].roots)  # refuses those of other work
-    return [part for piece in pieces for part in within(piece, wanted)]
+def _of_these(all_tasks: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
+    """Restrict all tasks to the wanted ones."""
+    if wanted and all_tasks:
+        ranges_of(wanted, all_tasks[0].roots)  # refuses those of other work
+    return [part for task in all_tasks for part in within(task, wanted)]

@@ -1,4 +1,4 @@
-"""State shared by the threads of several devices: who is idle, work handed over, results.
+"""State shared by the threads of several devices: idle devices, transferred work, results.
 
 Roots are dealt to all devices, the heaviest first. An idle device interrupts the one with most work left, which then
 hands over a share. A *round* is over when all devices are idle. An *epoch* ends when devices begin no more roots and
@@ -22,8 +22,6 @@ import numpy as np
 from mbe_stage.errors import DeviceLost
 from mbe_stage.search.cpu.pool import Barrier
 
-__all__ = ["DeviceSearch", "Exchange", "Terms"]
-
 log = logging.getLogger(__name__)
 
 # Poll interval of waiting threads.
@@ -33,7 +31,7 @@ _LOOK_SECONDS = 0.005
 _AGAIN_SECONDS = 0.05
 _REST_SECONDS = 0.01
 _LONG_REST_SECONDS = 0.05
-# An epoch lasts so many times as long as ending one takes.
+# An epoch lasts this many times as long as its end takes.
 _TIMES_ITS_END = 50.0
 _PROGRESS_SECONDS = 0.1
 
@@ -47,7 +45,7 @@ class DeviceSearch(Protocol):
         All roots that are wanted, the heaviest first; the same on each device.
     is_done : bool
         True if nothing is left on this device.
-    room : object
+    capacity : object
         Its capacity for more work then.
     """
 
@@ -55,7 +53,7 @@ class DeviceSearch(Protocol):
     is_done: bool
 
     @property
-    def room(self) -> Any:
+    def capacity(self) -> Any:
         """Capacity for more work once all is done."""
 
     def begin(self, rows: np.ndarray) -> None:
@@ -70,16 +68,16 @@ class DeviceSearch(Protocol):
     def hold(self) -> np.ndarray:
         """Take away and return the roots that have not begun."""
 
-    def split(self, rooms: Sequence[Any]) -> list[Any]:
+    def split(self, capacities: Sequence[Any]) -> list[Any]:
         """A share of the remaining work for each of some others, each with the attribute `n_items`."""
 
-    def take_in(self, parcel: Any) -> None:
+    def take_in(self, transfer: Any) -> None:
         """Begin with work from another device; this one has none left."""
 
-    def standing(self) -> Any:
+    def progress(self) -> Any:
         """Progress; its attribute `ahead` is the remaining work, and compares with that of another device."""
 
-    def share(self, remaining: np.ndarray, standings: Sequence[Any]) -> float:
+    def share(self, remaining: np.ndarray, progresses: Sequence[Any]) -> float:
         """Share of all work that is done, if these rows remained at the start. Needs no device."""
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
@@ -140,9 +138,9 @@ class _Member:
     is_dry: bool = False
     has_held: bool = False
     is_served: bool = False
-    room: Any = None
-    parcel: Any = None
-    standing: Any = None
+    capacity: Any = None
+    transfer: Any = None
+    progress: Any = None
     asked: float | None = None
     rests_until: float = 0.0
 
@@ -165,7 +163,7 @@ class Exchange:
         self._generation = 0
         self._remaining = np.empty(0, np.int32)
         self._back: list[np.ndarray] = []
-        self._is_closing = self._is_over = self._is_stopped = self._has_handed_on = False
+        self._is_closing = self._is_over = self._is_stopped = self._has_flushed = False
         self._began = self._closed = self._told = time.perf_counter()
         self._epoch_seconds = terms.epoch_seconds
         self._held: list[Any] = []
@@ -178,7 +176,7 @@ class Exchange:
     # Called by the consumer's thread.
 
     def start(self, searches: dict[int, tuple[DeviceSearch, str, Any]]) -> None:
-        """Deal the roots to devices, all of which are ready; each with its name and facts."""
+        """Deal the roots to devices that are ready; each comes with its name and facts."""
         with self._changed:
             self._members = {k: _Member(*each) for k, each in searches.items()}
             self._lead = next(iter(self._members.values())).search
@@ -198,7 +196,7 @@ class Exchange:
             with self._changed:
                 while not (self._ready or self._is_over or self._error is not None):
                     self._changed.wait(timeout=_LOOK_SECONDS * 10)
-                    if self._barrier.is_asked:
+                    if self._barrier.is_requested:
                         self._close()
                 if self._error is not None:
                     raise self._error
@@ -252,15 +250,15 @@ class Exchange:
                 self._back.append(rows)
                 self._members[k].has_held = True
 
-    def stands(self, k: int, generation: int, standing: Any) -> None:
+    def stands(self, k: int, generation: int, progress: Any) -> None:
         """Note a device's progress."""
         with self._changed:
             if generation == self._generation:
-                self._members[k].standing = standing
+                self._members[k].progress = progress
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """Report a device's results of so many seconds, taken out of the list; waits while the consumer has enough."""
+        """Report results of a device and their seconds, taken out of the list; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return
@@ -278,12 +276,12 @@ class Exchange:
             del found
             now = time.perf_counter()
             is_long = now - self._began > self._epoch_seconds or self._held_bytes > self._terms.most_bytes // 2
-            if self._barrier.is_asked or (self._terms.holds and is_long and len(self._members) > 1):
+            if self._barrier.is_requested or (self._terms.holds and is_long and len(self._members) > 1):
                 self._close()
             if not self._terms.holds or len(self._members) == 1 or self._held_bytes > self._terms.most_bytes:
                 # From here on the results of this epoch cannot be taken back.
-                self._has_handed_on = self._has_handed_on or bool(self._held)
-                self._hand_on()
+                self._has_flushed = self._has_flushed or bool(self._held)
+                self._flush()
             self._changed.notify_all()
             while self._ready_bytes > self._terms.most_bytes and self.goes_on(generation):
                 self._changed.wait(timeout=_LOOK_SECONDS * 10)
@@ -300,25 +298,25 @@ class Exchange:
             waiting = {
                 j: other
                 for j, other in self._members.items()
-                if j != k and other.is_dry and other.parcel is None and not other.is_served
+                if j != k and other.is_dry and other.transfer is None and not other.is_served
             }
             for other in waiting.values():
                 other.is_served = True
-            return [(j, other.room) for j, other in waiting.items()]
+            return [(j, other.capacity) for j, other in waiting.items()]
 
-    def hand_over(self, k: int, generation: int, parcels: Sequence[tuple[int, Any]]) -> None:
+    def hand_over(self, k: int, generation: int, transfers: Sequence[tuple[int, Any]]) -> None:
         """Give work to devices that waited."""
         with self._changed:
             if generation != self._generation:
                 return
             n_given = 0
-            for j, parcel in parcels:
+            for j, transfer in transfers:
                 other = self._members[j]
                 other.is_served = False
-                if parcel.n_items:
-                    other.parcel = parcel
-                    other.facts.n_received += parcel.n_items
-                    n_given += parcel.n_items
+                if transfer.n_items:
+                    other.transfer = transfer
+                    other.facts.n_received += transfer.n_items
+                    n_given += transfer.n_items
             self._members[k].facts.n_given += n_given
             rest = _REST_SECONDS if n_given else _LONG_REST_SECONDS
             self._members[k].rests_until = time.perf_counter() + rest
@@ -330,14 +328,14 @@ class Exchange:
             if generation != self._generation:
                 return None
             member = self._members[k]
-            member.is_dry, member.room = True, member.search.room
+            member.is_dry, member.capacity = True, member.search.capacity
             while self.goes_on(generation) and not self._is_over and member.rows is None:
-                if member.parcel is not None:
-                    parcel, member.parcel = member.parcel, None
+                if member.transfer is not None:
+                    transfer, member.transfer = member.transfer, None
                     member.is_dry = False
                     member.facts.n_leases += 1
-                    return parcel
-                if all(each.is_dry and each.parcel is None and not each.is_served for each in self._members.values()):
+                    return transfer
+                if all(each.is_dry and each.transfer is None and not each.is_served for each in self._members.values()):
                     self._end_round()
                     continue
                 self._ask_for_work(time.perf_counter())
@@ -352,7 +350,7 @@ class Exchange:
             member = self._members.pop(k, None)
             if member is None or not is_of_device or not self._members:
                 self._error = error
-            elif self._has_handed_on:
+            elif self._has_flushed:
                 lost = DeviceLost(
                     f"{member.name} was lost ({_line(error)}), and part of what was found below the roots that it was "
                     f"in had been handed on already: {self._terms.remedy}"
@@ -382,7 +380,7 @@ class Exchange:
         for k, member in enumerate(self._members.values()):
             member.rows = ordered[k::n]
             member.is_dry = member.is_served = member.has_held = False
-            member.parcel = member.standing = member.asked = None
+            member.transfer = member.progress = member.asked = None
             member.rests_until = time.perf_counter() + _REST_SECONDS
         self._changed.notify_all()
 
@@ -397,7 +395,7 @@ class Exchange:
         assert self._lead is not None
         rows = np.concatenate([self._remaining[:0], *self._back])
         self._back = []
-        if self._is_closing and self._barrier.is_asked and rows.size:
+        if self._is_closing and self._barrier.is_requested and rows.size:
             is_begun = self._lead.begun_all_the_same(rows)
             if is_begun.any():
                 # Another round of the same epoch.
@@ -406,21 +404,21 @@ class Exchange:
                 for member in self._members.values():
                     member.has_held = True
                 return
-        self._hand_on()
-        self._remaining, self._has_handed_on, self._is_closing = rows, False, False
+        self._flush()
+        self._remaining, self._has_flushed, self._is_closing = rows, False, False
         now = time.perf_counter()
         if not rows.size:
             self._is_over = True
             self._changed.notify_all()
             return
-        if self._barrier.is_asked:
+        if self._barrier.is_requested:
             self._ready.append(self._lead.empty(self._share_with([]), rows))
             self._barrier.reached()
         self._epoch_seconds = max(self._terms.epoch_seconds, _TIMES_ITS_END * (now - self._closed))
         self._began = now
         self._deal(rows)
 
-    def _hand_on(self) -> None:
+    def _flush(self) -> None:
         share = self._share()
         self._ready.extend(replace(block, work_done=share) for block in self._held)
         self._ready_bytes += self._held_bytes
@@ -438,12 +436,12 @@ class Exchange:
             self._ready.append(self._lead.empty(self._share()))
 
     def _share(self) -> float:
-        return self._share_with([each.standing for each in self._members.values() if each.standing is not None])
+        return self._share_with([each.progress for each in self._members.values() if each.progress is not None])
 
-    def _share_with(self, standings: Sequence[Any]) -> float:
+    def _share_with(self, progresses: Sequence[Any]) -> float:
         """Progress share. It never falls, even if work is repeated."""
         assert self._lead is not None
-        self._shown = max(self._shown, self._lead.share(self._remaining, standings))
+        self._shown = max(self._shown, self._lead.share(self._remaining, progresses))
         return self._shown
 
     def _ask_for_work(self, now: float) -> None:
@@ -455,7 +453,7 @@ class Exchange:
         if able:
             # A device without a report has just begun.
             donor = max(
-                able, key=lambda each: (each.standing is None, () if each.standing is None else each.standing.ahead)
+                able, key=lambda each: (each.progress is None, () if each.progress is None else each.progress.ahead)
             )
             donor.asked = now
             self._interrupt([donor])

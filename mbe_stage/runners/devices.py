@@ -4,6 +4,10 @@
 memory they are copied from device to device, to the device that was current when the search began; until then they are
 held back where they were found. So every device keeps a part of its budget for blocks, and searches leave the sink's
 device to the sink while it is at work (`device_turns`).
+
+Searches and the consumer take turns on the device that collects results. Both work on the default stream of that
+device, where a quantum of a search takes half a second. Each wait of the consumer would take a quantum. So the consumer
+comes first, and alone, as with one device.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -21,19 +25,17 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import DeviceLost, InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
-from mbe_stage.runners.device_turns import Turns
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 
-__all__ = ["DeviceFacts", "DeviceRunner"]
-
+# Time that a search waits for its turn before it checks for requests of others.
+_WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)
-
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
-# Twelfths of a device's budget for blocks in device memory: those held back, as many that wait for the consumer, and
+# Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
 # the one that it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
@@ -41,11 +43,65 @@ _REMEDY_ON_DEVICE = "begin again, or go on from the last checkpoint (--resume); 
 _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 
+class Turns:
+    """The turns of the searches on one device and of the consumer.
+
+    Parameters
+    ----------
+    interrupt : callable
+        Makes the quanta of these searches end soon; from any thread.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._changed = threading.Condition()
+        self._n_searches = 0
+        self._is_wanted = False
+
+    @contextmanager
+    def of_search(self) -> Iterator[bool]:
+        """Wait a moment for a search's turn; yields if it has come. Several searches may have theirs at once."""
+        with self._changed:
+            if self._is_wanted:
+                self._changed.wait(timeout=_WAIT_SECONDS)
+            is_its_turn = not self._is_wanted
+            self._n_searches += is_its_turn
+        try:
+            yield is_its_turn
+        finally:
+            # Without a turn nothing changed: waking others would make them wake each other.
+            if is_its_turn:
+                with self._changed:
+                    self._n_searches -= 1
+                    self._changed.notify_all()
+
+    @contextmanager
+    def of_consumer(self) -> Iterator[None]:
+        """Interrupt the searches, and begin when none is at work."""
+        with self._changed:
+            self._is_wanted = True
+        try:
+            while self._are_searches_at_work():
+                # Repeated, since a quantum that just begins misses it.
+                self._interrupt()
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._n_searches, timeout=_WAIT_SECONDS)
+            yield
+        finally:
+            with self._changed:
+                self._is_wanted = False
+                self._changed.notify_all()
+
+    def _are_searches_at_work(self) -> bool:
+        with self._changed:
+            return self._n_searches > 0
+
+
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """Facts of a device's share of a search: those of all ranks, and what it handed over.
+    """Facts of a device's share of a search: those of all ranks, and the work it transferred.
 
-    A lease is work that it was dealt, or took in, at once.
+    A lease is the work that it was dealt, or took in, at once.
 
     Attributes
     ----------
@@ -59,7 +115,7 @@ class DeviceFacts(RankFacts):
 
 @dataclass(slots=True)
 class _Beginning:
-    """Start of the devices, until all are ready or have said why not."""
+    """Start of the devices, until all are ready or have reported why not."""
 
     ready: dict[int, DeviceSearch] = field(default_factory=dict)
     refused: dict[int, BaseException] = field(default_factory=dict)
@@ -116,7 +172,7 @@ class _Budgets:
         return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
 
     def for_search(self, number: int, needed_bytes: int) -> int:
-        """The budget that gives a thread's search so many bytes."""
+        """Return the budget with which a thread's search gets `n_bytes`."""
         return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
 
     @property
@@ -195,7 +251,7 @@ class DeviceRunner:
         graph, query, execution, detail
             As for an engine. The budget of device memory applies to each device.
         tasks : iterable of Task, optional
-            What the engine's `tasks_of` gave for the same graph and query.
+            Made by the engine's `tasks_of` for the same graph and query.
         barrier : Barrier, optional
             A request is answered by an empty block with the remaining tasks.
         on_device : bool
@@ -231,7 +287,7 @@ class DeviceRunner:
         def search_on(k: int) -> DeviceSearch:
             memory = budgets.of_search(numbers[k])
             alone = replace(execution, runner=None, devices=None, device_memory_bytes=memory)
-            asked = {"is_asked": barrier is not None, "on_device": on_device}
+            asked = {"is_requested": barrier is not None, "on_device": on_device}
             return worker.device_search(graph, query, alone, detail, wanted, **asked, **self._options)
 
         on_it = [k for k, number in enumerate(numbers) if number == here]
@@ -306,9 +362,9 @@ class DeviceRunner:
                         needed_bytes=None if needed is None else budgets.for_search(numbers[k], needed),
                     ) from error
                 raise error
-            told = f"{rank.address} ({rank.device}) is left out: {error}"
-            log.warning("%s", told)
-            self.warnings.append(told)
+            message = f"{rank.address} ({rank.device}) is left out: {error}"
+            log.warning("%s", message)
+            self.warnings.append(message)
         self.ranks = [rank for k, rank in enumerate(self.ranks) if k not in beginning.refused]
         return next(iter(beginning.ready.values()))
 
@@ -362,12 +418,12 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
     """Work for a while, or wait for work or for the turn; False if the round is over."""
     exchange = work.exchange
     if search.is_done:
-        parcel = exchange.wait(k, generation)
-        if parcel is None:
+        transfer = exchange.wait(k, generation)
+        if transfer is None:
             return False
-        search.take_in(parcel)
+        search.take_in(transfer)
         # The giver gets its memory back now, not after the next quantum.
-        del parcel
+        del transfer
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
     with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:
@@ -376,23 +432,23 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
         parts = search.work(work.block_bytes) if is_its_turn else iter(())
         blocks = next(parts, None)
     if blocks is not None:
-        exchange.stands(k, generation, search.standing())
+        exchange.stands(k, generation, search.progress())
     while blocks is not None and exchange.goes_on(generation):
         exchange.report(k, generation, blocks, time.perf_counter() - start)
         start = time.perf_counter()
         blocks = next(parts, None)
     waiting = [] if search.is_done else exchange.requests(k, generation)
     if waiting:
-        parcels = search.split([room for _, room in waiting])
-        exchange.hand_over(k, generation, [(j, parcel) for (j, _), parcel in zip(waiting, parcels, strict=True)])
+        transfers = search.split([capacity for _, capacity in waiting])
+        exchange.hand_over(k, generation, [(j, transfer) for (j, _), transfer in zip(waiting, transfers, strict=True)])
     return True
 
 
 def _wait_for_the_graph() -> None:
     """Synchronize: other devices copy it without waiting for the queue of this one."""
-    from mbe_stage.device.arrays import wait_for_work
+    from mbe_stage.device.arrays import wait_for_device
 
-    wait_for_work()
+    wait_for_device()
 
 
 def _turn_for(block: Any, turns: Turns | None) -> AbstractContextManager[None]:

@@ -10,8 +10,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MOST_AT_ONCE", "Fetched", "Fetching"]
-
 # A result may be as large as a worker's memory. Another is fetched only if one takes longer than this: its worker may
 # hang.
 _SLOW_SECONDS = 2.0
@@ -46,7 +44,7 @@ class Fetching:
         self._go_on()
 
     def next(self, seconds: float) -> tuple[int, Fetched] | None:
-        """The next result or failure, with its number; None after so many seconds.
+        """Return the next result or failure, with its number; None after some seconds.
 
         The one before is processed by now.
         """

@@ -27,29 +27,12 @@ from mbe_stage.runtime.compile_ahead import compile_ahead, load_kept
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
 
-__all__ = [
-    "Finished",
-    "NotKept",
-    "Search",
-    "Terms",
-    "begin_job",
-    "do_lease",
-    "end_job",
-    "hand_over",
-    "ignore_interrupts",
-    "keep_graph",
-    "load",
-    "load_beside",
-    "software",
-    "stop_job",
-]
-
 # The last writes the parts.
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class JobFacts:
     """Facts shared by all leases of a job.
 
     Attributes
@@ -135,7 +118,7 @@ class _Job:
     A thread loads the machine code while the graph is sent, and prepares the search once it is there.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: JobFacts) -> None:
         self.search = search
         self.is_stopped, self.hands_over = threading.Event(), threading.Event()
         self._graph: Future[bytes] = Future()
@@ -235,7 +218,7 @@ def do_lease(
     execution : Execution
         Budgets apply to the worker.
     proof
-        The answer of `begin_job` if `Search.parts` is to make a part of the results; else None.
+        The answer of `begin_job` if `JobFacts.parts` is to make a part of the results; else None.
 
     Raises
     ------
@@ -310,7 +293,7 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
         )
 
 
-async def begin_job(job: str, search: Search) -> Any:
+async def begin_job(job: str, search: JobFacts) -> Any:
     """Make a worker load what a job needs, and wait for its graph; returns the proof for its parts.
 
     A disk or a store may be slow, so this runs in a thread: the worker's loop answers others meanwhile.

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from mbe_stage.errors import ClusterLost
 from mbe_stage.tasks import Task
 
-__all__ = ["Lease", "Ledger", "within"]
-
 # A lease is this share of the open work, divided by the workers: large ranges first, small ones at the end.
 _SHARE = 0.5
 # But at least this share of all work, divided by the workers. Beginning takes time, and so does ending: a worker's
@@ -45,7 +43,7 @@ class Lease:
 
 
 class Ledger:
-    """Roots that are open, roots that are lent and to whom, and the share that is finished.
+    """Open roots, lent roots and their workers, and the share that is finished.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""This process does all tasks, with one engine."""
+"""Run all tasks in this process, with one engine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from mbe_stage.options import Execution
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task
-
-__all__ = ["run"]
 
 
 def run(
@@ -23,16 +21,16 @@ def run(
     on_device: bool = False,
     barrier: Barrier | None = None,
 ) -> Iterator[Any]:
-    """The blocks of some tasks, or of all.
+    """Yield the blocks of some tasks, or of all.
 
     Parameters
     ----------
     tasks : iterable of Task, optional
-        What the engine's `tasks_of` gave for the same graph and query.
+        Made by the engine's `tasks_of` for the same graph and query.
     on_device : bool
         True if the blocks stay in device memory.
     barrier : Barrier, optional
-        For an engine that takes one.
+        Requests barriers, if the engine takes one.
     """
     asked = {} if barrier is None else {"barrier": barrier}
     if on_device:

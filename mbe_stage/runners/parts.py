@@ -17,8 +17,6 @@ from typing import Any, Protocol
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
 
-__all__ = ["Part", "PartFailed", "PartMaker", "PartSink"]
-
 
 class PartFailed(Exception):
     """A worker cannot keep a part, but others may. The message is one line, for people."""
@@ -48,7 +46,7 @@ class PartMaker(Protocol):
         """In the calling process: the workers that may make parts, by their answers."""
 
     def what_is_sent(self, proof: Any) -> str:
-        """Reason why a worker may not, and what happens instead: a sentence for people."""
+        """Return why a worker may not make parts, and what happens instead: a sentence for people."""
 
     def open(self, name: str, execution: Execution, proof: Any) -> AbstractContextManager[PartSink]:
         """In a worker: the sink of a lease, whose name is unique. It keeps its files where `proof` was found.
@@ -87,6 +85,6 @@ class Part:
         return self.n
 
     def first(self, n: int) -> Part:
-        """All of it, or nothing: a part cannot be cut. Nothing has no `made`, which is taken over once."""
+        """All of it, or nothing: a part cannot be cut. An empty part has no `made`, which is taken over once."""
         assert n in (0, self.n)
         return self if n else replace(self, n=0, made=None)

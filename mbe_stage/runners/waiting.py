@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Waiting"]
-
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """No results (`mbe_stage.stream.Block`), of any problem.
+class EmptyBlock:
+    """A block without results (`mbe_stage.stream.Block`), of any problem.
 
     Attributes
     ----------
@@ -22,6 +20,6 @@ class Waiting:
     def __len__(self) -> int:
         return 0
 
-    def first(self, n: int) -> Waiting:  # noqa: ARG002 - the seam's signature
-        """Nothing of it."""
+    def first(self, n: int) -> EmptyBlock:  # noqa: ARG002 - the seam's signature
+        """Return the block itself: it has no results."""
         return self

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["RankFacts", "busy_shares"]
-
 
 @dataclass(slots=True)
 class RankFacts:
@@ -15,15 +13,15 @@ class RankFacts:
     Attributes
     ----------
     device : str
-        What the engine ran on there.
+        Name of the device that its engine ran on.
     n_found : int
-        Results that were taken from it.
+        Results taken from it.
     n_bytes : int
-        Of messages with them, or of the parts that were made of them there.
+        Bytes of the messages with its results, or of its parts.
     makes_parts : bool
-        True if it has made parts, and sent no results.
+        True if it made parts instead of sending results.
     busy_seconds : float
-        At work on what was taken; work that came too late or was lost is not in it.
+        Time at work on results that were taken. Work that came too late or was lost is not counted.
     """
 
     address: str
@@ -36,5 +34,5 @@ class RankFacts:
 
 
 def busy_shares(ranks: Sequence[RankFacts], seconds: float) -> tuple[float, ...]:
-    """Share of a search of so many seconds that each was at work."""
+    """Return each worker's share of time at work, in a search of this many seconds."""
     return tuple(rank.busy_seconds / max(1e-9, seconds) for rank in ranks)

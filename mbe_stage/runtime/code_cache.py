@@ -1,14 +1,13 @@
 """Directories of machine code for later processes, one for each state of the sources.
 
-Directories are looked at in this order, and written to at the first that may be written:
+Directories are searched in this order. The first writable one receives new code:
 
 1. ``mbe_stage/__pycache__``, beside the sources: ``mbe compile`` fills it before site-packages become read-only;
 2. the user's cache directory, ``$XDG_CACHE_HOME`` or ``~/.cache``, where the user has a home.
 
-Where ``NUMBA_CACHE_DIR`` is set, it is the only one. In each stands ``mbe-stage/<digest of the sources>``, and in that
-one file for each piece of code. The name of a file holds what the code was made for (function, types, processor,
-versions): machines with different processors may share a directory, and processes that write at the same time never
-mix up what they write.
+If ``NUMBA_CACHE_DIR`` is set, it is the only directory. Each contains ``mbe-stage/<digest of the sources>``, with one
+file for each piece of code. A file's name holds what the code depends on (function, types, processor, versions), so
+machines with different processors may share a directory, and parallel writers do not conflict.
 """
 
 from __future__ import annotations
@@ -25,17 +24,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["cache_directories", "can_keep", "drop", "is_kept", "keep", "keep_or_warn", "kept"]
-
 log = logging.getLogger(__name__)
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDER = "mbe-stage"
-# Directories of other sources that stay: those that were used last.
+# Number of directories kept for other sources: those used last.
 _OTHERS = 3
-# What the constants of compiled code depend on beside the sources.
+# Environment variables that constants of compiled code depend on.
 _VARIABLES = ("MBE_CLIQUES_WITHOUT", "MBE_CPU_WITHOUT")
-# In front of a file's bytes: what a crash cut short is compiled anew.
+# Prefix of a file's bytes: code that a crash cut short is compiled again.
 _CHECK_BYTES = hashlib.sha256().digest_size
 
 
@@ -45,20 +42,20 @@ def cache_directories(sources: Path | None = None) -> tuple[Path, ...]:
     Parameters
     ----------
     sources : Path, optional
-        Directory whose sources count beside those of this package.
+        Directory whose sources count in addition to those of this package.
     """
     digest = _digest(sources)
     return tuple(root / _FOLDER / digest for root in _roots())
 
 
 def sources_of(function: Callable[..., Any]) -> Path | None:
-    """The directory whose sources count for a function's code beside those of this package; None for one of ours."""
+    """Return the directory whose sources count for a function besides this package's; None for our own functions."""
     folder = Path(inspect.getfile(function)).resolve().parent
     return None if folder.is_relative_to(_PACKAGE) else folder
 
 
 def can_keep(sources: Path | None = None) -> bool:
-    """True if some cache directory may be written; only writing tells, whatever the file system."""
+    """Return True if some cache directory may be written. Only writing shows it on every file system."""
     try:
         keep("probe", b"", sources)
     except OSError:
@@ -68,12 +65,12 @@ def can_keep(sources: Path | None = None) -> bool:
 
 
 def is_kept(name: str, sources: Path | None = None) -> bool:
-    """True if there is code of that name; what it is worth, `kept` says."""
+    """Return True if there is code of that name; only `kept` checks whether it is whole."""
     return any((directory / name).is_file() for directory in cache_directories(sources))
 
 
 def kept(name: str, sources: Path | None = None) -> bytes | None:
-    """The code of that name; None where there is none, or a crash left a part of it."""
+    """Return the code of that name; None if there is none, or a crash left a part of it."""
     for directory in cache_directories(sources):
         try:
             content = (directory / name).read_bytes()
@@ -88,7 +85,7 @@ def kept(name: str, sources: Path | None = None) -> bytes | None:
 
 
 def keep(name: str, code: bytes, sources: Path | None = None) -> None:
-    """Keep code under a name, in one step: it is there as a whole or not at all.
+    """Keep code under a name, in one step: the file is whole or absent.
 
     Raises
     ------
@@ -108,7 +105,7 @@ def keep(name: str, code: bytes, sources: Path | None = None) -> None:
 
 
 def keep_or_warn(name: str, code: bytes, sources: Path | None = None) -> None:
-    """As `keep`; where no directory may be written there is a warning, once, for only time is lost."""
+    """Keep code as `keep`; if no directory may be written, warn once, since only time is lost."""
     try:
         keep(name, code, sources)
     except OSError as refusal:
@@ -116,7 +113,7 @@ def keep_or_warn(name: str, code: bytes, sources: Path | None = None) -> None:
 
 
 def drop(prefix: str, sources: Path | None = None) -> None:
-    """Remove the code whose names begin so, where this user may."""
+    """Remove the code whose names begin so, as far as this user may."""
     for directory in cache_directories(sources):
         for path in directory.glob(f"{prefix}*"):
             with suppress(OSError):
@@ -147,12 +144,12 @@ def _digest(sources: Path | None) -> str:
 
 
 def _begin(directory: Path) -> None:
-    """Make the directory of these sources where there is none, and let go those that were used longest ago."""
+    """Make the directory of these sources if there is none, and remove those unused for longest."""
     if directory.is_dir():
         return
     directory.mkdir(parents=True, exist_ok=True)
     others = [path for path in directory.parent.iterdir() if path != directory]
-    # One that another process has removed meanwhile is as good as old.
+    # A directory that another process has just removed counts as old.
     used = {path: path.stat().st_mtime if path.exists() else 0.0 for path in others}
     for path in sorted(others, key=lambda path: used[path], reverse=True)[_OTHERS:]:
         shutil.rmtree(path, ignore_errors=True)
@@ -171,7 +168,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @functools.cache
 def _note_use(directory: Path) -> None:
-    """Once a process. Where this user may not write, nothing is removed either."""
+    """Note the use, once a process. If this user may not write, nothing is removed either."""
     with suppress(OSError):
         os.utime(directory)
 

@@ -1,7 +1,7 @@
 """Compile what a run needs before it begins: with progress reports, and several functions in parallel.
 
-Numba holds one lock while it compiles, so threads gain nothing: other processes compile, and leave the machine code in
-the cache (`code_cache`), where this one finds it. What they cannot do, this one does.
+Numba holds one lock while it compiles, so threads gain nothing. Other processes compile and leave the machine code in
+the cache (`code_cache`), and this one loads it. This process compiles what they could not.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from mbe_stage.options import Execution
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.code_cache import can_keep
 
-__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "load_kept", "log_lines", "summed"]
-
 log = logging.getLogger(__name__)
 
-# Below so many seconds of compiling, starting processes costs more than they save.
+# Below this many seconds of compiling, starting processes costs more than they save.
 _WORTH_PROCESSES = 4.0
-# More hardly help: the largest functions take as long as many others.
+# More processes hardly help: the largest functions take as long as many others.
 _MOST_PROCESSES = 6
 _NOTE_SECONDS = 1.0
 _LINE_SECONDS = 1.5
@@ -38,7 +36,7 @@ class CompileStep:
     Attributes
     ----------
     what : str
-        Its name; one name, one step.
+        Its name: steps of one name are the same step.
     is_loaded : callable
         True if this process has the machine code.
     is_kept : callable
@@ -47,7 +45,7 @@ class CompileStep:
         Loads the machine code, or compiles it and puts it into the cache. It is pickled, and may be called in another
         process with the same environment: a function of a module, or `functools.partial` of one.
     seconds : float
-        Roughly, what compiling takes: long ones are begun first.
+        Rough time to compile; long steps begin first.
     """
 
     what: str
@@ -86,12 +84,12 @@ def compile_ahead(
     Parameters
     ----------
     on_progress : callable, optional
-        Called while something is compiled, once a second, from a thread of its own; by default there are log lines.
+        Called once a second while something is compiled, from a thread of its own; by default log lines are written.
     processes : int, optional
-        Compile in so many others; 0 for this one alone. By default as many as there are cores, up to six, where there
-        is enough to do.
+        Number of other processes that compile; 0 for this one alone. By default one per core, up to six, if there is
+        enough to do.
     beside : callable, optional
-        What this process has to do anyway, and does while others compile; not called where none does.
+        Work that this process does while others compile; not called if no other process does.
 
     Returns
     -------
@@ -123,7 +121,7 @@ def summed(*parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def load_kept(steps: Sequence[CompileStep]) -> None:
-    """Load what the cache has and this process has not; the rest is left."""
+    """Load the code that the cache has and this process has not; leave the rest."""
     for step in steps:
         if not step.is_loaded() and step.is_kept():
             step.compile()
@@ -179,7 +177,7 @@ def log_lines() -> Callable[[CompileProgress], None]:
         if progress.is_over:
             # The next to be reported begins at 0 seconds.
             last = float("-inf")
-            # Where it was not kept, a warning has said so.
+            # If the code was not kept, a warning has said so.
             log.info("compiled in %.1f s%s", progress.seconds, ": kept for later runs" if can_keep() else "")
         elif progress.seconds - last >= _LINE_SECONDS:
             last = progress.seconds

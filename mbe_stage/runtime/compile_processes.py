@@ -18,11 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["compile_in_processes", "serve"]
-
 log = logging.getLogger(__name__)
 
-# A Ctrl-C reaches every process of the terminal; who started this one ends it.
+# A Ctrl-C reaches every process of the terminal; the parent process ends this one.
 _PROGRAM = """
 import json, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -46,12 +44,12 @@ def compile_in_processes(
     on_done : callable
         Called after every task, from any thread.
     beside : callable, optional
-        What this process does meanwhile.
+        Work for this process meanwhile.
 
     Returns
     -------
     list of callables
-        Those that did not come to their end: a process could not be started, was ended, or the task failed.
+        Calls that did not finish: a process could not start or was ended, or the task failed.
     """
     waiting, left = deque(tasks), list[Task]()
     ended: queue.Queue[None] = queue.Queue()
@@ -75,7 +73,7 @@ def compile_in_processes(
                 left.remove(task)
                 on_done()
         finally:
-            # Whatever comes up here: somebody waits for it.
+            # Any error: a caller waits for the answer.
             ended.put(None)
 
     threads = [threading.Thread(target=feed, args=(child,), name="compiling", daemon=True) for child in children]
@@ -98,7 +96,7 @@ def compile_in_processes(
 
 
 class _Child:
-    """One process, and what it is asked over its two pipes: a line a task, a line an answer."""
+    """One process, with two pipes: a line per task, a line per answer."""
 
     def __init__(self) -> None:
         self._is_to_end = False
@@ -108,12 +106,12 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # Colours for errors that nobody sees: a fortieth of the time.
+            # No colours in error messages, which are never shown: a fortieth of the time.
             env=os.environ | {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"},
         )
 
     def does(self, task: Task) -> bool:
-        """True if the process came to the end of a task."""
+        """Return True if the process finished a task."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -134,7 +132,7 @@ class _Child:
         self._process.wait()
 
     def close(self) -> None:
-        """Close the pipes, once nobody waits at them."""
+        """Close the pipes, once no thread waits at them."""
         for file in (self._process.stdin, self._process.stdout, self._errors):
             assert file is not None
             with suppress(BrokenPipeError):
@@ -150,11 +148,11 @@ class _Child:
 
 
 def serve() -> None:
-    """Serve as such a process: one task for each line, until there are no more."""
+    """Serve as a compiling process: one task per line, until there are no more."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    # Whatever else is printed is no answer.
+    # Other output must not be mistaken for an answer.
     os.dup2(2, 1)
-    # Compiling makes millions of objects, of which few are garbage: looking for it takes a fifth of the time.
+    # Compiling makes millions of objects, few of them garbage: collecting takes a fifth of the time.
     gc.disable()
     for line in sys.stdin.buffer:
         task: Any = pickle.loads(base64.b64decode(line))

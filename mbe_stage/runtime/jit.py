@@ -1,11 +1,11 @@
-"""Functions that Numba compiles, and whose machine code later processes find (`code_cache`).
+"""Functions that Numba compiles; later processes find their machine code (`code_cache`).
 
-Numba's own cache compares the file of a function, not those of what it calls: after an update old code would run inside
-new code. It numbers its files, so two processes that fill it at once can give one function the code of another. And it
-reads only directories that it may write. Hence a cache of our own behind Numba's interface.
+Numba's own cache compares the file of a function, but not the files of the functions it calls, so after an update old
+code would run inside new code. It numbers its files, so two processes that fill it at once can give one function the
+code of another. And it reads only writable directories. Hence a cache of our own behind Numba's interface.
 
-To add a function: `compiled` with the types that Python calls it with, and its name in the list of whoever calls it
-(`engine_cpu.compile_steps`, `pipeline.execution.compiling`).
+To add a function, use `compiled` with the types of its calls from Python, and put it on the list of its caller's
+compile steps (`engine_cpu.compile_steps`, `pipeline.execution.compiling`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from numba.core.serialize import dumps
 from mbe_stage.runtime import code_cache
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["BYTES", "FLAGS", "INTS", "LONGS", "WORDS", "Signature", "compiled", "readonly", "readonly_view", "steps_of"]
-
 log = logging.getLogger(__name__)
 
 # The types of nearly all arguments: contiguous arrays.
@@ -52,14 +50,14 @@ def compiled(
     Parameters
     ----------
     *signature : numba types
-        Of the arguments as Python calls the function, so that it can be compiled ahead (`steps_of`); none for what only
-        compiled code calls. A call with other types is right too, and compiles when it comes.
+        Types of the arguments in calls from Python, so that it can be compiled ahead (`steps_of`); none for functions
+        that only compiled code calls. A call with other types works, too, and compiles at that time.
     variants : mapping, optional
         Several signatures, each with a name.
     nrt : bool
         True if it may allocate arrays.
     seconds : float
-        Roughly, what compiling one variant takes.
+        Rough time to compile one variant.
     """
     signatures = variants or ({"": signature} if signature else {})
 
@@ -75,12 +73,12 @@ def compiled(
 
 
 def readonly(array_type: Any) -> Any:
-    """The type of such an array that must not be written to, as those that view Arrow's buffers."""
+    """Return the read-only variant of an array type, for views of Arrow's buffers."""
     return array_type.copy(readonly=True)
 
 
 def readonly_view(array: np.ndarray) -> np.ndarray:
-    """The same values, not to be written to: then a function meets one type, wherever its arrays come from."""
+    """Return a read-only view, so that a function sees one type wherever its arrays come from."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -117,13 +115,13 @@ def _step(function: Any, name: str) -> CompileStep:
 
 
 def _compile(module: str, qualname: str, name: str) -> None:
-    """Compile, or load what is kept; by names, so that another process can be asked to."""
+    """Compile, or load from the cache; by names, so that other processes can do it."""
     function = getattr(importlib.import_module(module), qualname)
     function.compile(_known[function][0][name])
 
 
 class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without types
-    """The machine code of one function, as Numba asks for it."""
+    """The machine code of one function, behind Numba's cache interface."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._name = f"{function.__module__}.{function.__qualname__}"
@@ -145,7 +143,7 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
         """True if there is code for these types and this processor."""
-        # Another thread may compile, or look as well.
+        # Another thread may compile or look at the same time.
         with global_compiler_lock:
             self._prepare(target_context)
         return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
@@ -158,15 +156,15 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
         return None if code is None else compiler.CompileResult._rebuild(target_context, *pickle.loads(code))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        # Numba's own conditions: such code holds what only this process knows.
+        # Numba's own conditions: such code depends on this process.
         if not self._is_enabled or data.lifted or data.library.has_dynamic_globals:
             return
         code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce()), self._sources)
 
     def _prepare(self, target_context: Any) -> None:
-        """Define what loaded code calls: Numba's memory, hashes, and extensions that code of other packages may use.
+        """Prepare what loaded code calls: Numba's memory, hashes, and extensions used by code of other packages.
 
-        A full refresh is for compiling; it imports 200 modules, SciPy's linear algebra among them.
+        A full refresh is for compiling; it imports 200 modules, including SciPy's linear algebra.
         """
         rtsys.initialize(target_context)
         importlib.import_module("numba.cpython.hashing")

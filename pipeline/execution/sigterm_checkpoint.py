@@ -31,12 +31,12 @@ class Grace:
     """The state of a request to end the run, and the grace period."""
 
     seconds: float
-    is_asked: bool = False
+    is_requested: bool = False
     _is_told: bool = field(default=False, repr=False)
 
     def ended(self) -> str | None:
-        """Return the reason to end; see `mbe_stage.run_limits.Course`."""
-        if not self.is_asked:
+        """Return the reason to end; see `mbe_stage.run_limits.RunLimits`."""
+        if not self.is_requested:
             return None
         # Not in the handler: it may have interrupted a logging call, and would deadlock.
         if not self._is_told:
@@ -45,8 +45,8 @@ class Grace:
         return "stopped by SIGTERM"
 
     def patience(self) -> float | None:
-        """Return the seconds to wait; see `mbe_stage.run_limits.Course`."""
-        return self.seconds if self.is_asked else None
+        """Return the seconds to wait; see `mbe_stage.run_limits.RunLimits`."""
+        return self.seconds if self.is_requested else None
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     """Postpone SIGTERM by the grace period within the context, but not a later SIGTERM or Ctrl-C.
 
     The context must end soon after `Grace.ended` returns a reason. Then the installed handler is called, unless
-    `Grace.is_asked` was reset. Only the handlers of the command and of a flow can postpone. They stay installed,
+    `Grace.is_requested` was reset. Only the handlers of the command and of a flow can postpone. They stay installed,
     because Prefect checks that its own is. Other handlers act as usual, and threads other than the main one are not
     affected.
 
@@ -75,7 +75,7 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
         return
     with _put_off(grace, handler):
         yield grace
-    if grace.is_asked:
+    if grace.is_requested:
         handler.call_postponed(signal.SIGTERM)
         # If the handler only records the signal, the run must not continue as if it were complete.
         raise EndedBySignal(signal.SIGTERM)
@@ -88,7 +88,7 @@ def _put_off(grace: Grace, handler: PatientHandler) -> Iterator[None]:
     again.daemon = True
 
     def note() -> None:
-        grace.is_asked = True
+        grace.is_requested = True
         again.start()
 
     handler.postpone(signal.SIGTERM, note, min(_SAME_SECONDS, grace.seconds))

@@ -51,7 +51,7 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.staging import Store, synced_beside
 from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
 from mbe_stage.problem import problem_named
-from mbe_stage.run_limits import Course
+from mbe_stage.run_limits import RunLimits
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
 
@@ -159,7 +159,7 @@ def enumerate_to(
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
         full = output_limit(config, run_path, journal)
         with grace_at_sigterm(0.0 if journal is None else config.execution.grace_seconds) as grace:
-            course = Course(
+            run_limits = RunLimits(
                 checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
                 n_before=0 if journal is None else journal.n_found,
                 ended=lambda: grace.ended() or full(),
@@ -168,10 +168,10 @@ def enumerate_to(
                 # Sums at that moment may cover only some of the results.
                 memory_is_a_limit=publication_of(config.problem).numbers is None,
             )
-            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
+            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, run_limits)
             if facts.truncated is None:
                 # The search is complete: publish it.
-                grace.is_asked = False
+                grace.is_requested = False
             return facts
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
@@ -278,7 +278,7 @@ def _streamed(
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
     journal: Journal | None = None,
-    course: Course | None = None,
+    run_limits: RunLimits | None = None,
 ) -> StreamFacts:
     """Search the configured problem into a sink.
 
@@ -314,7 +314,7 @@ def _streamed(
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
             chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
             tasks=None if journal is None else journal.remaining(),
-            course=course or Course(),
+            run_limits=run_limits or RunLimits(),
         )
 
 

@@ -275,7 +275,7 @@ def test_a_flow_puts_it_off_once_for_a_last_checkpoint(monkeypatch: pytest.Monke
             signal.raise_signal(signal.SIGTERM)
             # Longer than it takes until a lost one is sent again.
             time.sleep(10 * lost_signals._AGAIN)
-            seen.append(asked.is_asked and can_ack_control_intent())
+            seen.append(asked.is_requested and can_ack_control_intent())
             signal.raise_signal(signal.SIGTERM)
             seen.append(False)
 
@@ -291,7 +291,7 @@ def test_a_search_that_was_complete_by_then_is_not_ended_afterwards() -> None:
     def body() -> None:
         with sigterm_checkpoint.grace_at_sigterm(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
-            asked.is_asked = False
+            asked.is_requested = False
         time.sleep(10 * lost_signals._AGAIN)
         is_over.append(True)
         raise ValueError("of its own")

@@ -33,8 +33,7 @@ os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 import numba.cuda.dispatcher
 from numba.cuda import compiler
 
-from mbe_stage.bicliques.cuda import kernels
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import kernels, layout
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device import jit
 from tests.mbe_stage import cupy_stand_in
@@ -65,14 +64,14 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     from mbe_stage.bicliques.cuda import (  # noqa: F401
         collapse_twins,
         keys,
-        twin_expansion_kernels,
+        twin_expansion,
         vertex_statistics,
         whole_graph,
     )
     from mbe_stage.cliques.cuda import kernels as searching
     from mbe_stage.cliques.cuda import prepare as parting  # noqa: F401
     from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES as ALL_OF_SEARCHING
-    from mbe_stage.device import copying, core, lists, two_hop  # noqa: F401
+    from mbe_stage.device import copying, core, two_hop  # noqa: F401
     from mbe_stage.groups.cuda import block_scores  # noqa: F401
     from mbe_stage.pq_counts.cuda import kernels as counting
     from mbe_stage.pq_counts.cuda import lean_prepare, wedges  # noqa: F401
@@ -80,7 +79,6 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES as ALL_OF_COUNTING
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
     from mbe_stage.pq_counts.cuda.triples import kernels as comparing  # noqa: F401
-    from mbe_stage.pq_counts.cuda.triples import partners  # noqa: F401
 
     counting.kernel_for(ALL_OF_COUNTING)
     counting.kernel_for(ALL_OF_COUNTING | WINDOWS)
@@ -88,7 +86,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         adding.local_kernel_for(with_edges)
     for mode in (0, 1, 2):
         searching.kernel_for(mode, ALL_OF_SEARCHING)
-    for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):
+    for mode in (layout.COUNT, layout.SIZES, layout.MEMBERS, layout.CONSTRAINED):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
     return {
         kernel: (call.signature, call.launch_bounds)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BicliqueTable, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import cupy_stand_in, emulated_warp, graphs, warp_emulator
@@ -32,7 +32,7 @@ def put_in_place() -> Any:
     arrays.kernel_bundles = lambda _kernel, *bundles: bundles
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
-    arrays.wait_for_work = lambda: None
+    arrays.wait_for_device = lambda: None
     arrays.WordsBeside = WordsBeside
     peers = python_types.ModuleType("mbe_stage.device.peers")
     peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]
@@ -46,7 +46,7 @@ def put_in_place() -> Any:
     from mbe_stage.device import copying, core, launch
 
     launch.resident_blocks = lambda: 2
-    kernels.walking_blocks = lambda _mode: 4
+    kernels.kernel_blocks = lambda _mode: 4
 
     class Launcher:
         seed = 0
@@ -201,7 +201,7 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     n = 20
     # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all children of each are
     # looked at. Those with at most ten columns are closed-set bitmaps, and not opened.
-    most_opened = sum((depth + 1) * (n - depth) for depth in range(n - at.CLOSED_SET_WIDTH - 1))
+    most_opened = sum((depth + 1) * (n - depth) for depth in range(n - layout.CLOSED_SET_WIDTH - 1))
     # One node for each one or two rows, and all of their children are looked at.
     most_of_two = sum(math.comb(n, size) for size in (1, 2, 3))
     # Rows inside excluded ones, which are not the siblings before: 182 nodes where they are counted on the right.

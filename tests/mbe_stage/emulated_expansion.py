@@ -65,21 +65,21 @@ def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     put_in_place()
-    from mbe_stage.bicliques.cuda import twin_expansion, twin_expansion_kernels
+    from mbe_stage.bicliques.cuda import twin_expansion
     from tests.mbe_stage import expansion_checks
 
     for number, case in enumerate(expansion_checks.CASES):
         is_long = case != NOT_ALL_LONG and (part == "all" or case in SOME_LONG)
         for staged, counted in THRESHOLDS if is_long else THRESHOLDS[:2]:
-            twin_expansion.LONGEST_STAGED = twin_expansion_kernels.LONGEST_STAGED = staged
-            twin_expansion_kernels._LONGEST_COUNTED = counted
+            twin_expansion.LONGEST_STAGED = staged
+            twin_expansion._LONGEST_COUNTED = counted
             sums = expansion_checks.check_expansion(case, number)
             print(json.dumps({"case": case, "staged": staged} | sums), flush=True)
-    twin_expansion.LONGEST_STAGED = twin_expansion_kernels.LONGEST_STAGED = THRESHOLDS[0][0]
-    for lengths, group_sizes, piece_members in METERED:
+    twin_expansion.LONGEST_STAGED = THRESHOLDS[0][0]
+    for lengths, group_sizes, range_members in METERED:
         twin_expansion.cp = meter = Meter()
-        n_blocks = expansion_checks.expand_all(lengths, group_sizes, piece_members)
-        planned = expansion_bytes(len(lengths), piece_members)
+        n_blocks = expansion_checks.expand_all(lengths, group_sizes, range_members)
+        planned = expansion_bytes(len(lengths), range_members)
         line = {"planned": planned, "peak": meter.peak, "blocks": n_blocks, "alive": meter.alive}
         print(json.dumps(line), flush=True)
 

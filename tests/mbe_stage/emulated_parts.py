@@ -243,7 +243,7 @@ def check_rows(rng: np.random.Generator) -> int:
 
 def check_accumulator(rng: np.random.Generator) -> int:
     """What rows are to a list child: candidates numbered, full rows counted, the most of an earlier one."""
-    from mbe_stage.bicliques.cuda import layout as at
+    from mbe_stage.bicliques.cuda import layout
     from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows
     from mbe_stage.bicliques.cuda.walk_bundles import Child
 
@@ -253,14 +253,14 @@ def check_accumulator(rng: np.random.Generator) -> int:
     counts[row] = n_left
     nonzero = rng.permutation(np.flatnonzero(counts)).astype(np.int32)
     own = SimpleNamespace(
-        counts=counts, nonzero=nonzero, bits=np.zeros(n_rows, _U), subsets=np.zeros(at.MOST_KEY_ROWS, _U)
+        counts=counts, nonzero=nonzero, bits=np.zeros(n_rows, _U), subsets=np.zeros(layout.MOST_KEY_ROWS, _U)
     )
     found = by_all_lanes(look_at_rows, Child(row, 0, n_left), nonzero.size, 0, own)[0]
     candidates = [other for other in nonzero.tolist() if other > row and counts[other] < n_left]
     assert (found.n_candidates, found.n_full) == (len(candidates), int((counts == n_left).sum()))
     assert found.most_earlier == max([0, *counts[:row].tolist()])
     assert [int(own.bits[other]) for other in candidates] == list(range(1, len(candidates) + 1))
-    assert own.subsets[: len(candidates)].tolist() == candidates[: at.MOST_KEY_ROWS]
+    assert own.subsets[: len(candidates)].tolist() == candidates[: layout.MOST_KEY_ROWS]
     return 1
 
 

@@ -10,32 +10,31 @@ import numpy as np
 from tests.mbe_stage import emulated_cuda
 
 
-def layout(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
+def laid_out(dice: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     """Fields and cursors of nodes one behind the other, some of them closed, not in the order of their numbers."""
-    from mbe_stage.bicliques.cuda import layout as at
+    from mbe_stage.bicliques.cuda import layout
 
     n = int(dice.integers(1, 60))
     sizes = dice.integers(1, (100, 900)[int(dice.integers(2))], n)
-    room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
+    room = -(-sizes // layout.ALIGNMENT) * layout.ALIGNMENT
     order = np.concatenate([[0], 1 + dice.permutation(n - 1)]).astype(np.int64)
-    nodes = np.zeros((n, at.NODE_FIELDS), np.int64)
-    nodes[order, at.NODE_OFFSET] = np.cumsum(room[order]) - room[order]
-    nodes[:, at.NODE_SIZE], nodes[:, at.NODE_END] = sizes, 5
+    nodes = np.zeros((n, layout.NODE_FIELDS), np.int64)
+    nodes[order, layout.NODE_OFFSET] = np.cumsum(room[order]) - room[order]
+    nodes[:, layout.NODE_SIZE], nodes[:, layout.NODE_END] = sizes, 5
     # Of nodes without ids the first columns and one word more hold nothing.
-    nodes[:, at.NODE_IDS] = dice.random(n) < 0.7
-    nodes[:, at.NODE_COLUMNS] = np.minimum(dice.integers(0, 9, n), sizes - 1)
-    nodes[nodes[:, at.NODE_COLUMNS] + 1 >= sizes, at.NODE_IDS] = 1
+    nodes[:, layout.NODE_IDS] = dice.random(n) < 0.7
+    nodes[:, layout.NODE_COLUMNS] = np.minimum(dice.integers(0, 9, n), sizes - 1)
+    nodes[nodes[:, layout.NODE_COLUMNS] + 1 >= sizes, layout.NODE_IDS] = 1
     cursors = np.where(dice.random(n) < dice.choice([0.2, 0.6, 0.9]), 0, 5).astype(np.int32)
     return nodes, cursors, int(room.sum() * dice.choice([1.0, 1.1, 1.5]))
 
 
 def case(seed: int) -> dict[str, Any]:
     """Whether each node holds what it held, at a place of its own; and how much was moved into gaps."""
-    from mbe_stage.bicliques.cuda import layout as at
-    from mbe_stage.bicliques.cuda import pool_compaction
+    from mbe_stage.bicliques.cuda import layout, pool_compaction
 
     dice = np.random.default_rng(seed)
-    nodes, cursors, size = layout(dice)
+    nodes, cursors, size = laid_out(dice)
     pool_compaction._LARGE_NODE = 1
     live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3))
     needed = int(dice.integers(0, size - live.used + 1))
@@ -53,7 +52,7 @@ def case(seed: int) -> dict[str, Any]:
     moved = None
     if into_gaps is not None:
         elsewhere = now.places != now.starts
-        same &= bool(np.all(now.places[elsewhere] % at.ALIGNMENT == 0)) and now.used + needed <= size
+        same &= bool(np.all(now.places[elsewhere] % layout.ALIGNMENT == 0)) and now.used + needed <= size
         moved = int(now.sizes[elsewhere].sum())
     return {"case": seed, "same": bool(same), "live": int(live.sizes.sum()), "moved": moved}
 

@@ -47,12 +47,12 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     put_in_place()
-    from mbe_stage.bicliques.cuda import collapse_twins, column_lists, whole_graph
+    from mbe_stage.bicliques.cuda import collapse_twins, whole_graph
 
     for number, (name, graph, query) in enumerate(cases()):
         for short, n_words in THRESHOLDS if number in (3, 4, 5) else THRESHOLDS[number % 2 : number % 2 + 1]:
-            collapse_twins.SHORT = column_lists.SHORT = whole_graph.SHORT = short
-            column_lists._BITMAP_ROWS = 32 * n_words
+            collapse_twins.SHORT = whole_graph.SHORT = short
+            whole_graph._BITMAP_ROWS = 32 * n_words
             found = prepared(graph, query, N_BLOCKS)
             same = not differences(found, expected(graph, query))
             print(json.dumps({"case": name, "short": short, "words": n_words, "same": same, "empty": found is None}))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from tests.mbe_stage import emulated_warp, warp_emulator
 
 
@@ -23,10 +23,10 @@ def chosen_by_model(
     ends: Any, cursors: Any, nodes: Any, low: int, n_open: int, any_owner: bool, mode: int
 ) -> tuple[str, int]:
     """The kind of choice, and the node; -1 where none has children left."""
-    n, sizes = len(ends), nodes[:, at.NODE_SIZE]
-    may_be = [node for node in range(low, n) if any_owner or not nodes[node, at.NODE_IS_OWNED]]
+    n, sizes = len(ends), nodes[:, layout.NODE_SIZE]
+    may_be = [node for node in range(low, n) if any_owner or not nodes[node, layout.NODE_IS_OWNED]]
     is_open = [node for node in may_be if cursors[node] < ends[node]]
-    if mode == at.COUNTS and any_owner and n_open < 1024:
+    if mode == layout.COUNT and any_owner and n_open < 1024:
         mixed = (n + n_open * 0x85EBCA6B) * 0x9E3779B1 % (1 << 32)
         start = low + (mixed * (n - low) >> 32)
         near = [node for node in is_open if start <= node < start + 32]
@@ -43,7 +43,7 @@ def main() -> None:
 
     answer = np.zeros(32, np.int32)
 
-    def choose(pool: at.Pool, control: np.ndarray, any_owner: bool, mode: int) -> None:
+    def choose(pool: layout.Pool, control: np.ndarray, any_owner: bool, mode: int) -> None:
         node = find_open_node(pool, control, any_owner, mode)
         answer[warp_emulator.getcurrent().lane] = node
 
@@ -51,26 +51,28 @@ def main() -> None:
     rng = np.random.default_rng(1)
     for _ in range(300):
         n = int(rng.integers(1, 150))
-        nodes = np.zeros((n + 40, at.NODE_FIELDS), np.int64)
+        nodes = np.zeros((n + 40, layout.NODE_FIELDS), np.int64)
         cursors = np.zeros(n + 40, np.int32)
         # Some are being written: they have a cursor, and no end yet.
         ends = np.where(rng.random(n) < 0.8, 10, 0)
         cursors[:n] = np.where(rng.random(n) < rng.choice([0.05, 0.5]), 4, 10)
-        nodes[:n, at.NODE_END] = ends
-        nodes[:n, at.NODE_SIZE] = rng.integers(1, 50, n)
-        nodes[:n, at.NODE_IS_OWNED] = rng.random(n) < 0.5
+        nodes[:n, layout.NODE_END] = ends
+        nodes[:n, layout.NODE_SIZE] = rng.integers(1, 50, n)
+        nodes[:n, layout.NODE_IS_OWNED] = rng.random(n) < 0.5
         low = int(rng.integers(0, n + 1))
         n_open = int(rng.choice([1, 7, 300, 2000]))
-        control = np.zeros(at.CONTROL_FIELDS, np.int32)
-        control[at.N_OPEN], control[at.N_NODES], control[at.LOW_NODE] = n_open, n, low
-        pool = at.Pool(None, nodes, cursors, None, None, None, None)
-        for any_owner, mode in itertools.product((True, False), (at.COUNTS, at.MEMBERS)):
-            control[at.LOW_NODE] = low
+        control = np.zeros(layout.CONTROL_FIELDS, np.int32)
+        control[layout.N_OPEN], control[layout.N_NODES], control[layout.LOW_NODE] = n_open, n, low
+        pool = layout.Pool(None, nodes, cursors, None, None, None, None)
+        for any_owner, mode in itertools.product((True, False), (layout.COUNT, layout.MEMBERS)):
+            control[layout.LOW_NODE] = low
             kind, wanted = chosen_by_model(ends, cursors, nodes, low, n_open, any_owner, mode)
             warp_emulator.launch(choose, 1, 1, (pool, control, any_owner, mode))
             assert set(answer.tolist()) == {wanted}, (kind, wanted, answer)
             # Nothing with children left is before the node where others begin to look.
-            assert not (cursors[low : control[at.LOW_NODE]] < nodes[low : control[at.LOW_NODE], at.NODE_END]).any()
+            assert not (
+                cursors[low : control[layout.LOW_NODE]] < nodes[low : control[layout.LOW_NODE], layout.NODE_END]
+            ).any()
             kinds[kind] += 1
     check_choice_of_donors(is_donor)
     print(json.dumps(kinds))

@@ -44,10 +44,10 @@ CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
 
 def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
     """Expand a case and compare; returns how many bicliques, members and pieces there were."""
-    lengths, group_sizes, piece_members = CASES[case]
+    lengths, group_sizes, range_members = CASES[case]
     n_untaken = 0 if seed % 2 and lengths else 37
     groups, lists, found, d_groups = _made(np.random.default_rng(seed), lengths, group_sizes, n_untaken)
-    blocks = list(_blocks(found, len(lists), d_groups, piece_members))
+    blocks = list(_blocks(found, len(lists), d_groups, range_members))
     wanted = [[_vertices(*each) for each in zip(groups, pair, strict=True)] for pair in lists if pair[0].size]
     n_members = 0
     taken = 0
@@ -62,30 +62,30 @@ def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
             assert cp.asnumpy(offsets).tolist() == np.cumsum([0, *(pair[side].size for pair in mine)]).tolist()
             assert cp.asnumpy(members).tolist() == np.concatenate([pair[side] for pair in mine]).tolist()
         in_block = block.left_members.size + block.right_members.size
-        assert in_block <= piece_members or block.n_bicliques == 1
+        assert in_block <= range_members or block.n_bicliques == 1
         n_members += in_block
         taken += block.n_bicliques
     assert taken == len(wanted)
     return {"bicliques": taken, "members": n_members, "pieces": len(blocks)}
 
 
-def expand_all(lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], piece_members: int) -> int:
+def expand_all(lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], range_members: int) -> int:
     """Expand bicliques, and let go of each block when there is the next, as a run does; returns how many there were."""
     _, lists, found, d_groups = _made(np.random.default_rng(0), lengths, group_sizes, 0)
     n_blocks = 0
-    for _block in _blocks(found, len(lists), d_groups, piece_members):
+    for _block in _blocks(found, len(lists), d_groups, range_members):
         n_blocks += 1
     return n_blocks
 
 
 def _blocks(
-    found: Output, n_slots: int, groups: tuple[DeviceGroups, DeviceGroups], piece_members: int
+    found: Output, n_slots: int, groups: tuple[DeviceGroups, DeviceGroups], range_members: int
 ) -> Iterator[DeviceBlock]:
     n = found.left_sizes.size
     sizes = room_for_sizes(n, groups)
     # Where slots run out, warps go on asking for more.
     work_out_sizes(sizes, found, cp.asarray(np.array([n_slots if n_slots < n else n + 64])))
-    return expanded(found, n_slots, sizes, piece_members, 1 << 30)
+    return expanded(found, n_slots, sizes, range_members, 1 << 30)
 
 
 def _made(

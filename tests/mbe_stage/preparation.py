@@ -52,17 +52,24 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
     """The same, from the device's preparation."""
     import cupy as cp
 
-    from mbe_stage.bicliques.cuda import layout as at
+    from mbe_stage.bicliques.cuda import layout
     from mbe_stage.bicliques.cuda.prepare import prepare
 
     made = prepare(graph, query, n_blocks, 1 << 33)
     if made is None:
         return None
     facts = made.facts
-    d_ints, d_nodes = cp.full(facts.pool_ints + 5, -7, cp.int32), cp.zeros((2, at.NODE_FIELDS), cp.int64)
+    d_ints, d_nodes = cp.full(facts.pool_ints + 5, -7, cp.int32), cp.zeros((2, layout.NODE_FIELDS), cp.int64)
     roots = made.write(d_ints, d_nodes)
     ints, nodes, paths, order = map(cp.asnumpy, (d_ints, d_nodes, roots.paths, roots.order))
-    assert nodes[0, : at.NODE_END + 1].tolist() == [0, facts.n_columns, facts.n_rows, facts.n_edges, 0, facts.n_rows]
+    assert nodes[0, : layout.NODE_END + 1].tolist() == [
+        0,
+        facts.n_columns,
+        facts.n_rows,
+        facts.n_edges,
+        0,
+        facts.n_rows,
+    ]
     assert facts.wedges == paths.sum()
     row_offsets = ints[2 * facts.n_columns + 1 + facts.n_rows :][: facts.n_rows + 1]
     assert facts.max_row_degree == np.diff(row_offsets).max()

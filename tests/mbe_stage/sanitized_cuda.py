@@ -22,7 +22,7 @@ import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cuda, reference
-from mbe_stage.bicliques.cuda import allocation
+from mbe_stage.bicliques.cuda import session as biclique_session
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
 from mbe_stage.cliques import reference as clique_reference
@@ -37,7 +37,6 @@ from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as CountDetail
 from mbe_stage.pq_counts.results import PqSink
-from mbe_stage.search.cuda import pool
 from mbe_stage.search.cuda import session as search_session
 from tests.mbe_stage.groups import device_checks
 from tests.mbe_stage.groups.random_graphs import blocks_of, keyed
@@ -79,7 +78,7 @@ def main() -> int:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
             find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
-        for module in (allocation, counting_session, pool, search_session, local_session, clique_session):
+        for module in (biclique_session, counting_session, search_session, local_session, clique_session):
             module.cp = _Filled()
     if options.work:
         tight = (

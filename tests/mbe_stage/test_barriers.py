@@ -26,7 +26,7 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
-from mbe_stage.run_limits import Checkpoints, Course, Limits
+from mbe_stage.run_limits import Checkpoints, LimitWatch, RunLimits
 from mbe_stage.search.cpu import quanta
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.search.cuda import barriers
@@ -192,7 +192,7 @@ EXECUTION = Execution(threads=2, block_bytes=4000)
 
 def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
     sink = Noting()
-    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=Course(checkpoint_seconds=0.001))
+    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=RunLimits(checkpoint_seconds=0.001))
     assert sink.checkpoints
     assert len(sink.table()) == 2**11 - 2
     numbers = [n for n, _, _ in sink.checkpoints]
@@ -214,21 +214,21 @@ def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
 )
 def test_where_there_are_none(engine: str, execution: Execution, seconds: float | None) -> None:
     sink = Noting()
-    stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, course=Course(checkpoint_seconds=seconds))
+    stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, run_limits=RunLimits(checkpoint_seconds=seconds))
     assert sink.checkpoints == []
     assert len(sink.table()) == 2**11 - 2
 
 
 def test_a_sink_without_checkpoints_gets_none() -> None:
     sink = TableSink()
-    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=Course(checkpoint_seconds=0.001))
+    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=RunLimits(checkpoint_seconds=0.001))
     assert len(sink.table()) == 2**11 - 2
 
 
 def test_a_limit_of_time_ends_at_a_barrier() -> None:
     sink = Noting()
     execution = Execution(threads=2, block_bytes=4000, time_limit_seconds=0.02)
-    facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", course=Course(checkpoint_seconds=1e6))
+    facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", run_limits=RunLimits(checkpoint_seconds=1e6))
     assert facts.truncated == "stopped at time_limit_seconds = 0.02"
     n_found, remaining, _ = sink.checkpoints[-1]
     assert n_found == facts.n_found == len(sink.table())
@@ -243,9 +243,9 @@ def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
     sink, n_before = Noting(), 10 * n
     most = n_before + int(0.85 * n)
     # What was found before counts.
-    course = Course(checkpoint_seconds=1e6, n_before=n_before)
+    run_limits = RunLimits(checkpoint_seconds=1e6, n_before=n_before)
     execution = Execution(threads=2, block_bytes=400, max_bicliques=most)
-    facts = stream(PROBLEM, sink, graph, QUERY, execution, "cpu", course=course)
+    facts = stream(PROBLEM, sink, graph, QUERY, execution, "cpu", run_limits=run_limits)
     assert facts.truncated == f"stopped at max_bicliques = {most}"
     assert facts.n_found == int(0.85 * n)
     assert sink.checkpoints
@@ -253,50 +253,50 @@ def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
 
 def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     """The roots that were begun may take longer than the rest of the results: the first is asked for early."""
-    course = Course(n_before=1000)
-    limits = Limits(PROBLEM, course, 5000, None)
+    run_limits = RunLimits(n_before=1000)
+    limits = LimitWatch(PROBLEM, run_limits, 5000, None)
     # What the caller counts has the same shares.
     used = iter((0.2, 0.6, 1.1))
-    of_caller = Limits(PROBLEM, Course(share=lambda: next(used)), None, None)
+    of_caller = LimitWatch(PROBLEM, RunLimits(share=lambda: next(used)), None, None)
     assert [of_caller.n_shares(0, 9.0) for _ in range(3)] == [0, 2, 4]
     assert [limits.n_shares(n, 9.0) for n in (0, 999, 1000, 2000, 3000, 3599, 3600, 4000)] == [0, 0, 1, 2, 3, 3, 4, 4]
     # And shortly before a time is up there is one.
-    of_time = Limits(PROBLEM, Course(), None, 10.0)
+    of_time = LimitWatch(PROBLEM, RunLimits(), None, 10.0)
     assert [of_time.n_shares(0, seconds) for seconds in (0.0, 8.9, 9.0, 9.9)] == [0, 0, 1, 1]
     checkpoints = Checkpoints(Noting(), 1e6)
     barrier = checkpoints.barrier_for(engine_cpu)
     asked = []
     for n_found in (0, 1000, 1500, 2000, 2500):
         checkpoints.note(BicliqueBlock.empty(Detail.MEMBERS, 0.5), 1.0, limits.n_shares(n_found, 1.0))
-        asked.append(barrier.is_asked)
+        asked.append(barrier.is_requested)
         barrier.reached()
     assert asked == [False, True, False, True, False]
 
 
 @pytest.mark.parametrize(
-    ("course", "is_told"),
+    ("run_limits", "is_told"),
     [
-        (Course(checkpoint_seconds=1e6), True),
-        (Course(checkpoint_seconds=1e6, n_before=5), False),
-        (Course(), False),
-        (Course(checkpoint_seconds=1e-6, ended=lambda: None), False),
+        (RunLimits(checkpoint_seconds=1e6), True),
+        (RunLimits(checkpoint_seconds=1e6, n_before=5), False),
+        (RunLimits(), False),
+        (RunLimits(checkpoint_seconds=1e-6, ended=lambda: None), False),
     ],
     ids=["none came", "earlier ones have", "none was to come", "one came"],
 )
-def test_a_limit_says_when_nothing_could_be_kept(course, is_told, caplog, monkeypatch) -> None:
+def test_a_limit_says_when_nothing_could_be_kept(run_limits, is_told, caplog, monkeypatch) -> None:
     monkeypatch.setattr(course_module, "_TIMES_ITS_COST", 0.0)
     caplog.set_level(logging.INFO)
-    most = course.n_before + (1500 if course.checkpoint_seconds == 1e-6 else 1)
+    most = run_limits.n_before + (1500 if run_limits.checkpoint_seconds == 1e-6 else 1)
     execution = Execution(threads=1, block_bytes=400, max_bicliques=most)
-    facts = stream(PROBLEM, Noting(), GRAPH, QUERY, execution, "cpu", course=course)
+    facts = stream(PROBLEM, Noting(), GRAPH, QUERY, execution, "cpu", run_limits=run_limits)
     assert facts.truncated is not None
     assert (NOTHING_KEPT in caplog.messages) == is_told
 
 
 def test_whoever_calls_ends_a_search() -> None:
     sink = TableSink()
-    course = Course(ended=lambda: "enough" if len(sink.table()) > 700 else None)
-    facts = stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=course)
+    run_limits = RunLimits(ended=lambda: "enough" if len(sink.table()) > 700 else None)
+    facts = stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", run_limits=run_limits)
     assert facts.truncated == "enough"
     assert 700 < facts.n_found == len(sink.table()) < 2**11 - 2
 

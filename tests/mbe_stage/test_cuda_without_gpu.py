@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import (
     ReducedSizes,
     blocks_that_fit,
@@ -232,15 +232,15 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing
 
 
 def test_the_plan_fits_its_budget_with_fewer_warps() -> None:
-    plenty = plan_memory(_FACTS, 264, at.MEMBERS, 64 * _GIB)
+    plenty = plan_memory(_FACTS, 264, layout.MEMBERS, 64 * _GIB)
     assert plenty.n_blocks == 264
-    scarce = plan_memory(_FACTS, 264, at.MEMBERS, _GIB)
+    scarce = plan_memory(_FACTS, 264, layout.MEMBERS, _GIB)
     assert 0 < scarce.n_blocks < 264
     for plan, budget in ((plenty, 64 * _GIB), (scarce, _GIB)):
         assert plan.total_bytes <= budget
         assert plan.pool >= _FACTS.pool_ints
         assert 0 < plan.chunk_members <= plan.members
-        assert plan.descriptors % at.CHUNK_DESCRIPTORS == 0
+        assert plan.descriptors % layout.CHUNK_DESCRIPTORS == 0
         lines = plan.describe().splitlines()
         parts = [int(line.rsplit(maxsplit=2)[1].replace(",", "")) for line in lines]
         assert lines[-1].startswith("total ")
@@ -248,7 +248,7 @@ def test_the_plan_fits_its_budget_with_fewer_warps() -> None:
 
 
 def test_counting_plans_no_output() -> None:
-    plan = plan_memory(_FACTS, 264, at.COUNTS, _GIB)
+    plan = plan_memory(_FACTS, 264, layout.COUNT, _GIB)
     assert plan.output_bytes == plan.expansion_bytes == 0
 
 
@@ -257,11 +257,11 @@ def test_a_graph_whose_entries_cannot_be_numbered_is_refused(n_edges: int) -> No
     with pytest.raises(
         MemoryBudgetExceeded, match=f"fewer than 2,147,483,648 edges.* has {n_edges:,} edges.* use the engine cpu"
     ):
-        plan_memory(replace(_FACTS, n_edges=n_edges), 264, at.COUNTS, 1 << 50)
-    assert plan_memory(replace(_FACTS, n_edges=1 << 30), 264, at.COUNTS, 1 << 50).n_blocks == 264
+        plan_memory(replace(_FACTS, n_edges=n_edges), 264, layout.COUNT, 1 << 50)
+    assert plan_memory(replace(_FACTS, n_edges=1 << 30), 264, layout.COUNT, 1 << 50).n_blocks == 264
 
 
-@pytest.mark.parametrize("mode", [at.COUNTS, at.SIZES, at.MEMBERS])
+@pytest.mark.parametrize("mode", [layout.COUNT, layout.SIZES, layout.MEMBERS])
 def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
     with pytest.raises(MemoryBudgetExceeded) as refusal:
         plan_memory(_FACTS, 264, mode, 1_000_000)
@@ -276,32 +276,32 @@ def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
 
 @pytest.mark.parametrize("budget", [100 << 20, _GIB, 8 * _GIB, 64 * _GIB])
 def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
-    plan = plan_memory(_FACTS, 264, at.MEMBERS, budget)
-    assert expansion_bytes(plan.descriptors, plan.piece_members) <= plan.expansion_bytes
-    assert expansion_bytes(plan.descriptors, plan.piece_members + 1) > plan.expansion_bytes
+    plan = plan_memory(_FACTS, 264, layout.MEMBERS, budget)
+    assert expansion_bytes(plan.descriptors, plan.range_members) <= plan.expansion_bytes
+    assert expansion_bytes(plan.descriptors, plan.range_members + 1) > plan.expansion_bytes
     # The largest biclique there could be has room.
-    assert plan.piece_members >= _FACTS.n_vertices
+    assert plan.range_members >= _FACTS.n_vertices
     assert plan.expansion_bytes <= max(budget // 8, expansion_bytes(plan.descriptors, _FACTS.n_vertices))
 
 
 def test_growing_counts_what_is_held_while_it_is_copied() -> None:
-    plan = plan_memory(_FACTS, 264, at.COUNTS, _GIB)
+    plan = plan_memory(_FACTS, 264, layout.COUNT, _GIB)
     assert check_growth(plan, _GIB - plan.total_bytes, _GIB) is plan
     with pytest.raises(MemoryBudgetExceeded, match="to go on"):
         check_growth(plan, _GIB - plan.total_bytes + 1, _GIB)
 
 
 def test_fewer_blocks_fit_where_more_is_held() -> None:
-    plan = plan_memory(_FACTS, 264, at.COUNTS, 64 * _GIB)
+    plan = plan_memory(_FACTS, 264, layout.COUNT, 64 * _GIB)
     assert blocks_that_fit(plan, 0, plan.total_bytes) == plan.n_blocks
-    block_bytes = plan.warp_bytes * at.WALKING_WARPS_PER_BLOCK
+    block_bytes = plan.warp_bytes * layout.WALKING_WARPS_PER_BLOCK
     assert blocks_that_fit(plan, 3 * block_bytes, plan.total_bytes) == plan.n_blocks - 3
     assert blocks_that_fit(plan, 1, plan.total_bytes) == plan.n_blocks - 1
     assert blocks_that_fit(plan, plan.total_bytes, plan.total_bytes) == 1
 
 
 def test_arenas_grow_for_as_many_warps_as_fit() -> None:
-    plan = plan_memory(_FACTS, 264, at.MEMBERS, 4 * _GIB)
+    plan = plan_memory(_FACTS, 264, layout.MEMBERS, 4 * _GIB)
     grown = with_larger_arenas(plan, plan.words + 1, 0, 4 * _GIB)
     assert grown.words == whole_lines(plan.words * 3 // 2)
     assert grown.n_blocks == plan.n_blocks
@@ -326,7 +326,7 @@ _BOOKCROSSING = ReducedSizes(
 
 def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
     budget = 4 * _GIB
-    plan = plan_memory(_BOOKCROSSING, 264, at.COUNTS, budget)
+    plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, budget)
     assert plan.n_blocks > 200
     is_refused = False
     needed, held = 500_000, 20 << 20
@@ -353,7 +353,7 @@ def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
 
 
 def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
-    plan = plan_memory(_BOOKCROSSING, 264, at.COUNTS, 4 * _GIB)
+    plan = plan_memory(_BOOKCROSSING, 264, layout.COUNT, 4 * _GIB)
     assert with_space_in_pool(plan, plan.pool // 4, plan.pool // 4, plan.nodes // 2, 0, 4 * _GIB) == plan
     more_nodes = with_space_in_pool(plan, plan.pool // 4, 0, plan.nodes // 2 + 1, 0, 4 * _GIB)
     assert more_nodes == replace(plan, nodes=2 * plan.nodes)
@@ -362,9 +362,9 @@ def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
 
 
 def test_only_what_is_written_takes_an_arena_of_ids() -> None:
-    counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (at.COUNTS, at.MEMBERS))
-    assert counting.ints == at.WORD_BITS
-    assert writing.ints == writing.words + at.WORD_BITS
+    counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (layout.COUNT, layout.MEMBERS))
+    assert counting.ints == layout.WORD_BITS
+    assert writing.ints == writing.words + layout.WORD_BITS
     assert writing.warp_bytes - counting.warp_bytes == 4 * writing.words
 
 
@@ -376,13 +376,13 @@ def test_preparing_has_to_fit_too() -> None:
 
 def test_a_budget_too_small_says_what_would_do() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"needs ([\d,]+) bytes of device memory.*its budget is 1,000,000:"):
-        plan_memory(_FACTS, 264, at.COUNTS, 1_000_000)
+        plan_memory(_FACTS, 264, layout.COUNT, 1_000_000)
 
 
 def test_scratch_of_two_warps_never_shares_a_cache_line() -> None:
     for n in (1, 31, 32, 113, 4096):
         assert whole_lines(n) >= n
         assert whole_lines(n) * 4 % 128 == 0
-    plan = plan_memory(replace(_FACTS, n_rows=113), 1, at.COUNTS, _GIB)
+    plan = plan_memory(replace(_FACTS, n_rows=113), 1, layout.COUNT, _GIB)
     assert plan.words * 4 % 128 == 0
-    assert at.FRAME_FIELDS * 4 % 128 == at.STATE_FIELDS * 8 % 128 == at.NODE_FIELDS * 8 % 128 == 0
+    assert layout.FRAME_FIELDS * 4 % 128 == layout.STATE_FIELDS * 8 % 128 == layout.NODE_FIELDS * 8 % 128 == 0

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mbe_stage.runners.dask_log import quiet_without_scheduler
+from mbe_stage.runners.clusters import quiet_without_scheduler
 
 
 def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None = None) -> list[tuple[str, int]]:
@@ -21,7 +21,7 @@ def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None
     return [(record.name, record.levelno) for record in caplog.records]
 
 
-OURS, DASKS = ("mbe_stage.runners.dask_log", logging.DEBUG), ("distributed.client", logging.ERROR)
+OURS, DASKS = ("mbe_stage.runners.clusters", logging.DEBUG), ("distributed.client", logging.ERROR)
 
 
 def test_only_what_is_of_a_lost_scheduler_is_a_detail(

@@ -36,7 +36,7 @@ from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
-from mbe_stage.run_limits import Course
+from mbe_stage.run_limits import RunLimits
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
@@ -162,7 +162,9 @@ def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, 
     # Workers have loaded what they need before the time counts.
     sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
     execution = Execution(runner=runner, time_limit_seconds=6.0, block_bytes=1 << 24)
-    facts = stream(PROBLEM, sink, graph, BicliqueQuery(), execution, "cpu", course=Course(checkpoint_seconds=1e6))
+    facts = stream(
+        PROBLEM, sink, graph, BicliqueQuery(), execution, "cpu", run_limits=RunLimits(checkpoint_seconds=1e6)
+    )
     assert facts.truncated == "stopped at time_limit_seconds = 6"
     assert 6.0 < facts.seconds < 18.0
     if ends_in_time:
@@ -202,7 +204,7 @@ def test_a_part_and_what_a_barrier_leaves_of_it(client: Any) -> None:
             execution,
             "cpu",
             tasks=tasks[3:],
-            course=Course(checkpoint_seconds=0.01),
+            run_limits=RunLimits(checkpoint_seconds=0.01),
         )
     assert sink.remaining
     stream(PROBLEM, left, graph, BicliqueQuery(), Execution(), "cpu", tasks=sink.remaining)
@@ -244,7 +246,7 @@ class Proven:
 
 
 def a_run(parts: Any) -> Any:
-    search = lease_work.Search("bicliques", "cpu", None, None, parts)
+    search = lease_work.JobFacts("bicliques", "cpu", None, None, parts)
     return dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
 
 

@@ -38,7 +38,7 @@ class Found:
 
 
 @dataclass
-class Parcel:
+class WorkTransfer:
     rows: list[int]
     begun: list[int]
 
@@ -48,7 +48,7 @@ class Parcel:
 
 
 @dataclass
-class Standing:
+class DeviceProgress:
     ahead: tuple[int, int]
 
 
@@ -61,7 +61,7 @@ class Search:
         self.fails_after = fails_after
         self.ahead: list[int] = []
         self.begun: list[int] = []
-        self.room = None
+        self.capacity = None
 
     @property
     def is_done(self) -> bool:
@@ -95,23 +95,23 @@ class Search:
         rows, self.ahead = self.ahead, []
         return np.array(rows, np.int32)
 
-    def split(self, rooms: Sequence[Any]) -> list[Parcel]:
-        n = len(rooms) + 1
-        given = [Parcel(self.ahead[k::n], self.begun[k::n]) for k in range(1, n)]
+    def split(self, capacities: Sequence[Any]) -> list[WorkTransfer]:
+        n = len(capacities) + 1
+        given = [WorkTransfer(self.ahead[k::n], self.begun[k::n]) for k in range(1, n)]
         self.ahead, self.begun = self.ahead[::n], self.begun[::n]
-        for parcel in given:
-            if self.begun and self.begun[0] > 1 and not parcel.n_items:
+        for transfer in given:
+            if self.begun and self.begun[0] > 1 and not transfer.n_items:
                 half = self.begun[0] // 2
                 self.begun[0] -= half
-                parcel.begun.append(half)
+                transfer.begun.append(half)
         return given
 
-    def take_in(self, parcel: Parcel) -> None:
+    def take_in(self, transfer: WorkTransfer) -> None:
         assert self.is_done
-        self.ahead, self.begun = list(parcel.rows), list(parcel.begun)
+        self.ahead, self.begun = list(transfer.rows), list(transfer.begun)
 
-    def standing(self) -> Standing:
-        return Standing((len(self.ahead), sum(self.begun)))
+    def progress(self) -> DeviceProgress:
+        return DeviceProgress((len(self.ahead), sum(self.begun)))
 
     def share(self, remaining: np.ndarray, _standings: Sequence[Any]) -> float:
         return min(0.999, 1.0 - remaining.sum() / self.rows.sum())

@@ -17,6 +17,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip install 'mbe-stage[cuda]'")
 
 from mbe_stage.device import jit
+from mbe_stage.device.numba_private import _KernelCache
 
 HOPPER, AMPERE = (SimpleNamespace(magic_tuple=lambda cc=cc: ((13, 0), cc)) for cc in ((9, 0), (8, 0)))
 CALL = jit.KernelCall("tests.somewhere:double", (jit.I32, jit.INT), None, 1.0)
@@ -54,12 +55,12 @@ def test_what_is_kept_is_found_for_the_same_types_and_device(monkeypatch: pytest
     from numba.cuda.dispatcher import _Kernel
 
     monkeypatch.setattr(_Kernel, "_rebuild", classmethod(lambda _kind, code: code))
-    cache = jit._KernelCache(CALL)
+    cache = _KernelCache(CALL.name, CALL.launch_bounds)
     assert not cache.holds(CALL.signature, context(HOPPER))
     assert cache.load_overload(CALL.signature, context(HOPPER)) is None
     cache.save_overload(CALL.signature, compiled(HOPPER, "machine code"))
     assert cache.holds(CALL.signature, context(HOPPER))
-    assert jit._KernelCache(CALL).load_overload(CALL.signature, context(HOPPER)) == "machine code"
+    assert _KernelCache(CALL.name, CALL.launch_bounds).load_overload(CALL.signature, context(HOPPER)) == "machine code"
     others = [
         (CALL, CALL.signature, AMPERE),
         (CALL, (jit.I64, jit.INT), HOPPER),
@@ -67,14 +68,14 @@ def test_what_is_kept_is_found_for_the_same_types_and_device(monkeypatch: pytest
         (replace(CALL, name="tests.somewhere:double(2)"), CALL.signature, HOPPER),
     ]
     for call, signature, codegen in others:
-        assert not jit._KernelCache(call).holds(signature, context(codegen))
+        assert not _KernelCache(call.name, call.launch_bounds).holds(signature, context(codegen))
 
 
 def test_code_that_depends_on_the_grid_is_not_kept() -> None:
     data = compiled(HOPPER, "")
     data.launch_config_sensitive = True
     with pytest.raises(AssertionError):
-        jit._KernelCache(CALL).save_overload(CALL.signature, data)
+        _KernelCache(CALL.name, CALL.launch_bounds).save_overload(CALL.signature, data)
 
 
 def test_kernels_are_found_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ def test_a_kernel_states_its_types_and_bounds() -> None:
 
 def test_a_kernel_from_elsewhere_is_kept_by_its_own_sources_too() -> None:
     ours, theirs = (
-        Path(jit._KernelCache(CALL, code_cache.sources_of(each)).cache_path) for each in (jit.kernel, double)
+        Path(_KernelCache(CALL.name, None, code_cache.sources_of(each)).cache_path) for each in (jit.kernel, double)
     )
     assert theirs.parent == ours.parent
     assert theirs != ours

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mbe_stage.runners import device_turns
-from mbe_stage.runners.device_turns import Turns
+from mbe_stage.runners import devices
+from mbe_stage.runners.devices import Turns
 from tests.patience import PATIENCE
 
 
@@ -63,7 +63,7 @@ def test_one_that_is_told_too_early_is_told_again() -> None:
 
 def test_who_has_no_turn_wakes_nobody() -> None:
     """Two that wait would wake each other, over and over, for as long as the consumer is at work."""
-    turns = device_turns.Turns(lambda: None)
+    turns = devices.Turns(lambda: None)
     n_looks = [0, 0]
 
     def search(k: int) -> None:
@@ -79,7 +79,7 @@ def test_who_has_no_turn_wakes_nobody() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert 0 < min(n_looks) <= max(n_looks) <= 0.3 / device_turns._WAIT_SECONDS + 2
+    assert 0 < min(n_looks) <= max(n_looks) <= 0.3 / devices._WAIT_SECONDS + 2
 
 
 def test_nobody_is_told_where_nothing_is_searched() -> None:

@@ -46,8 +46,8 @@ def test_a_tree_that_is_walked_is_counted(seed: int, query: BicliqueQuery) -> No
     assert found.members == Interval.exactly(sum(len(us) + len(vs) for us, vs in wanted))
 
 
-@pytest.mark.parametrize("n_pieces", [1, 3])
-def test_descents_are_without_bias(n_pieces: int) -> None:
+@pytest.mark.parametrize("n_subtrees", [1, 3])
+def test_descents_are_without_bias(n_subtrees: int) -> None:
     """Over many graphs and seeds, what few pieces say sums up to the truth."""
     truth, estimates = 0, np.zeros(60)
     for seed in range(15):
@@ -55,7 +55,7 @@ def test_descents_are_without_bias(n_pieces: int) -> None:
         truth += len(maximal_bicliques(graph))
         walk, rng = Walk(graph, BicliqueQuery()), np.random.default_rng(seed)
         for k in range(estimates.size):
-            descent = descend(walk, GrowthModel(), n_pieces, rng, Budget(None, 10**12))
+            descent = descend(walk, GrowthModel(), n_subtrees, rng, Budget(None, 10**12))
             assert descent is not None
             estimates[k] += np.exp(descent.log_bicliques)
     error = estimates.std(ddof=1) / np.sqrt(estimates.size)

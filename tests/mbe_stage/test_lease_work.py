@@ -32,7 +32,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as PqDetail
 from mbe_stage.pq_counts.results import PqSink
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.lease_work import NotKept, Search, Terms, do_lease, end_job, keep_graph
+from mbe_stage.runners.lease_work import JobFacts, NotKept, Terms, do_lease, end_job, keep_graph
 from mbe_stage.runners.parts import PartFailed
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.mbe_stage import graphs
@@ -43,7 +43,7 @@ ALONE = Execution(threads=1)
 PQ = PqQuery(2, 3, 2, 3)
 
 
-def begin_job(job: str, search: Search) -> Any:
+def begin_job(job: str, search: JobFacts) -> Any:
     """As the loop of a worker does it."""
     return asyncio.run(lease_work.begin_job(job, search))
 
@@ -68,7 +68,7 @@ def test_what_comes_before_any_task_is_done_once(
     query = BicliqueQuery()
     tasks = engine_cpu.tasks_of(graph, query, 4)
     monkeypatch.setattr(engine_cpu, "prepare", lambda *asked: (prepared.append(asked[0]), prepare(*asked))[1])
-    begin_job(job, Search("bicliques", "cpu", query, Detail.COUNT))
+    begin_job(job, JobFacts("bicliques", "cpu", query, Detail.COUNT))
     assert keep_graph(job, pickle.dumps(graph))
     found = 0
     for number, task in enumerate(tasks):
@@ -114,7 +114,7 @@ def test_runs_that_share_what_was_prepared_find_the_same(
 
 def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
     tasks = reference.tasks_of(graph, BicliqueQuery(), 2)
-    search = Search("bicliques", "reference", BicliqueQuery(), Detail.COUNT)
+    search = JobFacts("bicliques", "reference", BicliqueQuery(), Detail.COUNT)
     assert do_lease(job, 1, tasks, ALONE, LONG, proof=None) is None
     begin_job(job, search)
     keep_graph(job, pickle.dumps(graph))
@@ -131,7 +131,7 @@ def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
 
 
 def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
-    begin_job(job, Search("bicliques", "cpu", BicliqueQuery(), Detail.COUNT))
+    begin_job(job, JobFacts("bicliques", "cpu", BicliqueQuery(), Detail.COUNT))
     keep_graph(job, b"no graph")
     for number in (1, 2):
         with pytest.raises(pickle.UnpicklingError):
@@ -143,7 +143,7 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
 ) -> None:
     query, others = BicliqueQuery(), [uuid.uuid4().hex for _ in range(2)]
     search, tasks, run = (
-        Search("bicliques", "reference", query, Detail.COUNT),
+        JobFacts("bicliques", "reference", query, Detail.COUNT),
         reference.tasks_of(graph, query, 1),
         reference.run,
     )
@@ -172,7 +172,7 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
     graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query, prepared, prepare = BicliqueQuery(), [], engine_cpu.prepare
-    search, tasks = Search("bicliques", "cpu", query, Detail.COUNT), engine_cpu.tasks_of(graph, query, 1)
+    search, tasks = JobFacts("bicliques", "cpu", query, Detail.COUNT), engine_cpu.tasks_of(graph, query, 1)
     monkeypatch.setattr(engine_cpu, "prepare", lambda *asked: (prepared.append(asked), prepare(*asked))[1])
     other, third = (uuid.uuid4().hex for _ in range(2))
     for each in (job, other):
@@ -216,7 +216,7 @@ class _Numbers:
 
 def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> None:
     query = BicliqueQuery()
-    assert begin_job(job, Search("bicliques", "reference", query, Detail.MEMBERS, Kept())) == "here"
+    assert begin_job(job, JobFacts("bicliques", "reference", query, Detail.MEMBERS, Kept())) == "here"
     keep_graph(job, pickle.dumps(graph))
     tasks = reference.tasks_of(graph, query, 1)
     made, sent = (do_lease(job, 3, tasks, ALONE, LONG, proof=proof) for proof in ("here", None))
@@ -238,7 +238,7 @@ def test_a_worker_answers_others_while_it_proves(job: str) -> None:
             return "here" if goes_on.wait(5.0) else "nobody was answered"
 
     async def both() -> Any:
-        search = Search("bicliques", "reference", BicliqueQuery(), Detail.MEMBERS, Waiting())
+        search = JobFacts("bicliques", "reference", BicliqueQuery(), Detail.MEMBERS, Waiting())
         begun = asyncio.create_task(lease_work.begin_job(job, search))
         await asyncio.to_thread(is_proving.wait, PATIENCE)
         goes_on.set()
@@ -271,7 +271,7 @@ class Refusing(Kept):
 @pytest.mark.parametrize("when", ["opened", "taking", "left"])
 def test_what_cannot_be_kept_is_an_answer(graph: BipartiteCSR, job: str, when: str) -> None:
     query = BicliqueQuery()
-    begin_job(job, Search("bicliques", "reference", query, Detail.MEMBERS, Refusing(when)))
+    begin_job(job, JobFacts("bicliques", "reference", query, Detail.MEMBERS, Refusing(when)))
     keep_graph(job, pickle.dumps(graph))
     tasks = reference.tasks_of(graph, query, 1)
     assert do_lease(job, 1, tasks, ALONE, LONG, proof="here") == NotKept("no room")
@@ -295,7 +295,7 @@ def test_a_lease_ends_where_no_more_can_be_kept(job: str) -> None:
     small = Execution(threads=1, block_bytes=1 << 12)
     remaining = {}
     for name, parts in (("full", Full()), ("kept", Kept())):
-        begin_job(f"{job}-{name}", Search("bicliques", "cpu", query, Detail.MEMBERS, parts))
+        begin_job(f"{job}-{name}", JobFacts("bicliques", "cpu", query, Detail.MEMBERS, parts))
         keep_graph(f"{job}-{name}", pickle.dumps(graph))
         finished = do_lease(f"{job}-{name}", 1, tasks, small, LONG, proof="here")
         end_job(f"{job}-{name}")
@@ -308,7 +308,7 @@ def test_a_lease_ends_where_no_more_can_be_kept(job: str) -> None:
 @pytest.mark.parametrize("detail", [PqDetail.COUNTS, PqDetail.EDGES])
 def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str, detail: PqDetail) -> None:
     tasks = counts_engine.tasks_of(graph, PQ, 2)
-    begin_job(job, Search("pq_counts", "cpu", PQ, detail))
+    begin_job(job, JobFacts("pq_counts", "cpu", PQ, detail))
     keep_graph(job, pickle.dumps(graph))
     alone, sent = PqSink(PQ, detail), PqSink(PQ, detail)
     n_blocks = 0
@@ -335,7 +335,7 @@ def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str,
 
 def test_a_lease_of_counts_that_finds_nothing_brings_a_block(job: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(5, 3, 3, 0.0))
-    begin_job(job, Search("pq_counts", "cpu", PQ, PqDetail.COUNTS))
+    begin_job(job, JobFacts("pq_counts", "cpu", PQ, PqDetail.COUNTS))
     keep_graph(job, pickle.dumps(graph))
     finished = do_lease(job, 1, counts_engine.tasks_of(graph, PQ, 1), ALONE, LONG, proof=None)
     assert isinstance(finished, lease_work.Finished)

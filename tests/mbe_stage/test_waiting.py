@@ -13,8 +13,8 @@ from mbe_stage import CountSink, Execution, MemoryBudgetExceeded, enumerate_into
 from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.run_limits import Course, Limits
-from mbe_stage.runners.waiting import Waiting
+from mbe_stage.run_limits import LimitWatch, RunLimits
+from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.stream import Progress, pulled, stream
 from tests.mbe_stage import graphs
 from tests.mbe_stage.small_gpu import install
@@ -35,7 +35,7 @@ class Runner:
     def run(self, _problem: str, engine: str, graph: Any, query: Any, execution: Execution, detail: Any, *_: Any):
         for number in range(self.n_waiting):
             self.n_asked += 1
-            yield Waiting(number / 10)
+            yield EmptyBlock(number / 10)
         yield from self.then(engine, graph, query, execution, detail)
 
 
@@ -76,7 +76,7 @@ def test_another_engine_takes_over_all_the_same(monkeypatch: pytest.MonkeyPatch)
 def test_a_search_ends_before_there_is_anything(by_time: bool) -> None:
     runner = Runner(100, never)
     execution = Execution(runner=runner, time_limit_seconds=0.02 if by_time else None)
-    course = Course() if by_time else Course(ended=lambda: "told to end" if runner.n_asked == 3 else None)
+    run_limits = RunLimits() if by_time else RunLimits(ended=lambda: "told to end" if runner.n_asked == 3 else None)
     facts = stream(
         PROBLEM,
         CountSink(),
@@ -85,7 +85,7 @@ def test_a_search_ends_before_there_is_anything(by_time: bool) -> None:
         execution,
         "cpu",
         on_progress=lambda _: time.sleep(0.01),
-        course=course,
+        run_limits=run_limits,
     )
     assert facts.n_found == 0
     assert facts.truncated == ("stopped at time_limit_seconds = 0.02" if by_time else "told to end")
@@ -116,6 +116,6 @@ def test_no_block_is_held_on_to_while_the_next_one_is_found() -> None:
             assert not any(each() for each in made)
             yield block()
 
-    for each in Limits(PROBLEM, Course(), None, None).until_memory_ends(blocks()):
+    for each in LimitWatch(PROBLEM, RunLimits(), None, None).until_memory_ends(blocks()):
         del each
     assert len(made) == 3

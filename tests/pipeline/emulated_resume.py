@@ -54,20 +54,21 @@ def use_short_quanta(problem: str) -> None:
     if problem == "cliques":
         emulated_cliques.use_the_emulator()
         from mbe_stage.cliques import engine_cuda
-        from mbe_stage.cliques.cuda import search
+        from mbe_stage.cliques.cuda import session
 
-        search.plan_memory = planned(search.plan_memory, emulated_cliques.SMALL | short)
+        session.plan_memory = planned(session.plan_memory, emulated_cliques.SMALL | short)
     else:
         emulated_counts.use_the_emulator()
         from mbe_stage.pq_counts import engine_cuda  # type: ignore[no-redef]
         from mbe_stage.pq_counts.cuda import as_given, searches
-        from mbe_stage.pq_counts.cuda.local import memory_plan, rounds
+        from mbe_stage.pq_counts.cuda.local import memory_plan
+        from mbe_stage.pq_counts.cuda.local import session as local_session
 
         for module in (searches, memory_plan):
             module.plan_memory = planned(module.plan_memory, short)
         # Triples are over in seconds, without a barrier; nodes know them.
         as_given.as_given = lambda _job, **_: None  # type: ignore[assignment]
-        rounds.ROUND_SECONDS = rounds.TIMES_ITS_BEGINNING = 0.0
+        local_session.ROUND_SECONDS = local_session.TIMES_ITS_BEGINNING = 0.0
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.device = lambda _execution: "cuda, emulated"
     engine_cuda.compile_steps = lambda *_: ()

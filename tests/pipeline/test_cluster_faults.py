@@ -28,7 +28,7 @@ from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.runners import clusters, dask_runner
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.leases import Lease, Ledger
-from mbe_stage.runners.waiting import Waiting
+from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.stream import stream
 from tests.mbe_stage.graphs import from_matrix, random_matrix
@@ -289,7 +289,7 @@ def test_a_barrier_comes_while_all_leases_are_out(workers, monkeypatch) -> None:
     found = runner.run("bicliques", "cpu", graph, BicliqueQuery(), execution, Detail.SIZES, None, barrier)
     with closing(found) as blocks:
         for block in blocks:
-            if not isinstance(block, Waiting):
+            if not isinstance(block, EmptyBlock):
                 if block.remaining is not None:
                     break
                 counted += len(block)
@@ -299,7 +299,7 @@ def test_a_barrier_comes_while_all_leases_are_out(workers, monkeypatch) -> None:
         else:
             pytest.fail("no block marks the barrier")
     assert counted == asked_at, "it came before the next results"
-    assert not barrier.is_asked
+    assert not barrier.is_requested
     whole, left = CountSink(), CountSink()
     for sink, tasks in ((whole, None), (left, block.remaining)):
         stream(PROBLEM, sink, graph, BicliqueQuery(), Execution(), "cpu", tasks=tasks)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.config import registry
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems import installed
 from mbe_stage.pipeline.problems.bicliques import publication
 from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
 from mbe_stage.pipeline.publish import manifest
@@ -100,10 +100,10 @@ def test_no_section_is_called_like_a_key_of_the_fingerprint(
     manifest.config_fingerprint(settings(tmp_path, smaller_sides={}))
     assert {"derived", "key_type", "schema_version", "execution", "output", "query"} <= set(keys)
     for key in {*keys, *Config.model_fields}:
-        installed._may_be_a_section.cache_clear()
-        assert not installed._may_be_a_section(key)
-    installed._may_be_a_section.cache_clear()
-    assert installed._may_be_a_section("smaller_sides")
+        registry._may_be_a_section.cache_clear()
+        assert not registry._may_be_a_section(key)
+    registry._may_be_a_section.cache_clear()
+    assert registry._may_be_a_section("smaller_sides")
     assert "is left out: the fingerprint of a configuration has a key of that name" in caplog.text
 
 

@@ -111,13 +111,13 @@ def test_a_handler_of_somebody_else_stays(handler: Any) -> None:
         if handler is ending:
             with pytest.raises(Ended):
                 signal.raise_signal(signal.SIGTERM)
-    assert not grace.is_asked
+    assert not grace.is_requested
 
 
 def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
     with grace_at_sigterm(PATIENCE) as grace:
         signal.raise_signal(signal.SIGTERM)
-        grace.is_asked = False
+        grace.is_requested = False
     # The same one, from somebody else.
     signal.raise_signal(signal.SIGTERM)
     assert before.has_postponed(signal.SIGTERM)
@@ -139,7 +139,7 @@ def test_once_the_context_is_left_nothing_is_put_off(before: Any) -> None:
         pass
     with pytest.raises(Ended):
         signal.raise_signal(signal.SIGTERM)
-    assert not grace.is_asked
+    assert not grace.is_requested
     assert not before.has_postponed(signal.SIGTERM)
 
 
@@ -157,7 +157,7 @@ def test_the_command_puts_it_off() -> None:
     seen: list[bool] = []
     try:
         with signals_are_heard(), pytest.raises(EndedBySignal):
-            put_off(PATIENCE, lambda grace: seen.append(grace.is_asked))
+            put_off(PATIENCE, lambda grace: seen.append(grace.is_requested))
         assert seen == [True]
     finally:
         signal.signal(signal.SIGTERM, usual)

@@ -240,7 +240,7 @@ def test_classes_are_shown_on_the_screen_in_the_report_and_in_the_manifest(tmp_p
     assert "labels     'fraud' positive (2), 'trusted' negative (1), 'unknown' ignored (1)\n" in shown
     run_dir = RunStore(tmp_path / "o").latest()
     assert run_dir is not None
-    assert "fraud&#x27; positive (2)" in (run_dir / "report.html").read_text()
+    assert "fraud&#39; positive (2)" in (run_dir / "report.html").read_text()
     facts = read_manifest(run_dir).derived_inputs["groups"]["labels"]
     assert [(each.name, each.taken, each.keys) for each in facts.classes] == [
         ("fraud", "positive", 2),

@@ -96,7 +96,7 @@ def with_barriers(specification: ModuleType, detail: Any, of_block: Callable[[An
             task = left.pop(0)
             for found in specification.run(graph, query, execution, detail, [task]):
                 yield of_block(found)
-            if barrier is not None and barrier.is_asked and left:
+            if barrier is not None and barrier.is_requested and left:
                 yield of_block(type(found).empty(detail, 0.5, tuple(left)))
                 barrier.reached()
 

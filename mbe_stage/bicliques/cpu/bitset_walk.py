@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     bit_masks,
@@ -43,6 +42,7 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
+from mbe_stage.bicliques.query import ACTIVE, MIN_LEFT
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
@@ -52,24 +52,24 @@ _U = np.uint64
 
 @compiled(nrt=False)
 def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output):
-    """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless nothing can come of it.
+    """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless there is nothing below it.
 
-    The arena must have room for the rows, all excluded ones and their hash table. What is behind the rows is used only
-    where members are wanted; the arena of ints is free behind the payload.
+    The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
+    only if members are wanted; the arena of ints is free behind the payload.
 
     Parameters
     ----------
     top : int
-        Where the arena of words is free.
+        Top of the arena of words.
     raw_end : int
         One past the last of the rows, which begin at `top`.
     n_path : int
         Right members on the path.
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     """
     words, control, frames = worker.words, worker.control, worker.frames
-    depth = control[at.DEPTH]
+    depth = control[layout.DEPTH]
     ints_start = ints_top = behind.payload
     multiplicity = 0
     kept_end = raw_end
@@ -80,7 +80,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
         sort_rows(words, top, kept_end)
         kept_end = merge_equal(words, top, kept_end)
         if DOMINATED and kept_end == top + 1:
-            control[at.COUNT] += 1
+            control[layout.COUNT] += 1
             return
     else:
         if DOMINATED:
@@ -110,31 +110,31 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker
         words, excluded.siblings, excluded.siblings_end, union, kept_end, end, singles, table_at, table_end
     )
     depth += 1
-    frames[depth, at.KIND] = at.BITSET
-    frames[depth, at.FIRST] = 0
-    frames[depth, at.CURSOR] = 0
-    frames[depth, at.END] = kept_end - top
-    frames[depth, at.N_ROWS] = kept_end - top
-    frames[depth, at.N_EXCLUDED] = end - kept_end
-    frames[depth, at.SINGLES] = np.int64(singles)
-    frames[depth, at.WORDS] = top
-    frames[depth, at.WORDS_TOP] = end
-    frames[depth, at.INTS] = ints_start
-    frames[depth, at.INTS_TOP] = ints_top
-    frames[depth, at.COLUMNS] = columns_at
-    frames[depth, at.N_PATH] = n_path
-    control[at.DEPTH] = depth
+    frames[depth, layout.KIND] = layout.BITSET
+    frames[depth, layout.FIRST] = 0
+    frames[depth, layout.CURSOR] = 0
+    frames[depth, layout.END] = kept_end - top
+    frames[depth, layout.N_ROWS] = kept_end - top
+    frames[depth, layout.N_EXCLUDED] = end - kept_end
+    frames[depth, layout.SINGLES] = np.int64(singles)
+    frames[depth, layout.WORDS] = top
+    frames[depth, layout.WORDS_TOP] = end
+    frames[depth, layout.INTS] = ints_start
+    frames[depth, layout.INTS_TOP] = ints_top
+    frames[depth, layout.COLUMNS] = columns_at
+    frames[depth, layout.N_PATH] = n_path
+    control[layout.DEPTH] = depth
 
 
 @njit(inline="always")
 def _merge_into_groups(top, end, behind, worker, output):
-    """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
+    """Merge equal (sorted) rows, and collect the right vertices of each that is kept.
 
     Returns
     -------
     kept_end, ints_start, ints_top, multiplicity : int
-        The end of the rows, where their groups begin in the arena of ints, where they end, and how many of the user's
-        right vertices they hold.
+        End of the rows, begin and end of their groups in the arena of ints, and the number of the user's right vertices
+        in them.
     """
     words, ints = worker.words, worker.ints
     n_rows = end - top
@@ -149,7 +149,7 @@ def _merge_into_groups(top, end, behind, worker, output):
             ints[starts_at + kept_end - top] = n_ids
             kept_end += 1
         number = ints[behind.payload + k - top]
-        if behind.groups == at.NO_GROUPS:
+        if behind.groups == layout.NO_GROUPS:
             ints[new_ids_at + n_ids] = number
             multiplicity += output.right_multiplicities[number]
             n_ids += 1
@@ -175,28 +175,28 @@ def walk_bitset_frames(worker, output, work_limit):
     Returns
     -------
     int
-        ``OK`` when the node is finished and popped, else why the walk stopped; it can go on from there.
+        ``OK`` when the node is finished and popped, else why the walk stopped; it can continue from there.
     """
     frames, words, control, masks = worker.frames, worker.words, worker.control, worker.masks
-    depth = control[at.DEPTH]
-    while depth >= 0 and frames[depth, at.KIND] == at.BITSET:
+    depth = control[layout.DEPTH]
+    while depth >= 0 and frames[depth, layout.KIND] == layout.BITSET:
         if depth + 2 > frames.shape[0]:
-            control[at.NEEDED] = 2 * frames.shape[0]
-            return at.FRAMES_SHORT
-        rows_at = frames[depth, at.WORDS]
-        excluded_at = rows_at + frames[depth, at.N_ROWS]
-        excluded_end = excluded_at + frames[depth, at.N_EXCLUDED]
-        singles = _U(frames[depth, at.SINGLES])
-        end = rows_at + frames[depth, at.END]
-        row_at = rows_at + frames[depth, at.CURSOR]
+            control[layout.NEEDED] = 2 * frames.shape[0]
+            return layout.FRAMES_SHORT
+        rows_at = frames[depth, layout.WORDS]
+        excluded_at = rows_at + frames[depth, layout.N_ROWS]
+        excluded_end = excluded_at + frames[depth, layout.N_EXCLUDED]
+        singles = _U(frames[depth, layout.SINGLES])
+        end = rows_at + frames[depth, layout.END]
+        row_at = rows_at + frames[depth, layout.CURSOR]
         steps = 8 + ((excluded_end - rows_at) >> 2)
         status = OK
         while row_at < end:
-            if control[at.WORK] >= work_limit:
+            if control[layout.WORK] >= work_limit:
                 status = QUANTUM_OVER
                 break
-            control[at.WORK] += steps
-            control[at.VISITED] += 1
+            control[layout.WORK] += steps
+            control[layout.VISITED] += 1
             left = words[row_at]
             if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
                 # Counting needs no list of the child's rows. Its own row is one: its left set is a result itself.
@@ -204,26 +204,30 @@ def walk_bitset_frames(worker, output, work_limit):
                 forbidden = subsets_of(words, excluded_at, excluded_end, left, masks)
                 forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(singles, masks)
                 candidates = subsets_of(words, row_at, excluded_at, left, masks)
-                control[at.COUNT] += popcount(closed_sets(candidates, forbidden))
+                control[layout.COUNT] += popcount(closed_sets(candidates, forbidden))
                 row_at += 1
                 continue
-            n_out, left_used, right_used = control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED]
-            count = control[at.COUNT]
-            excluded = at.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
+            n_out, left_used, right_used = control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED]
+            count = control[layout.COUNT]
+            excluded = layout.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
             status = _visit_child(left, excluded, depth, worker, output)
             if status != OK:
-                control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
-                control[at.COUNT] = count
+                control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
+                    n_out,
+                    left_used,
+                    right_used,
+                )
+                control[layout.COUNT] = count
                 break
             row_at += 1
-            if control[at.DEPTH] != depth:
+            if control[layout.DEPTH] != depth:
                 break
-        frames[depth, at.CURSOR] = row_at - rows_at
+        frames[depth, layout.CURSOR] = row_at - rows_at
         if status != OK:
             return status
-        if control[at.DEPTH] == depth:
-            control[at.DEPTH] = depth - 1
-        depth = control[at.DEPTH]
+        if control[layout.DEPTH] == depth:
+            control[layout.DEPTH] = depth - 1
+        depth = control[layout.DEPTH]
     return OK
 
 
@@ -244,34 +248,34 @@ def _visit_child(left, excluded, depth, worker, output):
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
     """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
-    if output is not None and _is_too_small(left, frames[depth, at.COLUMNS], ints, output):
+    if output is not None and _is_too_small(left, frames[depth, layout.COLUMNS], ints, output):
         return OK
     if not DOMINATED and is_excluded(left, words, excluded):
         return OK
-    top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
+    top, ints_top = frames[depth, layout.WORDS_TOP], frames[depth, layout.INTS_TOP]
     rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
     n_all_excluded = excluded.end - excluded.start + row_at - rows_at
     needed = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
     if needed > words.size:
-        control[at.NEEDED] = needed
-        return at.WORDS_SHORT
+        control[layout.NEEDED] = needed
+        return layout.WORDS_SHORT
     raw_end = top
-    n_path = frames[depth, at.N_PATH]
-    columns_at = frames[depth, at.COLUMNS]
-    groups_at = frames[depth, at.INTS]
+    n_path = frames[depth, layout.N_PATH]
+    columns_at = frames[depth, layout.COLUMNS]
+    groups_at = frames[depth, layout.INTS]
     ids_at = groups_at + rows_end - rows_at + 1
-    behind = at.Behind(ints_top, groups_at, ids_at)
+    behind = layout.Behind(ints_top, groups_at, ids_at)
     if output is None:
         for k in range(row_at + 1, rows_end):
             row = words[k] & left
             words[raw_end] = row
             raw_end += (row != _U(0)) & (row != left)
-        control[at.COUNT] += 1
+        control[layout.COUNT] += 1
     else:
         needed = ints_top + 2 * (rows_end - rows_at) + 2 + ints_top - ids_at
         if needed > ints.size:
-            control[at.NEEDED] = needed
-            return at.INTS_SHORT
+            control[layout.NEEDED] = needed
+            return layout.INTS_SHORT
         for k in range(row_at, rows_end):
             row = words[k] & left
             if row == left:
@@ -293,7 +297,7 @@ def _visit_child(left, excluded, depth, worker, output):
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, left, masks), forbidden)
         if output is None:
-            control[at.COUNT] += popcount(closed)
+            control[layout.COUNT] += popcount(closed)
         elif not emit_closed_sets(closed, columns_at, n_path, top, raw_end, behind, worker, output):
             return OUTPUT_FULL
         return OK

@@ -9,9 +9,9 @@ the left sides of all maximal bicliques below it are the non-empty sets S that
 
 Both are a few shifts: the down-set of a bitmap (all subsets of its members) takes one step per vertex.
 
-Columns that the candidates cannot tell apart are in the same left sets, so the six "vertices" may be six groups of
-columns, each given by its mask: a candidate's row holds all of a group or none of it, an excluded row counts as holding
-a group only if it holds all of it.
+Columns with the same candidates are in the same left sets. So the six "vertices" may be six groups of columns, each
+given by its mask. A candidate's row holds all of a group or none of it. An excluded row counts as holding a group only
+if it holds all of it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bits import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 from mbe_stage.runtime.jit import compiled
-from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 CLOSED_SET_WIDTH = 6
 """Most groups of columns whose subsets fit one word."""
@@ -38,7 +38,7 @@ def closed_sets(candidates, excluded):
     Parameters
     ----------
     candidates, excluded : uint64
-        Bitmaps of rows; the node's own left set counts as a candidate where it is to be among the results.
+        Bitmaps of rows; the node's own left set counts as a candidate if it should be among the results.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def column_groups(words, start, end, masks):
     Returns
     -------
     bool
-        False where there are more than six. Columns in no row belong to no group.
+        False if there are more than six. Columns in no row belong to no group.
     """
     n_groups = 0
     covered = _U(0)

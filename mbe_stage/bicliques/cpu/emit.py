@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import spread
+from mbe_stage.bicliques.query import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
 from mbe_stage.bits import lowest_bit_index
 from mbe_stage.runtime.jit import compiled
 
@@ -22,14 +22,14 @@ _accepts = njit(inline="always")(are_met)
 
 @njit(inline="always")
 def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
-    """One biclique whose left side is a word over the columns whose starts and ids stand at ``ints[columns_at:]``.
+    """Write one biclique whose left side is a word over the columns with starts and ids at ``ints[columns_at:]``.
 
-    Its right side is the path and what is behind every row of ``words[rows_at:rows_end]`` that holds all of `left`.
+    Its right side is the path and the vertices of every row of ``words[rows_at:rows_end]`` that holds all of `left`.
 
     Parameters
     ----------
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
@@ -37,16 +37,16 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
     """
     control, words, ints = worker.control, worker.words, worker.ints
     out_left, out_right = output.left, output.right
-    n_left = control[at.LEFT_USED]
-    n_right = control[at.RIGHT_USED]
-    if control[at.N_OUT] == output.left_sizes.size:
+    n_left = control[layout.LEFT_USED]
+    n_right = control[layout.RIGHT_USED]
+    if control[layout.N_OUT] == output.left_sizes.size:
         return False
     if n_right + n_path + rows_end - rows_at > out_right.size:
         return False
     rest = left
     while rest != _U(0):
         column = columns_at + lowest_bit_index(rest)
-        start, end = columns_at + at.WORD_STARTS + ints[column], columns_at + at.WORD_STARTS + ints[column + 1]
+        start, end = columns_at + layout.WORD_STARTS + ints[column], columns_at + layout.WORD_STARTS + ints[column + 1]
         if n_left + end - start > out_left.size:
             return False
         for j in range(start, end):
@@ -60,7 +60,7 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
         if left & ~words[rows_at + k] != _U(0):
             continue
         number = ints[behind.payload + k]
-        if behind.groups == at.NO_GROUPS:
+        if behind.groups == layout.NO_GROUPS:
             out_right[n_right] = number
             n_right += 1
             continue
@@ -81,7 +81,7 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
     Parameters
     ----------
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     n_path : int
         Right members on the path.
     rows_at : int
@@ -99,9 +99,9 @@ def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, work
 def emit_list(child, n_path, worker, output):
     """One biclique: the left set of a subgraph's child, and the path."""
     control, node = worker.control, child.node
-    n_left = control[at.LEFT_USED]
-    n_right = control[at.RIGHT_USED]
-    if control[at.N_OUT] == output.left_sizes.size:
+    n_left = control[layout.LEFT_USED]
+    n_right = control[layout.RIGHT_USED]
+    if control[layout.N_OUT] == output.left_sizes.size:
         return False
     if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
         return False
@@ -118,8 +118,8 @@ def emit_list(child, n_path, worker, output):
 
 @njit(inline="always")
 def _commit(n_left, n_right, control, output):
-    """Make what was written a biclique, unless its size is not wanted."""
-    left_start, right_start = control[at.LEFT_USED], control[at.RIGHT_USED]
+    """Turn the written members into a biclique, unless its size is not wanted."""
+    left_start, right_start = control[layout.LEFT_USED], control[layout.RIGHT_USED]
     constraints = output.constraints
     if constraints[ACTIVE]:
         left_multiplicity = right_multiplicity = 0
@@ -129,13 +129,13 @@ def _commit(n_left, n_right, control, output):
             right_multiplicity += output.right_multiplicities[output.right[k]]
         if not _accepts(left_multiplicity, right_multiplicity, constraints):
             return
-    n_out = control[at.N_OUT]
+    n_out = control[layout.N_OUT]
     output.left_sizes[n_out] = n_left - left_start
     output.right_sizes[n_out] = n_right - right_start
-    control[at.N_OUT] = n_out + 1
-    control[at.LEFT_USED] = n_left
-    control[at.RIGHT_USED] = n_right
-    control[at.COUNT] += 1
+    control[layout.N_OUT] = n_out + 1
+    control[layout.LEFT_USED] = n_left
+    control[layout.RIGHT_USED] = n_right
+    control[layout.COUNT] += 1
 
 
 @compiled(nrt=False)
@@ -154,7 +154,7 @@ def word_multiplicity(left, columns_at, ints, left_multiplicities):
     while left != _U(0):
         column = columns_at + lowest_bit_index(left)
         for k in range(ints[column], ints[column + 1]):
-            multiplicity += left_multiplicities[ints[columns_at + at.WORD_STARTS + k]]
+            multiplicity += left_multiplicities[ints[columns_at + layout.WORD_STARTS + k]]
         left &= left - _ONE
     return multiplicity
 
@@ -180,9 +180,9 @@ def drop_too_small(words, start, end, columns_at, ints, payload_at, output):
     Parameters
     ----------
     columns_at : int
-        Where starts and ids of the columns stand in the arena of ints.
+        Position of the columns' starts and ids in the arena of ints.
     payload_at : int
-        Where the entries that move along begin in the arena of ints.
+        First of the entries in the arena of ints that move along.
     """
     least = output.constraints[MIN_LEFT]
     if not output.constraints[ACTIVE] or least == 1:

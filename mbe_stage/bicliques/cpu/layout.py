@@ -21,7 +21,7 @@ from mbe_stage.runtime.jit import WORDS as _WORDS
 
 
 class WorkerState(NamedTuple):
-    """One thread's state; everything a quantum needs to go on where the last one stopped.
+    """One thread's state; everything a quantum needs to resume the last one.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ WORD_STARTS = WORD_BITS + 1
 # The payload of a row is the right vertex itself, not a group of them.
 NO_GROUPS = -1
 
-# What a quantum ends with, beside what `mbe_stage.search.cpu.quanta` knows.
+# Statuses at the end of a quantum, besides those of `mbe_stage.search.cpu.quanta`.
 INTS_SHORT = 4
 WORDS_SHORT = 5
 FRAMES_SHORT = 6

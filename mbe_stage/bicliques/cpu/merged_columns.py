@@ -1,11 +1,11 @@
-"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart merged.
+"""The columns of a list child: only rows that still matter, and columns with the same candidates merged.
 
-Columns with the same candidates are in the same left sets further down, so one stands for all: it holds an excluded row
+Columns with the same candidates are in the same left sets further down, so one represents all. It holds an excluded row
 only if all of them do. On dense data thousands of columns become a few dozen.
 
-Scratch at the top of the arena of ints, `n_left` entries each: where each new column's list begins, how many candidates
-it has, how many excluded rows follow them; the parent's columns that were kept, and which new column stands for each.
-Behind that come the lists.
+Scratch at the top of the arena of ints has `n_left` entries each: for each new column the begin of its list, and its
+numbers of candidates and of excluded rows; the kept columns of the parent, and the new column of each. The lists
+follow.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
     Parameters
     ----------
     counts : (n_rows + 1,) int32
-        How many of the left set each row holds; 0 for those that no longer matter.
+        Number of columns of the left set that each row holds; 0 for rows that no longer matter.
     scratch_at : int
-        Where the arena of ints is free.
+        Top of the arena of ints.
     top : int
-        Where the arena of words is free.
+        Top of the arena of words.
 
     Returns
     -------
     n_columns, n_kept, members_end : int
-        How many new columns there are, for how many of the parent's they stand, and where the lists end.
+        Number of new columns, number of the parent's columns in them, and the end of the lists.
     """
     node, row, n_left = child.node, child.row, child.left_end - child.left_at
     starts_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
@@ -112,11 +112,11 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
     top : int
         First entry of the hash table in the arena of words.
     hashes_at : int
-        Where the hashes of the new columns begin.
+        First of the new columns' hashes.
     last : uint64
         Mask of the hash table.
     starts_at : int
-        Where it is said where each new column's list begins.
+        First of the new columns' list offsets.
     """
     place = hashed & last
     while words[top + np.int64(place)] != _U(0):
@@ -135,7 +135,7 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
 
 @compiled(nrt=False)
 def _intersect(ints, at, n, other_at, n_other):
-    """Keep of the ascending list at `at` what the other ascending list holds too; returns how much."""
+    """Intersect the ascending list at `at` with the other ascending list, in place; return the length."""
     kept = k = j = 0
     while k < n and j < n_other:
         a, b = ints[at + k], ints[other_at + j]
@@ -153,12 +153,12 @@ def write_column_ids(child, kept, ints, starts_at, n_starts, new_ids_at):
     Parameters
     ----------
     starts_at, n_starts : int
-        Where the starts go, and how many there are: one more than columns, or padded with the end.
+        Position of the starts, and their number: one more than columns, or padded with the end.
 
     Returns
     -------
     int
-        How many ids were written.
+        Number of written ids.
     """
     node, offset, ids_at = child.node, child.offset, child.column_ids
     columns, first, n_kept, groups = kept
@@ -168,7 +168,7 @@ def write_column_ids(child, kept, ints, starts_at, n_starts, new_ids_at):
         group = k if groups < 0 else ints[groups + k]
         start = offset + columns[first + k]
         ints[starts_at + group + 1] += node[start + 1] - node[start]
-    # Each start first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    # Each start is first the begin of its list and, after filling, its end: the begin of the next.
     n_ids = 0
     for k in range(1, n_starts):
         n = ints[starts_at + k]

@@ -104,8 +104,8 @@ def is_excluded(row, words, excluded):
 def drop_dominated(words, start, end, excluded):
     """Keep the rows that lie inside no excluded row, in place and in order; returns the new end.
 
-    What is dropped can never yield a maximal biclique below this node: every left set inside it lies inside the
-    excluded row too.
+    Dropped rows never yield a maximal biclique below this node: every left set inside them lies inside the excluded
+    row, too.
     """
     kept = start
     for k in range(start, end):
@@ -118,12 +118,12 @@ def drop_dominated(words, start, end, excluded):
 
 @njit(inline="always")
 def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
-    """The same, moving the entries from ``ints[payload_at]`` on along.
+    """Drop dominated rows, and move the entries from ``ints[payload_at]`` on along.
 
     Parameters
     ----------
     payload_at : int
-        Where the entries that move along begin in the arena of ints.
+        First of the entries in the arena of ints that move along.
     """
     kept = start
     shift = payload_at - start
@@ -147,10 +147,10 @@ def table_size(n_rows):
 
 @compiled(nrt=False)
 def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table_at, table_end):
-    """Append the distinct restrictions of rows to `mask` that have two columns or more to those kept before.
+    """Append the distinct restrictions of rows to `mask` with two columns or more to the kept ones.
 
     Restrictions to a single column are collected in the word `singles` instead: most excluded rows end as one.
-    The table is a hash table of what is kept, a power of two in size and never full; 0 marks a free place. Kept rows
+    The table is a hash table of the kept rows, a power of two in size and never full; 0 marks a free place. Kept rows
     need room for all of them, `start` to `end`, behind ``words[kept_at:kept_end]``.
 
     Parameters
@@ -158,7 +158,7 @@ def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table
     mask : uint64
         Columns that are kept.
     kept_at : int
-        Where the rows that were kept before begin.
+        First of the rows that were kept before.
     singles : uint64
         Columns that were a restriction by themselves before.
     table_at : int
@@ -176,7 +176,7 @@ def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table
             kept[end_of_kept] = rows[k] & mask
             end_of_kept += rows[k] & mask != _U(0)
         return kept_at + end_of_kept, singles
-    # First without branches, in place behind what is kept: how many columns are left is anybody's guess.
+    # First without branches, in place behind the kept rows, since the number of remaining columns is unpredictable.
     n_kept = kept_end - kept_at
     n_several = n_kept
     for k in range(rows.size):

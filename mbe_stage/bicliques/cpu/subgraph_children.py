@@ -2,8 +2,8 @@
 
 A child is found by counting: walk the columns of its row, and see how often every other row turns up. The cost is the
 number of two-step paths, whatever the number of rows. The few nodes of this kind stand at the top of the tree.
-
-The second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q.
+This is the second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q. A child gets a subgraph:
+the part of the graph that its left set sees, with local numbers.
 """
 
 from __future__ import annotations
@@ -13,24 +13,210 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
-from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_list
+from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_list, is_hopeless, path_multiplicity
 from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room, write_column_ids
-from mbe_stage.bicliques.cpu.row_words import table_size
-from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph
+from mbe_stage.bicliques.cpu.row_words import sort_rows, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
+from mbe_stage.bicliques.query import ACTIVE, MIN_LEFT
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
 
+_parts = njit(inline="always")(layout.subgraph_parts)
 _U = np.uint64
 _ONE = _U(1)
+_LOW = _U(0xFFFFFFFF)
 # Numba compiles functions that are called with plain numbers once more, for those very numbers.
 _NONE: Any = np.int64(0)
 _NO_GROUPS: Any = np.int64(-1)
+
+
+@compiled(nrt=False)
+def open_subgraph(child, collected, n_path, n_nonzero, worker, output):
+    """Visit a child and push it as a subgraph over the columns that were collected.
+
+    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    they are equal.
+
+    Parameters
+    ----------
+    n_path : int
+        Right members on the path, those that hold the whole left set included.
+    n_nonzero : int
+        Rows in the accumulator.
+
+    Returns
+    -------
+    int
+        ``OK``, or the arena that is short: then nothing has changed.
+    """
+    words, ints, control = worker.words, worker.ints, worker.control
+    top = worker.frames[child.depth, layout.WORDS_TOP]
+    start = collected.end
+    n_edges = _count_edges(child, collected, worker)
+    needed = start + 2 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
+    if needed > ints.size:
+        control[layout.NEEDED] = needed
+        return layout.INTS_SHORT
+    if top + n_nonzero > words.size:
+        control[layout.NEEDED] = top + n_nonzero
+        return layout.WORDS_SHORT
+    if output is None:
+        control[layout.COUNT] += 1
+    elif not emit_list(child, n_path, worker, output):
+        return OUTPUT_FULL
+    elif output.constraints[ACTIVE] and _is_hopeless_below(child, n_path, n_nonzero, worker, output):
+        return OK
+
+    n_rows, n_excluded = _order_rows(child.row, top, n_nonzero, worker)
+    end = _write_edges(child, collected, n_rows, n_edges, top, worker)
+    if output is not None:
+        end += _write_ids(child, collected, start, end, ints)
+    # The scratch has done its work: move the node down over it.
+    for k in range(end - start):
+        ints[collected.scratch + k] = ints[start + k]
+    end -= start - collected.scratch
+    _push(child.depth + 1, n_excluded, n_rows, collected, end, top, n_path, worker)
+    return OK
+
+
+@njit(inline="always")
+def _count_edges(child, collected, worker):
+    """Count in `bits` how many of the new columns each row holds; returns how many edges that are."""
+    ints, bits = worker.ints, worker.bits
+    n_left = child.left_end - child.left_at
+    lists_at = collected.scratch
+    candidates_at, excluded_at = lists_at + n_left, lists_at + 2 * n_left
+    n_edges = 0
+    for k in range(collected.n_columns):
+        list_at = ints[lists_at + k]
+        n_members = ints[candidates_at + k] + ints[excluded_at + k]
+        for j in range(list_at, list_at + n_members):
+            bits[ints[j]] += _U(1)
+        n_edges += n_members
+    return n_edges
+
+
+@njit(inline="always")
+def _is_hopeless_below(child, n_path, n_nonzero, worker, output):
+    """True if no biclique from the child on can satisfy the size constraints."""
+    node, row, row_ids = child.node, child.row, child.row_ids
+    bits, nonzero = worker.bits, worker.nonzero
+    right_least = right_most = path_multiplicity(worker.path, n_path, output.right_multiplicities)
+    for k in range(n_nonzero):
+        if bits[nonzero[k]] and nonzero[k] > row:
+            right_most += output.right_multiplicities[node[row_ids + nonzero[k]]]
+    left_most = 0
+    for k in range(child.left_at, child.left_end):
+        column = child.offset + node[k]
+        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
+            left_most += output.left_multiplicities[node[j]]
+    return is_hopeless(left_most, right_least, right_most, output.constraints)
+
+
+@njit(inline="always")
+def _order_rows(row, top, n_nonzero, worker):
+    """List the rows that hold something, from ``words[top]`` on; returns how many, and how many excluded ones."""
+    words, bits, nonzero = worker.words, worker.bits, worker.nonzero
+    n_rows = 0
+    for k in range(n_nonzero):
+        if bits[nonzero[k]] and nonzero[k] < row:
+            words[top + n_rows] = _U(nonzero[k])
+            n_rows += 1
+    n_excluded = n_rows
+    for k in range(n_nonzero):
+        if bits[nonzero[k]] and nonzero[k] > row:
+            words[top + n_rows] = (bits[nonzero[k]] << _U(32)) | _U(nonzero[k])
+            n_rows += 1
+    sort_rows(words, top + n_excluded, top + n_rows)
+    return n_rows, n_excluded
+
+
+@njit(inline="always")
+def _write_edges(child, collected, n_rows, n_edges, top, worker):
+    """Write row ids and both directions of the edges behind the scratch; return their end.
+
+    Parameters
+    ----------
+    n_rows, n_edges : int
+        Those of the new subgraph.
+    top : int
+        List of its rows in the arena of words.
+    """
+    ints, words, bits = worker.ints, worker.words, worker.bits
+    n_columns, start, lists_at = collected.n_columns, collected.end, collected.scratch
+    n_left = child.left_end - child.left_at
+    candidates_at, excluded_at = lists_at + n_left, lists_at + 2 * n_left
+    row_ids, row_offsets, column_offsets, row_members, column_members, end = _parts(n_rows, n_columns, n_edges)
+    row_ids, row_offsets, column_offsets = start + row_ids, start + row_offsets, start + column_offsets
+    row_members, column_members = start + row_members, start + column_members
+    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
+    ints[row_offsets] = 0
+    filled = np.int64(0)
+    for local in range(n_rows):
+        other = np.int64(words[top + local] & _LOW)
+        ints[row_ids + local] = child.node[child.row_ids + other]
+        ints[row_offsets + local + 1] = filled
+        filled += np.int64(bits[other])
+        bits[other] = _U(local + 1)
+    for k in range(n_columns):
+        list_at = ints[lists_at + k]
+        for j in range(list_at, list_at + ints[candidates_at + k] + ints[excluded_at + k]):
+            place = row_offsets + np.int64(bits[ints[j]])
+            ints[row_members + ints[place]] = k
+            ints[place] += 1
+    for k in range(n_columns + 1):
+        ints[column_offsets + k] = 0
+    for k in range(n_edges):
+        ints[column_offsets + ints[row_members + k] + 1] += 1
+    n_before = 0
+    for k in range(column_offsets + 1, column_offsets + n_columns + 1):
+        n = ints[k]
+        ints[k] = n_before
+        n_before += n
+    for local in range(n_rows):
+        for j in range(ints[row_offsets + local], ints[row_offsets + local + 1]):
+            place = column_offsets + ints[row_members + j] + 1
+            ints[column_members + ints[place]] = local
+            ints[place] += 1
+    return start + end
+
+
+@njit(inline="always")
+def _write_ids(child, collected, start, end, ints):
+    """Write starts and ids of the columns; returns how many ids there are."""
+    n_left = child.left_end - child.left_at
+    kept = layout.KeptColumns(ints, collected.scratch + 3 * n_left, collected.n_kept, collected.scratch + 4 * n_left)
+    return write_column_ids(child, kept, ints, start, collected.n_columns + 1, end)
+
+
+@njit(inline="always")
+def _push(depth, n_excluded, n_rows, collected, end, top, n_path, worker):
+    """Make the frame of a subgraph that stands in the scratch's place.
+
+    Parameters
+    ----------
+    n_excluded, n_rows : int
+        Its children are the rows behind the excluded ones.
+    end, top : int
+        Tops of the arenas of ints and of words.
+    """
+    frames = worker.frames
+    frames[depth, layout.KIND] = layout.SUBGRAPH
+    frames[depth, layout.FIRST] = n_excluded
+    frames[depth, layout.CURSOR] = n_excluded
+    frames[depth, layout.END] = n_rows
+    frames[depth, layout.N_ROWS] = n_rows
+    frames[depth, layout.N_COLUMNS] = collected.n_columns
+    frames[depth, layout.INTS] = collected.scratch
+    frames[depth, layout.INTS_TOP] = end
+    frames[depth, layout.WORDS] = top
+    frames[depth, layout.WORDS_TOP] = top
+    frames[depth, layout.N_PATH] = n_path
+    worker.control[layout.DEPTH] = depth
 
 
 @njit(inline="always")
@@ -40,12 +226,12 @@ def visit_subgraph_child(node, offset, worker, output):
     Returns
     -------
     int
-        ``OK``, or what is short: then nothing has happened.
+        ``OK``, or the arena that is short: then nothing has changed.
     """
     frames, control = worker.frames, worker.control
-    depth = control[at.DEPTH]
-    row = frames[depth, at.CURSOR]
-    n_rows, n_columns = frames[depth, at.N_ROWS], frames[depth, at.N_COLUMNS]
+    depth = control[layout.DEPTH]
+    row = frames[depth, layout.CURSOR]
+    n_rows, n_columns = frames[depth, layout.N_ROWS], frames[depth, layout.N_COLUMNS]
     row_ids = offset + n_columns + 1
     row_offsets = row_ids + n_rows
     row_members = row_offsets + n_rows + n_columns + 2
@@ -62,9 +248,9 @@ def visit_subgraph_child(node, offset, worker, output):
                 for j in range(start, end):
                     multiplicity += output.left_multiplicities[node[j]]
         if output.constraints[ACTIVE] and multiplicity < output.constraints[MIN_LEFT]:
-            frames[depth, at.CURSOR] = row + 1
+            frames[depth, layout.CURSOR] = row + 1
             return OK
-    child = at.Child(
+    child = layout.Child(
         node,
         offset,
         row_ids,
@@ -77,13 +263,13 @@ def visit_subgraph_child(node, offset, worker, output):
         n_ids,
         depth,
     )
-    if left_end - left_at <= at.WORD_BITS:
+    if left_end - left_at <= layout.WORD_BITS:
         status = _visit_bitmap_child(child, worker, output)
     else:
         status = _visit_list_child(child, worker, output)
     if status == OK:
-        control[at.VISITED] += 1
-        frames[depth, at.CURSOR] = row + 1
+        control[layout.VISITED] += 1
+        frames[depth, layout.CURSOR] = row + 1
     return status
 
 
@@ -102,7 +288,7 @@ def _visit_bitmap_child(child, worker, output):
             n_nonzero += known == _U(0)
             bits[other] = known | bit
         bit <<= _ONE
-    control[at.WORK] += 8 + 2 * n_nonzero
+    control[layout.WORK] += 8 + 2 * n_nonzero
     width = child.left_end - child.left_at
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
         candidates = forbidden = _U(0)
@@ -113,11 +299,11 @@ def _visit_bitmap_child(child, worker, output):
             forbidden |= member if other < child.row else _U(0)
             bits[other] = _U(0)
         # The child's own row is among the candidates: its left set is a result itself.
-        control[at.COUNT] += popcount(closed_sets(candidates, forbidden))
+        control[layout.COUNT] += popcount(closed_sets(candidates, forbidden))
         return OK
-    full = ~_U(0) >> _U(at.WORD_BITS - width)
-    n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
-    kept = at.KeptColumns(node, child.left_at, width, _NO_GROUPS)
+    full = ~_U(0) >> _U(layout.WORD_BITS - width)
+    n_path, ints_top = worker.frames[child.depth, layout.N_PATH], worker.frames[child.depth, layout.INTS_TOP]
+    kept = layout.KeptColumns(node, child.left_at, width, _NO_GROUPS)
     status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
@@ -141,16 +327,16 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
     """
     bits, nonzero, control = worker.bits, worker.nonzero, worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
-    top = frames[child.depth, at.WORDS_TOP]
+    top = frames[child.depth, layout.WORDS_TOP]
     needed = top + 3 * n_nonzero + table_size(n_nonzero)
     if needed > words.size:
-        control[at.NEEDED] = needed
-        return at.WORDS_SHORT
+        control[layout.NEEDED] = needed
+        return layout.WORDS_SHORT
     new_columns_at = ints_top
-    payload_at = ints_top + at.WORD_STARTS + child.n_ids
+    payload_at = ints_top + layout.WORD_STARTS + child.n_ids
     if output is not None and payload_at + 3 * n_nonzero + 1 > ints.size:
-        control[at.NEEDED] = payload_at + 3 * n_nonzero + 1
-        return at.INTS_SHORT
+        control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
+        return layout.INTS_SHORT
     raw_end = top
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_end = words.size
@@ -175,28 +361,28 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, o
                 ints[payload_at + raw_end - top] = child.node[child.row_ids + other]
             raw_end += 1
     if output is None:
-        control[at.COUNT] += 1
+        control[layout.COUNT] += 1
     elif not emit_list(child, n_path, worker, output):
         return OUTPUT_FULL
     if raw_end == top:
         return OK
     if output is not None:
-        new_ids_at = new_columns_at + at.WORD_STARTS
-        write_column_ids(child, kept, ints, new_columns_at, at.WORD_STARTS, new_ids_at)
+        new_ids_at = new_columns_at + layout.WORD_STARTS
+        write_column_ids(child, kept, ints, new_columns_at, layout.WORD_STARTS, new_ids_at)
         raw_end = drop_too_small(words, top, raw_end, new_columns_at, ints, payload_at, output)
         if raw_end == top:
             return OK
-    behind = at.Behind(payload_at, at.NO_GROUPS, 0)
+    behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
         if output is None:
-            control[at.COUNT] += popcount(closed)
+            control[layout.COUNT] += popcount(closed)
         elif not emit_closed_sets(closed, new_columns_at, n_path, top, raw_end, behind, worker, output):
             return OUTPUT_FULL
         return OK
-    excluded = at.Excluded(excluded_at, excluded_end, _U(0), top, top)
+    excluded = layout.Excluded(excluded_at, excluded_end, _U(0), top, top)
     push_bitset_frame(top, raw_end, excluded, behind, n_path, new_columns_at, worker, output)
     return OK
 
@@ -215,7 +401,7 @@ def _visit_list_child(child, worker, output):
             nonzero[n_nonzero] = other
             n_nonzero += counts[other] == 0
             counts[other] += 1
-    worker.control[at.WORK] += 8 + 4 * n_nonzero
+    worker.control[layout.WORK] += 8 + 4 * n_nonzero
     status = _open_list_child(child, n_nonzero, n_wedges, worker, output)
     for k in range(n_nonzero):
         counts[nonzero[k]] = 0
@@ -231,16 +417,16 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
     for k in range(n_nonzero):
         if nonzero[k] < child.row and counts[nonzero[k]] == n_left:
             return OK
-    scratch_at, top = worker.frames[child.depth, at.INTS_TOP], worker.frames[child.depth, at.WORDS_TOP]
+    scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_wedges)
     if scratch_at + ints_room > ints.size:
-        control[at.NEEDED] = scratch_at + ints_room
-        return at.INTS_SHORT
+        control[layout.NEEDED] = scratch_at + ints_room
+        return layout.INTS_SHORT
     if top + words_room > words.size:
-        control[at.NEEDED] = top + words_room
-        return at.WORDS_SHORT
-    # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
-    n_path = worker.frames[child.depth, at.N_PATH]
+        control[layout.NEEDED] = top + words_room
+        return layout.WORDS_SHORT
+    # Rows that hold the whole left set join the path and lose their counts: other counted rows can still be children.
+    n_path = worker.frames[child.depth, layout.N_PATH]
     for k in range(n_nonzero):
         other = nonzero[k]
         if counts[other] == n_left:
@@ -248,13 +434,13 @@ def _open_list_child(child, n_nonzero, n_wedges, worker, output):
             worker.path[n_path] = child.node[child.row_ids + other]
             n_path += 1
     n_columns, n_kept, scratch_end = collect_columns(child, counts, ints, scratch_at, words, top)
-    if n_columns > at.WORD_BITS:
-        collected = at.Collected(scratch_at, scratch_end, n_columns, n_kept)
+    if n_columns > layout.WORD_BITS:
+        collected = layout.Collected(scratch_at, scratch_end, n_columns, n_kept)
         return open_subgraph(child, collected, n_path, n_nonzero, worker, output)
     for k in range(n_columns):
         start = ints[scratch_at + k]
         n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
         for j in range(start, start + n_members):
             bits[ints[j]] |= _ONE << _U(k)
-    kept = at.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, scratch_at + 4 * n_left)
+    kept = layout.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, scratch_at + 4 * n_left)
     return _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, scratch_end, worker, output)

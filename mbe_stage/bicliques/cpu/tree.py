@@ -1,10 +1,10 @@
 """The walk over the search tree, in time quanta.
 
-A task is a frame with a range of children. A quantum works on a worker's stack until the task is done, the quantum's
-share of work is used up, the output is full or an arena is short; the state stays where it is, the host makes room and
-calls again. A child is visited as a whole or not at all: what is short is found out before anything counts.
+A task is a frame with a range of children. A quantum works on a worker's stack until the task is done, the work limit
+is reached, the output is full or an arena is short. The state stays, the host makes room and calls again. A child is
+visited as a whole or not at all: a shortage is found before any result counts.
 
-An explicit stack in the place of recursion: cuMBE 4.2. Frames own consecutive pieces of shared arenas, where cuMBE 4.3
+An explicit stack replaces recursion: cuMBE 4.2. Frames own consecutive pieces of shared arenas, where cuMBE 4.3
 (compact representation) keeps pointers into one array for each set.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, none
 
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import walk_bitset_frames
 from mbe_stage.bicliques.cpu.subgraph_children import visit_subgraph_child
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -22,8 +22,8 @@ from mbe_stage.search.cpu.quanta import DONE, OK, QUANTUM_OVER
 
 # By whether members are wanted, or sizes have to be checked.
 _VARIANTS = {
-    "counting": (INTS, at.WORKER_STATE, none, int64),
-    "collecting": (INTS, at.WORKER_STATE, at.OUTPUT, int64),
+    "counting": (INTS, layout.WORKER_STATE, none, int64),
+    "collecting": (INTS, layout.WORKER_STATE, layout.OUTPUT, int64),
 }
 
 
@@ -34,7 +34,7 @@ def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
 
 @compiled(variants=_VARIANTS, seconds=15.0, nrt=False)
 def run_quantum(graph, worker, output, work_limit):
-    """Go on with a worker's task.
+    """Continue a worker's task.
 
     Parameters
     ----------
@@ -48,34 +48,38 @@ def run_quantum(graph, worker, output, work_limit):
     Returns
     -------
     int
-        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
+        ``DONE``, ``QUANTUM_OVER``, ``OUTPUT_FULL``, or the arena that is short (``control[NEEDED]`` entries would do).
     """
     frames, control = worker.frames, worker.control
-    control[at.WORK] = 0
-    while control[at.DEPTH] >= 0:
-        depth = control[at.DEPTH]
-        if control[at.WORK] >= work_limit:
+    control[layout.WORK] = 0
+    while control[layout.DEPTH] >= 0:
+        depth = control[layout.DEPTH]
+        if control[layout.WORK] >= work_limit:
             return QUANTUM_OVER
         if depth + 2 > frames.shape[0]:
-            control[at.NEEDED] = 2 * frames.shape[0]
-            return at.FRAMES_SHORT
-        if frames[depth, at.CURSOR] >= frames[depth, at.END]:
-            control[at.DEPTH] = depth - 1
+            control[layout.NEEDED] = 2 * frames.shape[0]
+            return layout.FRAMES_SHORT
+        if frames[depth, layout.CURSOR] >= frames[depth, layout.END]:
+            control[layout.DEPTH] = depth - 1
             continue
-        n_out, left_used, right_used = control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED]
-        count = control[at.COUNT]
-        if frames[depth, at.KIND] == at.BITSET:
+        n_out, left_used, right_used = control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED]
+        count = control[layout.COUNT]
+        if frames[depth, layout.KIND] == layout.BITSET:
             status = walk_bitset_frames(worker, output, work_limit)
         else:
             node, offset = (
                 (graph, np.int64(0))
-                if frames[depth, at.KIND] == at.WHOLE_GRAPH
-                else (worker.ints, frames[depth, at.INTS])
+                if frames[depth, layout.KIND] == layout.WHOLE_GRAPH
+                else (worker.ints, frames[depth, layout.INTS])
             )
             status = visit_subgraph_child(node, offset, worker, output)
             if status != OK:
-                control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
-                control[at.COUNT] = count
+                control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
+                    n_out,
+                    left_used,
+                    right_used,
+                )
+                control[layout.COUNT] = count
         if status != OK:
             return status
     return DONE

@@ -21,7 +21,7 @@ _U = np.uint64
 _ONE = _U(1)
 _LARGEST = np.int32(2**31 - 1)
 _INSERTION_MOST = 48
-# A pass over a bitmap of all vertices is worth it for a set with at least one id in so many of its words.
+# A pass over a bitmap of all vertices pays for a set with at least one id in this many of its words.
 _WORDS_PER_ID = 8
 
 
@@ -258,7 +258,7 @@ def expand_blocks(
     block_bytes : int
         Bytes of members and sizes.
     work_done : float
-        What the blocks report.
+        Share of the work for the blocks to report.
     """
     left_sizes, right_sizes = left.full_sizes(), right.full_sizes()
     n = left_sizes.size
@@ -318,14 +318,14 @@ def _translate(members, sizes, only, group_offsets, group_members, full, bitmap)
     members : int32
         Vertices of the reduced graph, biclique after biclique.
     sizes : (n,) int32
-        How many each biclique has.
+        Number of them in each biclique.
     only : (n_groups,) int32
         As in `Translation`.
     group_offsets : (n_groups + 1,) int64
     full : int32
         Receives the user's vertices; `SORT_SLACK` longer.
     bitmap : uint64
-        Zeros, one bit a vertex.
+        Zeros, one bit per vertex.
     """
     # Typed: `sort_ids` would be compiled once more for each place where a plain 0 may reach it.
     read = written = np.int64(0)

@@ -1,4 +1,7 @@
-"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
+"""One thread's work: walk subproblems in time quanta, and deliver blocks of results.
+
+Make, grow and split the state of workers: the host's side of the tree walk.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,161 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.bicliques.constraints import ACTIVE
-from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.layout import Output, WorkerState
+from mbe_stage.bicliques.cpu import layout
+from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
+from mbe_stage.bicliques.cpu.layout import Output, WorkerState, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
-from mbe_stage.bicliques.cpu.worker_state import (
-    FirstSizes,
-    give_back,
-    new_state,
-    set_piece,
-    share_left,
-    short_of,
-    split_piece,
-)
+from mbe_stage.bicliques.query import ACTIVE
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.search.cpu.arenas import Shortage
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.pool import WorkerPool
-from mbe_stage.search.cpu.quanta import QuantumWorker
+from mbe_stage.search.cpu.quanta import QuantumWorker, RangeFields, Shortage, nbytes, range_given_back, ranges_ahead
+
+_ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
+_RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
+FirstSizes = tuple[int, int, int]
+"""Initial entries of the arenas of ints and words, and of the stack of frames."""
+
+
+def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> WorkerState:
+    """Return a state without a task. Its arenas are small; the walk reports when they must grow."""
+    first_ints, first_words, first_frames = first_sizes
+    worker = WorkerState(
+        frames=np.zeros((first_frames, layout.FRAME_FIELDS), np.int64),
+        ints=np.zeros(first_ints, np.int32),
+        words=np.zeros(first_words, np.uint64),
+        path=np.zeros(n_rows + 1, np.int32),
+        bits=np.zeros(n_rows + 1, np.uint64),
+        nonzero=np.zeros(n_rows + 1, np.int32),
+        counts=np.zeros(n_rows + 1, np.int32),
+        masks=np.zeros(CLOSED_SET_WIDTH, np.uint64),
+        control=np.zeros(layout.CONTROL_FIELDS, np.int64),
+    )
+    worker.control[layout.DEPTH] = -1
+    return worker
+
+
+def set_subproblem(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
+    """Give a worker the subtrees of a range of rows of the whole graph, `n_rows` x `n_columns`."""
+    frame = worker.frames[0]
+    frame[:] = 0
+    frame[layout.KIND] = layout.WHOLE_GRAPH
+    frame[layout.FIRST] = frame[layout.CURSOR] = first_row
+    frame[layout.END] = end_row
+    frame[layout.N_ROWS], frame[layout.N_COLUMNS] = n_rows, n_columns
+    worker.control[layout.DEPTH] = 0
+
+
+def short_of(state: WorkerState, status: int) -> Shortage:
+    """The arena that is short, by the status of a quantum."""
+    return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
+
+
+def share_left(state: WorkerState) -> float:
+    """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
+    ahead, _ = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
+    return min(1.0, ahead)
+
+
+def give_back(state: WorkerState) -> tuple[int, int, float] | None:
+    """Take the rows whose subtrees are not begun from a worker's task.
+
+    Returns
+    -------
+    tuple or None
+        First row, end, and their share of the work ahead, 0 to 1. None if the task is within one row, or in its last.
+    """
+    frame = state.frames[0]
+    if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.WHOLE_GRAPH:
+        return None
+    return range_given_back(frame, _RANGE, share_left(state))
+
+
+def split_subproblem(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
+    """Split off half of the children ahead of the shallowest node that has some.
+
+    The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
+    its own.
+
+    Parameters
+    ----------
+    donor : WorkerState
+        Keeps the earlier half, and its current child.
+    has_members : bool
+        True if the walk collects members; if not, bitset frames own nothing in the arena of ints.
+    reserve : callable
+        Takes bytes from the budget; returns 0 if there were enough.
+
+    Returns
+    -------
+    WorkerState or None
+        State of a new worker with the later half as its task. None if there is nothing to share, or no memory for it.
+    """
+    deepest = int(donor.control[layout.DEPTH])
+    for depth in range(deepest + 1):
+        frame = donor.frames[depth]
+        ahead = int(frame[layout.END] - frame[layout.CURSOR])
+        # The deepest node keeps at least one child, so that its worker has work.
+        given = ahead // 2 if depth == deepest else ahead - ahead // 2
+        if given > 0:
+            receiver = _copy_frame(donor, frame, has_members)
+            if reserve(nbytes(receiver)):
+                return None
+            receiver.frames[0, layout.FIRST] = receiver.frames[0, layout.CURSOR] = frame[layout.END] - given
+            frame[layout.END] -= given
+            return receiver
+    return None
+
+
+def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> WorkerState:
+    kind = frame[layout.KIND]
+    words = donor.words[frame[layout.WORDS] : frame[layout.WORDS_TOP]]
+    ints = donor.ints[:0]
+    columns = donor.ints[:0]
+    if kind == layout.SUBGRAPH or (kind == layout.BITSET and has_members):
+        ints = donor.ints[frame[layout.INTS] : frame[layout.INTS_TOP]]
+    if kind == layout.BITSET and has_members:
+        ids_at = frame[layout.COLUMNS] + layout.WORD_STARTS
+        columns = donor.ints[frame[layout.COLUMNS] : ids_at + donor.ints[ids_at - 1]]
+    receiver = new_state(
+        donor.path.size - 1,
+        (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), donor.frames.shape[0]),
+    )
+    receiver.words[: words.size] = words
+    receiver.ints[: columns.size] = columns
+    receiver.ints[columns.size : columns.size + ints.size] = ints
+    receiver.path[:] = donor.path
+    copy = receiver.frames[0]
+    copy[:] = frame
+    copy[layout.WORDS], copy[layout.WORDS_TOP] = 0, words.size
+    copy[layout.COLUMNS] = 0
+    copy[layout.INTS], copy[layout.INTS_TOP] = columns.size, columns.size + ints.size
+    receiver.control[layout.DEPTH] = 0
+    return receiver
+
+
+def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
+    """The whole graph in the layout that the tree walk reads, rows being the right side."""
+    row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = subgraph_parts(
+        graph.n_right, graph.n_left, graph.n_edges
+    )
+    end = column_ids + graph.n_left
+    if end >= 2**31:
+        raise InvalidArgument(
+            f"the graph has {graph.n_edges:,} edges after reduction: the CPU engine takes about {2**30:,} at most; "
+            "use minimum sizes, which remove edges before the search"
+        )
+    node = np.empty(end, np.int32)
+    node[:row_ids] = np.arange(graph.n_left + 1)
+    node[row_ids:row_offsets] = np.arange(graph.n_right)
+    node[row_offsets:column_offsets] = graph.right_offsets
+    node[column_offsets:row_members] = graph.left_offsets
+    node[row_members:column_members] = graph.right_members
+    node[column_members:column_ids] = graph.left_members
+    node[column_ids:] = np.arange(graph.n_left)
+    return node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +182,7 @@ class Plan:
     constraints : (6,) int64
         As in `layout.Output`, columns being the left side.
     first_sizes : FirstSizes
-        Entries that a worker's arenas start with.
+        Initial sizes of a worker's arenas.
     """
 
     graph: np.ndarray
@@ -76,7 +216,7 @@ class Plan:
 
 
 class Worker(QuantumWorker):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+    """Take subproblems from the pool until there are none, and deliver the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -88,7 +228,7 @@ class Worker(QuantumWorker):
         self._n_out = self._left_used = self._right_used = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Work until the pool has no more subproblems."""
         if self._plan.collects:
             self._reserve(self._output_bytes)
             self._output = self._plan.new_output(self._output_bytes)
@@ -97,39 +237,34 @@ class Worker(QuantumWorker):
     def _new_state(self) -> WorkerState:
         return new_state(self._plan.n_rows, self._plan.first_sizes)
 
-    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
-        set_piece(state, first, end, self._plan.n_rows, self._plan.n_columns)
+    def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
+        set_subproblem(state, first, end, self._plan.n_rows, self._plan.n_columns)
 
-    def _share_left(self, state: WorkerState) -> float:
-        return share_left(state)
+    _share_left = staticmethod(share_left)
+    _give_back = staticmethod(give_back)
+    _short_of = staticmethod(short_of)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-        return split_piece(state, self._plan.collects, reserve)
-
-    def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
-        return give_back(state)
-
-    def _short_of(self, state: WorkerState, status: int) -> Shortage:
-        return short_of(state, status)
+        return split_subproblem(state, self._plan.collects, reserve)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's piece, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         control = state.control
-        control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = (
+        control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
             self._n_out,
             self._left_used,
             self._right_used,
         )
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(self._plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out = int(control[at.N_OUT])
-        self._left_used, self._right_used = int(control[at.LEFT_USED]), int(control[at.RIGHT_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out = int(control[layout.N_OUT])
+        self._left_used, self._right_used = int(control[layout.LEFT_USED]), int(control[layout.RIGHT_USED])
         return status
 
     def _make_room(self) -> None:
-        """Deliver what the output holds; where it holds nothing, a single biclique needs a larger one."""
+        """Deliver the output; if it is empty, a single biclique needs a larger one."""
         if self._n_out:
             self._flush()
             return
@@ -145,7 +280,7 @@ class Worker(QuantumWorker):
         elif output is not None:
             blocks = self._blocks(output)
             if self._pool.consumer_waits:
-                # Who asks for the blocks does the work of expanding them; the arrays they are made from go with them.
+                # The consumer's thread expands the blocks; the arrays they are made from go with them.
                 self._pool.deliver(blocks)
                 self._output = plan.new_output(self._output_bytes)
             else:

@@ -1,8 +1,8 @@
-"""The child of a bitset frame: whether it is wanted, what lies below it, and which rows can be in its right sides.
+"""The child of a bitset frame: check if it is wanted, find its subtree, and the rows of its right sides.
 
 The closed sets of a small child are found at once. Otherwise its candidates are listed: distinct, ascending, none
-dominated. If bicliques are written, the superset of a frame holds every row that can be in a right side below it. It
-stands in the arena of words, its ids in the arena of ints, and it bounds right sides.
+dominated. If bicliques are written, the superset of a frame holds every row that can be in a right side below it. It is
+in the arena of words, its ids in the arena of ints, and it bounds right sides.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.constraints import MIN_LEFT
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
 from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, sort_distinct
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
 from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, DOMINATED
 from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild
+from mbe_stage.bicliques.query import MIN_LEFT
 from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
 _U = np.uint32
@@ -29,16 +29,16 @@ _NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
 @cuda.jit(device=True, forceinline=True)
 def next_candidate(cursor, frame, own, pool, launch):
     """The child at the cursor."""
-    left = own.words[_U(frame[at.WORDS] + cursor)]
+    left = own.words[_U(frame[layout.WORDS] + cursor)]
     left_most = multiplicity_of_columns(left, own) if has_constraints(launch.mode, pool) else np.int32(0)
-    is_small = count_bits(left) <= at.CLOSED_SET_WIDTH and launch.techniques & CLOSED_SETS != 0
-    kind = frame[at.KIND]
+    is_small = count_bits(left) <= layout.CLOSED_SET_WIDTH and launch.techniques & CLOSED_SETS != 0
+    kind = frame[layout.KIND]
     return BitsetChild(cursor, left, left_most, kind, is_small, _is_written(kind, launch.mode, launch.techniques))
 
 
 @cuda.jit(device=True, forceinline=True)
 def is_wanted(child, frame, words, pool, launch):
-    """True if a child's left set is large enough, and inside no earlier row where dominated candidates are kept."""
+    """True if a child's left set is large enough, and, if dominated candidates are kept, inside no earlier row."""
     if has_constraints(launch.mode, pool) and child.left_most < pool.constraints[MIN_LEFT]:
         return False
     return launch.techniques & DOMINATED != 0 or not _is_excluded(child.left, child.cursor, frame, words)
@@ -46,15 +46,15 @@ def is_wanted(child, frame, words, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def build_child(child, frame, own, launch):
-    """The closed sets below a small child, the candidates of another; nothing that the frame owns is changed."""
+    """Find the closed sets below a small child, or the candidates of another; the frame's own data stays."""
     closed, moves = _NONE, _NO_MOVES
     top, n_kept, n_listed = np.int32(0), np.int32(0), np.int32(0)
     techniques = launch.techniques
     if child.is_small:
         closed, moves = _closed_sets_below(child, frame, own)
     else:
-        # Where something is written, the superset will stand before the candidates.
-        top = np.int32(frame[at.WORDS_TOP] + (frame[at.N_SUPERSET] if launch.mode > at.COUNTS else 0))
+        # If bicliques are written, the superset will be before the candidates.
+        top = np.int32(frame[layout.WORDS_TOP] + (frame[layout.N_SUPERSET] if launch.mode > layout.COUNT else 0))
         n_kept = _candidates_of_child(child, frame, top, own.words, techniques)
         n_listed = n_kept
         if techniques & DOMINATED != 0:
@@ -64,10 +64,10 @@ def build_child(child, frame, own, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def count_child(child, below, goes_below):
-    """This lane's part of the bicliques that a child and what is finished below it are."""
+    """This lane's share of the bicliques of a child and of its finished subtree."""
     if child.is_small:
         return count_bits(below.closed)
-    n_found = np.int32((child.kind != at.OF_LIST) + (0 if goes_below else below.n_listed))
+    n_found = np.int32((child.kind != layout.OF_LIST) + (0 if goes_below else below.n_listed))
     return n_found if cuda.laneid == 0 else np.int32(0)
 
 
@@ -75,45 +75,45 @@ def count_child(child, below, goes_below):
 def _is_written(kind, mode, techniques):
     """True if a frame's children are in the output when they are visited.
 
-    All candidates of a node are bicliques, and are written together, by the time a frame is made of them, where no
-    dominated ones are among them.
+    All candidates of a node are bicliques. They are written together, before they become a frame, unless dominated ones
+    are among them.
     """
-    return kind == at.OF_LIST or (mode > at.COUNTS and techniques & DOMINATED != 0 and kind == at.BELOW)
+    return kind == layout.OF_LIST or (mode > layout.COUNT and techniques & DOMINATED != 0 and kind == layout.BELOW)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _closed_sets_below(child, frame, own):
-    """This lane's part of all left sides below a small child that are not written yet, and how they are packed."""
+    """This lane's share of the unwritten left sides below a small child, and the moves that pack them."""
     width = count_bits(child.left)
     moves = moves_of(child.left)
     candidates, excluded = collect_subsets(
-        child.left, moves, own.words, frame[at.WORDS], child.cursor, frame[at.N_ROWS], frame[at.N_EXCLUDED],
-        _U(frame[at.SINGLES]), own.subsets
+        child.left, moves, own.words, frame[layout.WORDS], child.cursor, frame[layout.N_ROWS], frame[layout.N_EXCLUDED],
+        _U(frame[layout.SINGLES]), own.subsets
     )  # fmt: skip
     closed = closed_sets(candidates, excluded, width)
     if child.is_written:
-        # Below a list child the columns of the word may be a left set again.
-        closed = without_whole(closed, candidates if child.kind == at.OF_LIST else _NONE, width)
+        # Below a list child, the columns of the word may be a left set again.
+        closed = without_whole(closed, candidates if child.kind == layout.OF_LIST else _NONE, width)
     return closed, moves
 
 
 @cuda.jit(device=True, forceinline=True)
 def _candidates_of_child(child, frame, top, words, techniques):
-    """The later rows' restrictions to the child's left set, from `top` on: distinct, ascending, none dominated.
+    """List the restrictions of later rows to a child's left set, from `top` on: distinct, ascending, none dominated.
 
-    A later row that holds all of it is in the right side of every biclique below. Where it is part of a larger left
-    set, that of a list child, such a row is a candidate like the others: those that hold the whole set are not here.
+    A later row that holds all of it is in the right side of every biclique below. In a list child, whose left set is
+    larger than the word, such a row is a candidate like the others. Rows with the whole left set are not here.
     """
     lane = np.int32(cuda.laneid)
     left, cursor = child.left, child.cursor
-    first, n_rows = frame[at.WORDS], frame[at.N_ROWS]
+    first, n_rows = frame[layout.WORDS], frame[layout.N_ROWS]
     n_raw = np.int32(0)
     tile = np.int32(cursor + 1)
     while tile < n_rows:
         row = _NONE
         if np.int32(tile + lane) < n_rows:
             row = _U(words[_U(first + tile + lane)] & left)
-        keep = row != 0 and (child.kind == at.OF_LIST or row != left)
+        keep = row != 0 and (child.kind == layout.OF_LIST or row != left)
         mask = ballot(keep)
         if keep:
             words[_U(top + n_raw + rank(mask))] = row
@@ -124,36 +124,36 @@ def _candidates_of_child(child, frame, top, words, techniques):
         return n_raw
     n_kept = n_raw
     if techniques & DOMINATED != 0:
-        n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+        n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
         gap = np.int32(n_rows - cursor)
-        n_kept = drop_dominated(words, top, n_raw, _U(frame[at.SINGLES]), first, cursor, gap, n_earlier)
+        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), first, cursor, gap, n_earlier)
     return sort_distinct(words, top, n_kept)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _is_excluded(left, cursor, frame, words):
-    """True if an earlier row holds a child's whole left set; only where dominated candidates are kept is this asked."""
-    is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[at.SINGLES])) != 0
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(frame[at.N_ROWS] - cursor)
-    return is_single or inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, left, _ONE) == 0
+    """True if an earlier row holds a child's whole left set; only called if dominated candidates are kept."""
+    is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[layout.SINGLES])) != 0
+    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
+    return is_single or inside_none(words, frame[layout.WORDS], cursor, gap, n_earlier, left, _ONE) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
 def _list_small(n_kept, cursor, frame, top, words):
-    """Make the candidates of a child, where they are two at most, a list of all bicliques below it; returns its length.
+    """Make the candidates of a child, at most two, a list of all bicliques below it; return its length.
 
-    Each of them is one; what two have in common may be a third.
+    Each of them is one; their common columns may be a third.
     """
     if n_kept != 2:
         return n_kept
     both = _U(words[_U(top)] & words[_U(top + 1)])
-    is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[at.SINGLES])) != 0
+    is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[layout.SINGLES])) != 0
     if both == 0 or both == words[_U(top)] or is_single:
         return n_kept
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(frame[at.N_ROWS] - cursor)
-    alive = inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, both, _ONE)
+    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
+    alive = inside_none(words, frame[layout.WORDS], cursor, gap, n_earlier, both, _ONE)
     cuda.syncwarp()
     if cuda.laneid == 0:
         words[_U(top + 2)] = both
@@ -163,29 +163,29 @@ def _list_small(n_kept, cursor, frame, top, words):
 
 @cuda.jit(device=True, forceinline=True)
 def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
-    """The rows of a frame's superset that hold at least so many of `left`, at the tops of both arenas.
+    """Copy the rows of a frame's superset with at least `fewest` columns of `left` to the tops of both arenas.
 
-    Returns how many they are, and where there are constraints how many of the user's vertices, those that hold all of
-    `left` and all of them. Most rows hold one column only, and are in the right side of that column alone.
+    Returns their number, and, with constraints, numbers of the user's vertices: of rows that hold all of `left`, and of
+    all of them. Most rows hold one column only, and are in the right side of that column alone.
 
-    Rows of the superset that are smaller than `left` as numbers are left out. No left set that is found from the child
-    on lies inside an excluded row, or it would have been found there before: so a row that lies inside an excluded one
-    holds none of them. A row of the superset holds the frame's whole left set, equals a candidate, or lies inside an
-    excluded row. The first are not smaller. Candidates ascend: a smaller one is an earlier sibling, excluded itself.
+    Rows of the superset that are smaller than `left` as numbers are left out. No left set from the child on lies inside
+    an excluded row, or it would have been found there. So a row that lies inside an excluded one holds none of them. A
+    row of the superset holds the frame's whole left set, equals a candidate, or lies inside an excluded row. The first
+    are not smaller. Candidates ascend: a smaller one is an earlier sibling, excluded itself.
 
     Parameters
     ----------
     fewest : int32
-        How many of it a row must hold.
+        Columns of it that a row must hold.
     cursor : int32
-        The child's place among the frame's rows.
+        Position of the child among the frame's rows.
     frame : (FRAME_FIELDS,) int32, global
     """
     lane = np.int32(cuda.laneid)
-    superset, n_superset, superset_ids = frame[at.SUPERSET], frame[at.N_SUPERSET], frame[at.SUPERSET_IDS]
-    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    superset, n_superset, superset_ids = frame[layout.SUPERSET], frame[layout.N_SUPERSET], frame[layout.SUPERSET_IDS]
+    top, ints_top = frame[layout.WORDS_TOP], frame[layout.INTS_TOP]
     is_constrained = has_constraints(mode, pool)
-    # The rows behind the only child of a first frame do not ascend from it; the first child has no earlier siblings.
+    # The rows behind the only child of a first frame do not ascend from it. The first child has no earlier siblings.
     smallest = left if cursor > 0 else _NONE
     n_kept = np.int32(0)
     least = np.int32(0)
@@ -219,21 +219,21 @@ def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
 def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
     """Keep the rows of a child's superset that hold all of `left` or are equal to a candidate.
 
-    The others lie inside an excluded row, and hold nothing new below (see `restrict_superset`).
+    The others lie inside an excluded row, and hold no further left set (see `restrict_superset`).
 
-    Returns how many they are, and how many of the user's vertices: no right side below the child is larger.
+    Returns the number of rows, and of the user's vertices, which bounds right sides below the child.
 
     Parameters
     ----------
     n_superset : int32
         Rows of the child's superset.
     top : int32
-        Where the child's candidates stand.
+        First of the child's candidates.
     frame : (FRAME_FIELDS,) int32, global
         The parent's.
     """
     lane = np.int32(cuda.laneid)
-    superset, superset_ids = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    superset, superset_ids = frame[layout.WORDS_TOP], frame[layout.INTS_TOP]
     n_kept = np.int32(0)
     multiplicity = np.int32(0)
     tile = np.int32(0)
@@ -259,8 +259,8 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def set_superset(frame, superset, n_superset, superset_ids):
-    """Say where a frame's superset is; by one lane. The ids are the last thing that it owns in the arena of ints."""
-    frame[at.SUPERSET] = superset
-    frame[at.N_SUPERSET] = n_superset
-    frame[at.SUPERSET_IDS] = superset_ids
-    frame[at.INTS_TOP] = superset_ids + n_superset
+    """Set the position of a frame's superset; by one lane. Its ids are the frame's last data in the arena of ints."""
+    frame[layout.SUPERSET] = superset
+    frame[layout.N_SUPERSET] = n_superset
+    frame[layout.SUPERSET_IDS] = superset_ids
+    frame[layout.INTS_TOP] = superset_ids + n_superset

@@ -1,14 +1,24 @@
-"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word a row.
+"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word per row.
 
-In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the excluded
-rows, and where bicliques are written, its *superset*: every row that can be in a right side below, with ids in the
-arena of ints. The columns of all frames of a stack are bits of the same 32, the header of ints says what they are. The
-first frame of a stack has one child only, the node that the stack is there for (`first_bitset_frame`).
+In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), then the excluded rows.
+If bicliques are written, its *superset* follows: every row that can be in a right side below, with ids in the arena of
+ints. The columns of all frames of a stack are bits of the same 32; the header of ints has their vertices. The first
+frame of a stack has one child only, the root of the stack.
 
-Iteration in the place of recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its
-slides) and GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which
-they left; here each frame keeps what is left of its parent, behind it in one arena. Rows as bitmaps of at most 32
+Iteration replaces recursion, in memory that all nodes of a subtree share: node reuse in GMBE (idea 1 of its slides) and
+GMBE+ IV-A 1, loop-based depth-first search in cuMBE 4.2. There one node's vertices carry the depth at which they left.
+Here each frame keeps its part of its parent's rows, behind the parent in one arena. Rows as bitmaps of at most 32
 columns: GMBE+ IV-B.
+
+A subgraph's child with few columns is counted by its closed sets, or becomes the first frame of the warp's stack. Its
+rows are in `bits`. A bitmap child (at most 32 left vertices) is examined here for the first time: a row that holds
+all of them is full. A list child is known to be maximal and is written already. Its full rows are in `counts`, and its
+columns are those that its candidates hold.
+
+The first frame has one child, which represents the subgraph's: its row is all columns. So bitset frames are processed,
+and above all written, in one place.
+
+GMBE+ IV-B switches to bitmaps at the same threshold, at most 32 vertices in L.
 """
 
 from __future__ import annotations
@@ -16,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import (
     build_child,
     count_child,
@@ -26,135 +36,143 @@ from mbe_stage.bicliques.cuda.bitset_children import (
     restrict_superset,
     set_superset,
 )
-from mbe_stage.bicliques.cuda.closed_sets import fewest_members
+from mbe_stage.bicliques.cuda.closed_sets import (
+    add_subset,
+    clear_subsets,
+    closed_sets,
+    fewest_members,
+    subsets_of_lane,
+    without_whole,
+)
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_below
 from mbe_stage.bicliques.cuda.row_words import restrict, union_of
-from mbe_stage.bicliques.cuda.subgraph_parts import allows, has_constraints
+from mbe_stage.bicliques.cuda.subgraph_parts import allows, count_ids, entry, has_constraints, write_ids
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, SPLITTING
-from mbe_stage.bicliques.cuda.walk_bundles import Superset
+from mbe_stage.bicliques.cuda.walk_bundles import FramePlaces, Superset
 from mbe_stage.bicliques.cuda.work_donation import (
     ask_for_words,
     ask_to_stop,
     donate_work,
+    end_overdue_quantum,
     is_donor,
     read_shared,
-    stop_if_late,
 )
-from mbe_stage.device.warp import ballot, sum_small
+from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
 
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 _LOOK_AT_CLOCK_EVERY = 64
+_EVERYTHING = _U(0xFFFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
 def walk_bitset_frames(warp, own, pool, warps, output, launch):
-    """Work on the warp's stack of bitset frames until it is empty, or `PAUSED`: until the quantum is to end.
+    """Work on the warp's stack of bitset frames until it is empty, or `PAUSED` because the quantum has to end.
 
     Parameters
     ----------
     own : Own
-        The warp's; its stack is not empty.
+        The warp's own; its stack is not empty.
     warps : Warps
-        Of all warps, one of which may be given children.
+        All warps: one of them may be given children.
     """
     state = own.state
-    depth = np.int32(state[at.DEPTH])
+    depth = np.int32(state[layout.DEPTH])
     found = np.int32(0)
-    outcome = at.DONE
+    outcome = layout.DONE
     n_visits = np.int32(0)
     n_opened = np.int32(0)
     n_closed_sets = np.int32(0)
-    while depth >= 0 and outcome != at.PAUSED:
+    while depth >= 0 and outcome != layout.PAUSED:
         frame = own.frames[_U(depth)]
-        cursor, end = frame[at.CURSOR], frame[at.END]
-        outcome = at.DONE
-        while cursor < end and outcome == at.DONE:
+        cursor, end = frame[layout.CURSOR], frame[layout.END]
+        outcome = layout.DONE
+        while cursor < end and outcome == layout.DONE:
             n_visits = np.int32(n_visits + 1)
             is_over, end = _look_around(warp, n_visits, cursor, end, depth, own, warps, launch)
             if is_over:
-                outcome = at.PAUSED
+                outcome = layout.PAUSED
                 break
             outcome, n_new, is_opened, is_closed = _visit_child(
                 cursor, frame, own.frames[_U(depth + 1)], own, pool, output, launch
             )
             n_opened = np.int32(n_opened + is_opened)
             n_closed_sets = np.int32(n_closed_sets + is_closed)
-            if outcome != at.PAUSED:
+            if outcome != layout.PAUSED:
                 found = np.int32(found + n_new)
                 cursor = np.int32(cursor + 1)
         cuda.syncwarp()
         if cuda.laneid == 0:
-            frame[at.CURSOR] = cursor
+            frame[layout.CURSOR] = cursor
         cuda.syncwarp()
-        if outcome != at.PAUSED:
-            depth = np.int32(depth + (1 if outcome == at.PUSHED else -1))
+        if outcome != layout.PAUSED:
+            depth = np.int32(depth + (1 if outcome == layout.PUSHED else -1))
     found = sum_small(found)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        state[at.DEPTH] = depth
-        state[at.N_OPENED] += n_opened
-        state[at.N_CLOSED_SETS] += n_closed_sets
-        if launch.mode == at.COUNTS:
-            state[at.FOUND] += found
+        state[layout.DEPTH] = depth
+        state[layout.N_OPENED] += n_opened
+        state[layout.N_CLOSED_SETS] += n_closed_sets
+        if launch.mode == layout.COUNT:
+            state[layout.FOUND] += found
     cuda.syncwarp()
-    return at.PAUSED if outcome == at.PAUSED else at.DONE
+    return layout.PAUSED if outcome == layout.PAUSED else layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
 def _visit_child(cursor, frame, next_frame, own, pool, output, launch):
-    """Next candidate, build the child, count or bound and emit, descend.
+    """Take the next candidate, build the child, count it or check its sizes and emit it, then descend.
 
     Parameters
     ----------
     frame, next_frame : (FRAME_FIELDS,) int32, global
-        The second is made the child's where there is more below it.
+        The second becomes the child's frame if its subtree is not finished.
 
     Returns
     -------
     outcome : int
-        `PAUSED`: something was short, and the child is to be visited again. `PUSHED`: it has a frame. Else `DONE`.
+        `PAUSED`: memory was short, and the child has to be visited again. `PUSHED`: it has a frame. Else `DONE`.
     n_found : int32
-        This lane's part of the bicliques counted, where they are only counted.
+        This lane's share of the bicliques, if they are only counted.
     is_opened, is_closed : int32
-        1 where candidates were listed, and where closed sets were found.
+        1 if candidates were listed, and if closed sets were found.
     """
     mode, no = launch.mode, np.int32(0)
     is_constrained = has_constraints(mode, pool)
     child = next_candidate(cursor, frame, own, pool, launch)
     if not is_wanted(child, frame, own.words, pool, launch):
-        return at.DONE, no, no, no
-    if (mode > at.COUNTS or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
-        return at.PAUSED, no, no, no
+        return layout.DONE, no, no, no
+    if (mode > layout.COUNT or not child.is_small) and not _has_room_for_child(frame, own.words, launch):
+        return layout.PAUSED, no, no, no
     below = build_child(child, frame, own, launch)
-    is_opened = np.int32(not child.is_small and child.kind != at.OF_LIST)
+    is_opened = np.int32(not child.is_small and child.kind != layout.OF_LIST)
     is_closed = np.int32(child.is_small)
     goes_below = below.n_kept > (2 if launch.techniques & DOMINATED != 0 else 0)
     n_found, n_superset, right_least = no, no, no
-    if mode == at.COUNTS:
+    if mode == layout.COUNT:
         n_found = count_child(child, below, goes_below)
     elif ballot(below.closed != 0) != 0 if child.is_small else below.n_kept > 0 or not child.is_written:
         fewest = fewest_members(below.closed) if child.is_small else np.int32(1)
         n_superset, right_least, right_most = restrict_superset(child.left, fewest, cursor, frame, own, pool, mode)
         if is_constrained and not allows(child.left_most, right_least, right_most, pool):
-            return at.DONE, no, is_opened, is_closed
-        superset = Superset(frame[at.WORDS_TOP], n_superset, frame[at.INTS_TOP])
+            return layout.DONE, no, is_opened, is_closed
+        superset = Superset(frame[layout.WORDS_TOP], n_superset, frame[layout.INTS_TOP])
         if not _emit(child, below, superset, own, pool, output, launch):
-            ask_to_stop(launch.control, at.OUTPUT_FULL)
-            return at.PAUSED, no, is_opened, is_closed
+            ask_to_stop(launch.control, layout.OUTPUT_FULL)
+            return layout.PAUSED, no, is_opened, is_closed
     if goes_below and is_constrained:
         n_superset, right_most = drop_from_superset(child.left, n_superset, below.top, below.n_kept, frame, own, pool)
         goes_below = allows(child.left_most, right_least, right_most, pool)
     if not goes_below:
-        return at.DONE, n_found, is_opened, is_closed
+        return layout.DONE, n_found, is_opened, is_closed
     _push_child(cursor, frame, next_frame, below.top, below.n_kept, n_superset, own)
-    return at.PUSHED, n_found, is_opened, is_closed
+    return layout.PUSHED, n_found, is_opened, is_closed
 
 
 @cuda.jit(device=True, forceinline=True)
 def _emit(child, below, superset, own, pool, output, launch):
-    """Write what is not written of a child and of what is finished below it; False where there was no room.
+    """Write a child and its finished subtree as far as they are not written; return False if there was no room.
 
     Parameters
     ----------
@@ -174,7 +192,7 @@ def _emit(child, below, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
-    """True if the quantum is to end. Otherwise children may be donated. Returns this warp's end as well.
+    """Return True if the quantum has to end; otherwise maybe donate children. Also returns this warp's end.
 
     Parameters
     ----------
@@ -183,37 +201,37 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, launch):
     cursor : int32
         The child's place among the frame's rows.
     end : int32
-        Where its children end.
+        End of its children.
     depth : int32
-        Of the deepest frame.
+        Depth of the deepest frame.
     """
     if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
-        stop_if_late(launch)
-    signal = read_shared(launch.control, at.SIGNAL)
-    if signal >= at.STOP_BIT:
+        end_overdue_quantum(launch)
+    signal = read_shared(launch.control, layout.SIGNAL)
+    if signal >= layout.STOP_BIT:
         return True, end
     if signal > 0 and launch.techniques & SPLITTING != 0 and is_donor(warp, n_visits, signal, warps):
         frame = own.frames[_U(depth)]
         if cuda.laneid == 0:
-            frame[at.CURSOR] = cursor
+            frame[layout.CURSOR] = cursor
         cuda.syncwarp()
         donate_work(warp, depth, own, warps, launch)
-        end = frame[at.END]
+        end = frame[layout.END]
     return False, end
 
 
 @cuda.jit(device=True, forceinline=True)
 def _has_room_for_child(frame, words, launch):
-    # The candidates of the child, what two have in common, and the child itself; the excluded rows.
-    needed = frame[at.WORDS_TOP] + frame[at.N_ROWS] + 2 + frame[at.N_EXCLUDED]
-    if launch.mode > at.COUNTS:
-        needed = max(needed, frame[at.INTS_TOP]) + frame[at.N_SUPERSET]
+    # The candidates of the child, their common columns, and the child itself; the excluded rows.
+    needed = frame[layout.WORDS_TOP] + frame[layout.N_ROWS] + 2 + frame[layout.N_EXCLUDED]
+    if launch.mode > layout.COUNT:
+        needed = max(needed, frame[layout.INTS_TOP]) + frame[layout.N_SUPERSET]
     return ask_for_words(needed, words, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
-    """Make the child's frame: its superset stands already, its candidates begin at `top`, excluded rows behind them.
+    """Make the child's frame from its superset, its candidates at `top`, and the excluded rows behind them.
 
     Parameters
     ----------
@@ -223,45 +241,209 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own):
     child : (FRAME_FIELDS,) int32, global
         Receives the child's frame.
     top : int32
-        Where the candidates' rows stand.
+        First of the candidates' rows.
     n_superset : int32
         Rows of its superset.
     """
     union = union_of(own.words, top, n_kept)
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(frame[at.N_ROWS] - cursor)
+    n_earlier = np.int32(cursor + frame[layout.N_EXCLUDED])
+    gap = np.int32(frame[layout.N_ROWS] - cursor)
     excluded_at = np.int32(top + n_kept)
-    n_excluded, singles = restrict(own.words, frame[at.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table)
-    singles = _U(singles | (_U(frame[at.SINGLES]) & union))
+    n_excluded, singles = restrict(
+        own.words, frame[layout.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table
+    )
+    singles = _U(singles | (_U(frame[layout.SINGLES]) & union))
     if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
-        set_superset(child, frame[at.WORDS_TOP], n_superset, frame[at.INTS_TOP])
-        child[at.END] = n_kept
-        child[at.KIND] = at.BELOW
+        set_superset(child, frame[layout.WORDS_TOP], n_superset, frame[layout.INTS_TOP])
+        child[layout.END] = n_kept
+        child[layout.KIND] = layout.BELOW
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
-    """Say where a frame's rows are, its excluded ones behind them, and where the arena of words is free; by one lane.
+    """Set the positions of a frame's rows, with excluded ones behind them, and the top of the arena; by one lane.
 
-    Which children are ahead, and the superset, are to be set too.
+    The range of children and the superset have to be set, too.
 
     Parameters
     ----------
     frame : (FRAME_FIELDS,) int32, global
     n_rows : int32
-        The child's row of a first frame included.
+        Including the child's row of a first frame.
     singles : uint32
         Columns that are an excluded row by themselves.
     first : int32
-        Where its rows begin in the arena of words.
+        First of its rows in the arena of words.
     words_top : int32
-        Where the arena is free.
+        Top of the arena.
     """
-    frame[at.CURSOR] = 0
-    frame[at.N_ROWS] = n_rows
-    frame[at.N_EXCLUDED] = n_excluded
-    frame[at.SINGLES] = np.int32(singles)
-    frame[at.WORDS] = first
-    frame[at.WORDS_TOP] = words_top
+    frame[layout.CURSOR] = 0
+    frame[layout.N_ROWS] = n_rows
+    frame[layout.N_EXCLUDED] = n_excluded
+    frame[layout.SINGLES] = np.int32(singles)
+    frame[layout.WORDS] = first
+    frame[layout.WORDS_TOP] = words_top
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_small(child, n_columns, seen, own):
+    """Count the bicliques of a child and its subtree, if its subsets of columns fit a closed-set bitmap."""
+    subsets = own.subsets
+    clear_subsets(subsets)
+    tile = np.int32(0)
+    while tile < seen.n_nonzero:
+        row = _NONE
+        other = np.int32(0)
+        if np.int32(tile + cuda.laneid) < seen.n_nonzero:
+            other = own.nonzero[_U(tile + cuda.laneid)]
+            row = own.bits[_U(other)]
+        add_subset(subsets, row, other < child.row)
+        tile = next_tile(tile)
+    column = _U(_ONE << _U(cuda.laneid))
+    add_subset(subsets, _U(seen.singles.later & column), False)
+    add_subset(subsets, _U(seen.singles.earlier & column), True)
+    candidates, excluded = subsets_of_lane(subsets)
+    closed = closed_sets(candidates, excluded, n_columns)
+    if seen.is_list:
+        closed = without_whole(closed, candidates, n_columns)
+    return sum_small(count_bits(closed))
+
+
+@cuda.jit(device=True, forceinline=True)
+def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
+    """Make the child the only child of a first frame, unless an earlier row holds its whole left set.
+
+    Parameters
+    ----------
+    n_columns : int32
+        Columns of the word in use.
+    """
+    words, mode = own.words, launch.mode
+    # The excluded rows as given, the child, its candidates, the kept excluded rows; the superset.
+    first = np.int32(seen.n_nonzero)
+    superset = np.int32(first + 1 + seen.n_nonzero + layout.WORD_BITS)
+    ints_at = np.int32(layout.HEADER_IDS)
+    needed = superset
+    if mode > layout.COUNT:
+        ints_at = np.int32(ints_at + count_ids(node, child, own, pool.ints))
+        needed = np.int32(max(superset, ints_at) + node.n_path + seen.n_nonzero)
+    if not ask_for_words(needed, words, launch):
+        return layout.PAUSED
+    singles = seen.singles
+    full = lowest_bits(n_columns)
+    places = FramePlaces(first, superset, ints_at)
+    n_candidates, n_excluded, n_superset, is_excluded = _split_rows(full, node, child, seen, places, own, pool, mode)
+    # A single column is the whole left set only if there is no other.
+    is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
+    if is_excluded or (seen.is_list and n_candidates == 0):
+        return layout.DONE
+    if _U(singles.later & _U(_ONE << _U(cuda.laneid))) != 0:
+        words[_U(first + 1 + n_candidates + rank(singles.later))] = _U(_ONE << _U(cuda.laneid))
+    cuda.syncwarp()
+    n_candidates = np.int32(n_candidates + count_bits(singles.later))
+    excluded_at = np.int32(first + 1 + n_candidates)
+    union = union_of(words, first + 1, n_candidates)
+    n_excluded, excluded_singles = restrict(
+        words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
+    )
+    excluded_singles = _U(excluded_singles | (singles.earlier & union))
+    if mode > layout.COUNT:
+        _write_header(node, child, own, pool)
+    if cuda.laneid == 0:
+        frame = own.frames[0]
+        words[_U(first)] = full
+        set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, superset + n_superset)
+        set_superset(frame, superset, n_superset, ints_at)
+        frame[layout.END] = 1
+        frame[layout.KIND] = layout.OF_LIST if seen.is_list else layout.OF_BITMAP
+        own.state[layout.DEPTH] = 0
+    cuda.syncwarp()
+    return layout.DONE
+
+
+@cuda.jit(device=True, forceinline=True)
+def _split_rows(full, node, child, seen, places, own, pool, mode):
+    """Move excluded rows to the bottom of the arena, and candidates behind the child's row.
+
+    If bicliques are written, also move the superset: every row that can be in a right side below, those of the path and
+    the later ones.
+
+    Parameters
+    ----------
+    full : uint32
+        The whole left set.
+
+    Returns
+    -------
+    is_excluded : bool
+        True if an excluded row holds the whole left set.
+    """
+    lane = np.int32(cuda.laneid)
+    words, numbers = own.words, pool.ints
+    candidates_at = np.int32(places.first + 1)
+    n_candidates = np.int32(0)
+    n_excluded = np.int32(0)
+    n_superset = _lay_path(node, places, own, numbers) if mode > layout.COUNT else np.int32(0)
+    is_excluded = False
+    tile = np.int32(0)
+    while tile < seen.n_nonzero:
+        row = _NONE
+        other = child.row
+        is_full = False
+        if np.int32(tile + lane) < seen.n_nonzero:
+            other = own.nonzero[_U(tile + lane)]
+            row = own.bits[_U(other)]
+            is_full = own.counts[_U(other)] == child.n_left if seen.is_list else row == full
+        if is_full and other < child.row:
+            is_excluded = True
+        is_later = row != 0 and not is_full and other > child.row
+        is_earlier = row != 0 and not is_full and other < child.row
+        later = ballot(is_later)
+        earlier = ballot(is_earlier)
+        if is_later:
+            words[_U(candidates_at + n_candidates + rank(later))] = row
+        if is_earlier:
+            words[_U(n_excluded + rank(earlier))] = row
+        if mode > layout.COUNT:
+            in_superset = is_later or (is_full and other >= child.row)
+            mask = ballot(in_superset)
+            if in_superset:
+                place = np.int32(n_superset + rank(mask))
+                words[_U(places.superset + place)] = _EVERYTHING if is_full else row
+                own.ints[_U(places.superset_ids + place)] = numbers[entry(node, node.row_ids + other)]
+            n_superset = np.int32(n_superset + count_bits(mask))
+        n_candidates = np.int32(n_candidates + count_bits(later))
+        n_excluded = np.int32(n_excluded + count_bits(earlier))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_candidates, n_excluded, n_superset, cuda.any_sync(ALL, is_excluded)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _lay_path(node, places, own, numbers):
+    """Copy the rows of the path, which hold everything, to the beginning of the superset; return their number."""
+    k = np.int32(cuda.laneid)
+    while k < node.n_path:
+        own.words[_U(places.superset + k)] = _EVERYTHING
+        own.ints[_U(places.superset_ids + k)] = numbers[entry(node, node.path + k)]
+        k = next_tile(k)
+    return np.int32(node.n_path)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_header(node, child, own, pool):
+    """Write the vertices of the stack's columns: see `layout.HEADER_IDS`."""
+    lane = np.int32(cuda.laneid)
+    write_ids(
+        node, child, own, own.ints, np.int64(0), np.int32(layout.WORD_BITS), np.int64(layout.HEADER_IDS), pool.ints
+    )
+    multiplicity = np.int32(0)
+    k = own.ints[_U(lane)]
+    end = own.ints[_U(lane + 1)]
+    while k < end:
+        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(own.ints[_U(layout.HEADER_IDS + k)])])
+        k = next_one(k)
+    own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] = multiplicity
+    cuda.syncwarp()

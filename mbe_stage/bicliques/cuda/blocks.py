@@ -13,7 +13,7 @@ from mbe_stage.tasks import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceBlock:
-    """Some bicliques, in device memory: ready to be list columns.
+    """A block of bicliques in device memory, ready to be list columns.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class DeviceBlock:
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
     remaining : tuple of Task or None
-        As of `BicliqueBlock`: what is left, of an empty block that marks a barrier.
+        As in `BicliqueBlock`: the remaining tasks, in an empty block that marks a barrier.
     """
 
     left_offsets: cp.ndarray
@@ -35,13 +35,13 @@ class DeviceBlock:
 
     @classmethod
     def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceBlock:
-        """No biclique: such a block only reports progress, or marks a barrier."""
+        """Make a block without bicliques, which only reports progress or marks a barrier."""
         offsets, members = cp.zeros(1, cp.int64), cp.empty(0, cp.int32)
         return cls(offsets, members, offsets, members, work_done, remaining)
 
     @classmethod
     def from_host(cls, block: BicliqueBlock) -> DeviceBlock:
-        """A block at `Detail.MEMBERS`, in the memory of the current device."""
+        """Copy a block at `Detail.MEMBERS` into the memory of the current device."""
         left = cp.asarray(block.left_offsets, cp.int64), cp.asarray(block.left_members)
         right = cp.asarray(block.right_offsets, cp.int64), cp.asarray(block.right_members)
         return cls(*left, *right, block.work_done, block.remaining)
@@ -56,21 +56,21 @@ class DeviceBlock:
 
     @property
     def left_sizes(self) -> cp.ndarray:
-        """Members of each on the left, ``(n_bicliques,) int32``."""
+        """Number of left members of each, ``(n_bicliques,) int32``."""
         return cp.diff(self.left_offsets).astype(cp.int32)
 
     @property
     def right_sizes(self) -> cp.ndarray:
-        """Members of each on the right, ``(n_bicliques,) int32``."""
+        """Number of right members of each, ``(n_bicliques,) int32``."""
         return cp.diff(self.right_offsets).astype(cp.int32)
 
     @property
     def n_edges(self) -> cp.ndarray:
-        """Edges of each, ``(n_bicliques,) int64``."""
+        """Number of edges of each, ``(n_bicliques,) int64``."""
         return cp.diff(self.left_offsets) * cp.diff(self.right_offsets)
 
     def swapped(self) -> DeviceBlock:
-        """The same with its sides exchanged."""
+        """Return the same block with its sides exchanged."""
         return DeviceBlock(self.right_offsets, self.right_members, self.left_offsets, self.left_members, self.work_done)
 
     def first(self, n: int) -> DeviceBlock:
@@ -78,7 +78,7 @@ class DeviceBlock:
         return self if n >= self.n_bicliques else self.part(0, n)
 
     def brought_here(self) -> DeviceBlock:
-        """The same in the memory of the current device; what made it has to be done."""
+        """Copy the block into the memory of the current device; it has to be complete."""
         names = ("left_offsets", "left_members", "right_offsets", "right_members")
         arrays = brought_here(*(getattr(self, name) for name in names))
         return replace(self, **dict(zip(names, arrays, strict=True)))

@@ -1,10 +1,10 @@
 """The closed-set bitmap of a small subtree.
 
-The subsets of at most ten left vertices fit the lanes of a warp, 32 to each. A set of subsets is a bitmap, one uint32 a
-lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. See `mbe_stage.bicliques.cpu.closed_sets` for
-what is computed; here the steps of the upper five vertices are shuffles, and the down-sets without one vertex share
-their common steps. A vertex that the subtree does not have changes nothing, so all subtrees take the same steps: short
-code without a branch.
+The subsets of at most ten left vertices fit the lanes of a warp, 32 per lane. A set of subsets is a bitmap, one uint32
+per lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. For the computed sets see
+`mbe_stage.bicliques.cpu.closed_sets`. Here the steps of the upper five vertices are shuffles, and the down-sets without
+one vertex share their common steps. Missing vertices change nothing, so all subtrees take the same steps: short code
+without a branch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITHOUT_1 = _U(0x33333333)
 _WITHOUT_2 = _U(0x0F0F0F0F)
 _WITHOUT_3 = _U(0x00FF00FF)
 _WITHOUT_4 = _U(0x0000FFFF)
-# Places of a word whose number has at most 0, 1, 2, 3 and 4 bits.
+# Bits of a word with at most 0, 1, 2, 3 and 4 bits in their index.
 _AT_MOST_0 = _U(0x00000001)
 _AT_MOST_1 = _U(0x00010117)
 _AT_MOST_2 = _U(0x0117177F)
@@ -57,7 +57,7 @@ def _down_4(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def _down_lane(subsets, bit):
-    """Down along the vertex that is this bit of the lane number."""
+    """Extend a bitmap downwards along the vertex of this bit of the lane number."""
     other = shuffle_xor(subsets, bit)
     return subsets if cuda.laneid & bit else _U(subsets | other)
 
@@ -74,7 +74,7 @@ def _down_across_lanes(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def _closed_in_word(subsets):
-    """Subsets that miss each of the lower five vertices in some member; `subsets` is down along all the others."""
+    """Subsets that miss each of the lower five vertices in some member; `subsets` is extended down all others."""
     upper = _down_4(_down_3(_down_2(subsets)))
     closed = _U(_down_1(upper) | ~_WITHOUT_0)
     closed = _U(closed & (_down_0(upper) | ~_WITHOUT_1))
@@ -88,7 +88,7 @@ def _closed_in_word(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def _closed_across_lanes(subsets):
-    """Subsets that miss each of the upper five vertices in some member; `subsets` is down along the lower five."""
+    """Subsets that miss each of the upper five vertices in some member; `subsets` is extended down the lower five."""
     lane = cuda.laneid
     upper = _down_lane(_down_lane(_down_lane(subsets, 4), 8), 16)
     closed = _in_lanes_with(lane & 1, _down_lane(upper, 2))
@@ -102,18 +102,18 @@ def _closed_across_lanes(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def _in_lanes_with(bit, subsets):
-    """Everything in lanes whose number has the bit (their subsets have the vertex), else the bitmap."""
+    """All subsets in lanes whose number has the bit (their subsets have the vertex), else the bitmap."""
     return _U(0xFFFFFFFF) if bit else subsets
 
 
 @cuda.jit(device=True, forceinline=True)
 def closed_sets(candidates, excluded, width):
-    """This lane's part of the left sides of all maximal bicliques of a subtree.
+    """This lane's share of the left sides of all maximal bicliques of a subtree.
 
     Parameters
     ----------
     candidates, excluded : uint32
-        This lane's part of the bitmaps of rows; the whole left set is added to `candidates`.
+        This lane's share of the bitmaps of rows; the whole left set is added to `candidates`.
     width : int
         Left vertices, 1 to `CLOSED_SET_WIDTH`.
     """
@@ -134,7 +134,7 @@ def closed_sets(candidates, excluded, width):
 
 @cuda.jit(device=True, forceinline=True)
 def without_whole(subsets, candidates, width):
-    """The bitmap without the whole left set, unless that is a candidate itself: it is known or nothing."""
+    """Drop the whole left set from the bitmap unless it is a candidate: it is known already, or no biclique."""
     last = _U((_ONE << _U(width)) - _ONE)
     whole = _U(_ONE << _U(last & _U(31))) if cuda.laneid == last >> _U(5) else _U(0)
     return _U(subsets & ~_U(whole & ~candidates))
@@ -142,7 +142,7 @@ def without_whole(subsets, candidates, width):
 
 @cuda.jit(device=True, forceinline=True)
 def fewest_members(subsets):
-    """Size of the smallest subset in a bitmap that has one."""
+    """Size of the smallest subset in a nonempty bitmap."""
     size = np.int32(count_bits(_U(cuda.laneid)) + np.int32(_U(subsets & _AT_MOST_0) == 0))
     size = np.int32(size + np.int32(_U(subsets & _AT_MOST_1) == 0))
     size = np.int32(size + np.int32(_U(subsets & _AT_MOST_2) == 0))
@@ -153,9 +153,10 @@ def fewest_members(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def moves_of(left):
-    """Moves by which `pack` gathers the bits of `left`: those that go 1, 2, 4, 8 and 16 places, as five uint32.
+    """Moves with which `pack` gathers the bits of `left`: by 1, 2, 4, 8 and 16 positions, as five uint32.
 
-    Every bit goes down as many places as `left` has clear bits below it, the ones of the distance first: no two bits
+    Every bit moves down by the number of clear bits of `left` below it, in powers of two from 1 on, so no two bits meet
+    on the way. Later masks give the positions of bits after the moves before.
     meet on the way. Later masks say where bits stand after the moves before.
     """
     lane = cuda.laneid
@@ -178,7 +179,7 @@ def _moved(word, mask, places):
 
 @cuda.jit(device=True, forceinline=True)
 def pack(row, moves):
-    """Index of a subset of the left set that `moves` are of: its bits moved together."""
+    """Index of a subset of the left set of `moves`: its bits moved together."""
     first, second, third, fourth, fifth = moves
     row = _moved(_moved(_moved(row, first, 1), second, 2), third, 4)
     return _moved(_moved(row, fourth, 8), fifth, 16)
@@ -192,7 +193,7 @@ def _moved_back(word, mask, places):
 
 @cuda.jit(device=True, forceinline=True)
 def spread(index, left, moves):
-    """The inverse of `pack`: the subset of `left` with this index."""
+    """Inverse of `pack`: the subset of `left` with this index."""
     first, second, third, fourth, fifth = moves
     word = _moved_back(_moved_back(index, fifth, 16), fourth, 8)
     word = _moved_back(_moved_back(_moved_back(word, third, 4), second, 2), first, 1)
@@ -201,19 +202,19 @@ def spread(index, left, moves):
 
 @cuda.jit(device=True, forceinline=True)
 def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singles, subsets):
-    """Candidates and excluded rows of a bitset frame's child, restricted to `left`, as two bitmaps of subsets.
+    """Restrict candidates and excluded rows of a bitset frame's child to `left`, as two bitmaps of subsets.
 
-    Rows before the cursor are excluded, too; the one at the cursor is the child. `subsets` is shared memory of the
+    Rows before the cursor are excluded, too; the row at the cursor is the child. `subsets` is shared memory of the
     warp, (64,) uint32.
 
     Parameters
     ----------
     moves : 5 uint32
-        Of `moves_of`.
+        From `moves_of`.
     first : int32
-        Where the frame's rows begin.
+        First of the frame's rows.
     cursor : int32
-        The child's place among the frame's rows.
+        Position of the child among the frame's rows.
     singles : uint32
         Columns that are an excluded row by themselves.
     subsets : (64,) uint32, shared
@@ -222,7 +223,7 @@ def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singl
     Returns
     -------
     candidates, excluded : uint32
-        This lane's part of each.
+        This lane's share of each.
     """
     lane = np.int32(cuda.laneid)
     clear_subsets(subsets)
@@ -250,7 +251,7 @@ def clear_subsets(subsets):
 
 @cuda.jit(device=True, forceinline=True)
 def add_subset(subsets, index, is_excluded):
-    """Put a subset into the bitmap of candidates or of excluded rows; the empty one never matters."""
+    """Put a subset into the bitmap of candidates or of excluded rows; empty subsets do not matter."""
     if index != 0:
         place = _U(index >> _U(5))
         if is_excluded:
@@ -260,7 +261,7 @@ def add_subset(subsets, index, is_excluded):
 
 @cuda.jit(device=True, forceinline=True)
 def subsets_of_lane(subsets):
-    """This lane's part of both bitmaps, candidates and excluded, once all lanes have added theirs."""
+    """This lane's share of both bitmaps, candidates and excluded, once all lanes have added theirs."""
     cuda.syncwarp()
     candidates, excluded = subsets[_U(cuda.laneid)], subsets[_U(cuda.laneid + 32)]
     cuda.syncwarp()

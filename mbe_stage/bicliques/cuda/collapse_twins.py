@@ -1,8 +1,8 @@
 """Find twins and count neighbours, in one launch over both sides of the graph; list the vertices of each group.
 
-Vertices with the same neighbours meet in a hash table; the first of them stands for all. Vertices of both sides share
-one numbering, the left ones first; later the rows come first, then the columns. So one launch and one scan do for both
-sides.
+Vertices with the same neighbours meet in a hash table, and the first of them represents all. Vertices of both sides
+share one numbering, the left ones first; later the rows come first, then the columns. So one launch and one scan
+suffice for both sides.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbe_stage.device.warp import ALL, ballot, max_all, sum_all
 from mbe_stage.splitmix import INCREMENT, finalised
 
 _U = np.uint64
-# What is summed up of each side, after the other's twins are left out.
+# Facts of each side, after the other's twins are left out.
 SQUARES, ALIVE, EDGES, LARGEST_DEGREE = range(4)
 FACTS_PER_SIDE = 4
 DEGREE_MASK = np.uint32(0x7FFFFFFF)
@@ -55,18 +55,18 @@ def _slot_of(value, hashes):
 
 @cuda.jit(device=True, forceinline=True)
 def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
-    """Put the hash of every list that is not empty into the table, and the smallest vertex beside it.
+    """Put the hash of every nonempty list into the table, with its smallest vertex.
 
     Parameters
     ----------
     first_vertex : int
-        Of this side, in the common numbering.
+        First vertex of this side in the common numbering.
     seed : uint64
-        What a side's hashes begin with.
+        Initial value of the side's hashes.
     hashes : (n_slots,) uint64, global
     firsts : (n_slots,) int32, global
     slots : (n_vertices,) int32, global
-        Receives where each vertex's hash stands.
+        Receives the slot of each vertex's hash.
     """
     offsets, members = lists.offsets, lists.members
     lane = cuda.laneid
@@ -103,20 +103,20 @@ def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
 
 @cuda.jit(device=True, forceinline=True)
 def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
-    """For each vertex the first one with the same neighbours.
+    """Find the first vertex with the same neighbours for each vertex.
 
-    Equal hashes alone are no proof: lists are compared. A collision only leaves twins apart, which costs time.
+    Equal hashes are no proof, so lists are compared. A collision only leaves twins separate, which costs time.
 
     Parameters
     ----------
     first_vertex : int
-        Of this side, in the common numbering.
+        First vertex of this side in the common numbering.
     firsts : (n_slots,) int32, global
     slots : (n_vertices,) int32, global
     twins : (n_vertices,) int32, global
-        Receives the first vertex of each one's group.
+        Receives the first vertex of each vertex's group.
     multiplicities : (n_vertices,) int32, global
-        Receives how large the groups are.
+        Receives the sizes of the groups.
     """
     offsets, members = lists.offsets, lists.members
     lane = cuda.laneid
@@ -133,7 +133,7 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
             if end > start:
                 first = slots.size - firsts[slots[first_vertex + vertex]] - first_vertex
         differs = True
-        # A first vertex of the other side is a collision too.
+        # A first vertex of the other side is a collision, too.
         if first != vertex and 0 <= first < n:
             before = offsets[first]
             differs = offsets[first + 1] - before != end - start
@@ -165,22 +165,22 @@ def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
 
 @cuda.jit(device=True, forceinline=True)
 def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, facts, facts_at):
-    """Degrees among the vertices that stand for their twins; 0 for the others and for those without neighbours.
+    """Count degrees among representatives; 0 for other vertices and those without neighbours.
 
     Parameters
     ----------
     first_vertex : int
-        Of this side, in the common numbering.
+        First vertex of this side in the common numbering.
     first_other : int
-        Of the other side.
+        First of the other side.
     side_bit : uint32
-        What the keys of this side have.
+        Bit in the keys of this side.
     twins : (n_vertices,) int32, global
     keys : (n_vertices,) uint32, global
         Receives side and degree.
     facts : (2 * FACTS_PER_SIDE,) int64, global
     facts_at : int
-        Where this side's begin.
+        First of this side's facts.
     """
     offsets, members = lists.offsets, lists.members
     lane = cuda.laneid
@@ -235,7 +235,7 @@ _COLLAPSING = (CSR, CSR, U64, I32, I32, I32, I32, U32, I64, I32)
 
 @kernel(*_COLLAPSING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
 def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, multiplicities, keys, facts, arrived):
-    """Write for each vertex its twin, how many it stands for, and a key that sorts by side and degree.
+    """Write for each vertex its twin, its multiplicity, and a key that sorts by side and degree.
 
     Parameters
     ----------
@@ -266,16 +266,16 @@ def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, mult
 
 
 class DeviceGroups(NamedTuple):
-    """The vertices behind each row, or behind each column.
+    """The vertices of each row, or of each column.
 
     Attributes
     ----------
     offsets : (n + 1,) int64
-        Where each group begins in `members`. Groups are not empty.
+        First member of each group. Groups are not empty.
     members : int32
-        Of both sides' groups. Their order within a group is open.
+        Members of both sides' groups, in any order within a group.
     alone : (n,) int32
-        The vertex that is alone in its group, -1 for a group of several: most are found without their offsets.
+        The only vertex of a group, -1 for a group of several: most groups need no offsets.
     """
 
     offsets: cp.ndarray
@@ -284,21 +284,21 @@ class DeviceGroups(NamedTuple):
 
 
 GROUPS = bundle(DeviceGroups, I64, I32, I32)
-"""The type in which kernels take them."""
+"""Type of `DeviceGroups` in kernels."""
 
 
 @kernel(I32, I32, INT, INT, INT, I32)
 def multiplicities_thread_per_vertex(numbers, multiplicities, rows_at, n_row_vertices, n_rows, result):
-    """Weights by row and column from those by vertex; `numbers` are -1 where a vertex is neither.
+    """Turn weights of vertices into those of rows and columns; `numbers` are -1 for vertices that are neither.
 
     Parameters
     ----------
     numbers : (n_vertices,) int32, global
     multiplicities : (n_vertices,) int32, global
     rows_at : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     n_row_vertices : int
-        How many that side has.
+        Vertices of that side.
     result : (n_rows + n_columns,) int32, global
     """
     vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
@@ -314,20 +314,20 @@ def multiplicities_thread_per_vertex(numbers, multiplicities, rows_at, n_row_ver
 def groups_thread_per_vertex(
     numbers, twins, rows_at, n_row_vertices, columns_at, n_rows, offsets, n_others, members, alone
 ):
-    """Each vertex into the group of its twin. `n_others` begins as zeros.
+    """Put each vertex into the group of its twin. `n_others` begins as zeros.
 
-    A twin is the first of its group and stands there first; the others come in any order.
+    The twin is the first of its group; the others come in any order.
 
     Parameters
     ----------
     numbers : (n_vertices,) int32, global
     twins : (n_vertices,) int32, global
     rows_at : int
-        Where the vertices of the rows' side begin in the common numbering.
+        First vertex of the rows' side in the common numbering.
     n_row_vertices : int
-        How many that side has.
+        Vertices of that side.
     columns_at : int
-        Where the other side's begin.
+        First of the other side.
     offsets : (n_groups + 1,) int64, global
     n_others : (n_groups,) int32, global
     members : int32, global

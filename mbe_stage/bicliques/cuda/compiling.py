@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import (
     collapse_twins_warp_per_tile,
     groups_thread_per_vertex,
@@ -13,7 +13,7 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
 from mbe_stage.bicliques.cuda.kernels import walking_kernel
 from mbe_stage.bicliques.cuda.prepare import shrinks
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
+from mbe_stage.bicliques.cuda.twin_expansion import (
     expanded_lists_warp_per_tile,
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
@@ -25,7 +25,7 @@ from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-_PAIRS = ((at.MEMBERS, at.COUNTS), (at.CONSTRAINED, at.SIZES))
+_PAIRS = ((layout.MEMBERS, layout.COUNT), (layout.CONSTRAINED, layout.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
 _COUNTING_TWINS = (multiplicities_thread_per_vertex,)
@@ -44,19 +44,19 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
     Parameters
     ----------
     mode : int
-        Of `layout`.
+        A mode of `layout`.
     """
     return compile_steps_of(
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks(query) else ()),
-        *(_COUNTING_TWINS if mode > at.COUNTS else ()),
-        *(_EXPANDING if mode in (at.MEMBERS, at.CONSTRAINED) else ()),
+        *(_COUNTING_TWINS if mode > layout.COUNT else ()),
+        *(_EXPANDING if mode in (layout.MEMBERS, layout.CONSTRAINED) else ()),
     )
 
 
 def all_steps() -> Sequence[CompileStep]:
     """Compile every kernel of any run, including those launched only if memory is short."""
-    # Two processes for the four: with one it would take longer, with four each would be slowed down by the others.
+    # Two processes for the four kernels: one would take longer, and four would slow each other down.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
     return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING))

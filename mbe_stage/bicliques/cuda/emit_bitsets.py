@@ -1,8 +1,8 @@
-"""Write found bicliques over the columns of a word.
+"""Write bicliques: over the columns of a word, or with a left side that is a list of a subgraph's columns.
 
-Each warp fills a chunk of its own (`emit_list`); where there is none left, nothing has been written. Bicliques over
-the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
-from a list of rows in the arenas of words and ids: all that hold the whole left side.
+Each warp fills a chunk of its own; if there is none left, nothing is written. Bicliques over the columns of a word are
+written up to 32 at a time, with a left side in each lane's word. Their right sides come from a list of rows in the
+arenas of words and ids: all rows that hold the whole left side.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import spread
-from mbe_stage.bicliques.cuda.emit_list import accepts, commit, has_room
-from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
+from mbe_stage.bicliques.cuda.subgraph_parts import entry, has_constraints, ids_of, multiplicity_of_ids
+from mbe_stage.bicliques.query import are_met
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import (
     ALL,
@@ -30,6 +30,7 @@ from mbe_stage.device.warp import (
     sum_small,
 )
 
+accepts = cuda.jit(device=True, forceinline=True)(are_met)
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
@@ -37,10 +38,191 @@ _EVERYTHING = _U(0xFFFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
+def has_room(n_members, n_bicliques, chunk, output, launch):
+    """True if the warp's chunks have room for this many descriptors and members; takes new chunks as needed."""
+    control_64 = launch.control_64
+    if chunk[layout.DESCRIPTOR_AT] + n_bicliques > chunk[layout.DESCRIPTOR_END]:
+        cuda.syncwarp()
+        if cuda.laneid == 0:
+            first = cuda.atomic.add(control_64, layout.DESCRIPTORS_TOP, layout.CHUNK_DESCRIPTORS)
+            if first + layout.CHUNK_DESCRIPTORS <= output.left_sizes.size:
+                chunk[layout.DESCRIPTOR_AT] = first
+                chunk[layout.DESCRIPTOR_END] = first + layout.CHUNK_DESCRIPTORS
+        cuda.syncwarp()
+        if chunk[layout.DESCRIPTOR_AT] + n_bicliques > chunk[layout.DESCRIPTOR_END]:
+            return False
+    if launch.mode < layout.MEMBERS or chunk[layout.CHUNK_AT] + n_members <= chunk[layout.CHUNK_END]:
+        return True
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        size = max(n_members, control_64[layout.CHUNK_MEMBERS])
+        first = cuda.atomic.add(control_64, layout.MEMBERS_TOP, size)
+        if first + size <= output.members.size:
+            chunk[layout.CHUNK_AT] = first
+            chunk[layout.CHUNK_END] = first + size
+        else:
+            cuda.atomic.max(control_64, layout.NEEDED_MEMBERS, n_members)
+    cuda.syncwarp()
+    return chunk[layout.CHUNK_AT] + n_members <= chunk[layout.CHUNK_END]
+
+
+@cuda.jit(device=True, forceinline=True)
+def commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output):
+    """Turn the members written behind the chunk's cursor into bicliques, one for each lane that has `accepted` one.
+
+    Parameters
+    ----------
+    accepted : bool
+        True if this lane has one.
+    begin : int32
+        First of its members, behind the chunk's cursor.
+    left_multiplicity : int32
+        The user's vertices on the left.
+    n_members : int32
+        Members of all lanes together.
+    """
+    lane = cuda.laneid
+    mask = ballot(accepted)
+    start = own.chunk[layout.CHUNK_AT]
+    descriptor = own.chunk[layout.DESCRIPTOR_AT]
+    cuda.syncwarp()
+    if accepted:
+        place = np.uint64(descriptor + rank(mask))
+        if mode >= layout.MEMBERS:
+            output.starts[place] = start + begin
+            output.left_sizes[place] = n_left
+            output.right_sizes[place] = n_right
+        else:
+            output.left_sizes[place] = left_multiplicity
+            output.right_sizes[place] = right_multiplicity
+    if lane == 0:
+        own.chunk[layout.CHUNK_AT] = start + n_members
+        own.chunk[layout.DESCRIPTOR_AT] = descriptor + count_bits(mask)
+        own.state[layout.FOUND] += count_bits(mask)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def emit_list(node, child, n_nonzero, own, pool, output, launch):
+    """Write a biclique with a list of a node's columns; its right side is the path and the rows that hold them all.
+
+    Returns False, with nothing done, if there is no room.
+
+    Parameters
+    ----------
+    child : Child
+        Its left set is the biclique's.
+    n_nonzero : int32
+        Number of rows in the accumulator that see the left set.
+    """
+    mode = launch.mode
+    counts_twins = mode == layout.SIZES or has_constraints(mode, pool)
+    n_members, left_multiplicity = _list_left_sizes(node, child, counts_twins, pool)
+    if not has_room(n_members + node.n_path + n_nonzero, 1, own.chunk, output, launch):
+        return False
+    place = np.uint64(own.chunk[layout.CHUNK_AT])
+    if mode >= layout.MEMBERS:
+        place = _write_left(place, node, child, pool.ints, output)
+    n_right, right_multiplicity = _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output)
+    left_multiplicity = sum_small(left_multiplicity)
+    right_multiplicity = sum_small(right_multiplicity)
+    accepted = cuda.laneid == 0 and (
+        not has_constraints(mode, pool) or accepts(left_multiplicity, right_multiplicity, pool.constraints)
+    )
+    n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
+    commit(accepted, np.int32(0), n_members, n_right, left_multiplicity, right_multiplicity, n_used, mode, own, output)
+    return True
+
+
+@cuda.jit(device=True, forceinline=True)
+def _list_left_sizes(node, child, counts_twins, pool):
+    """Count the vertices of the reduced graph in the left set, and this lane's share of the user's."""
+    numbers = pool.ints
+    n_members = np.int32(0)
+    multiplicity = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
+        n_members = np.int32(n_members + (end - first))
+        if counts_twins:
+            multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool))
+        k = next_tile(k)
+    return sum_small(n_members), multiplicity
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_left(place, node, child, numbers, output):
+    """Write the vertices of the left set from `place` on; return the next position."""
+    lane = np.int32(cuda.laneid)
+    tile = np.int32(0)
+    while tile < child.n_left:
+        first = np.int32(0)
+        length = np.int32(0)
+        if np.int32(tile + lane) < child.n_left:
+            first, end = ids_of(node, numbers[entry(node, child.left_at + tile + lane)], numbers)
+            length = np.int32(end - first)
+        ends = inclusive_sum(length)
+        j = np.int32(0)
+        while j < length:
+            output.members[place + np.uint64(ends - length + j)] = numbers[entry(node, node.ids + first + j)]
+            j = next_one(j)
+        place += np.uint64(cuda.shfl_sync(ALL, ends, 31))
+        tile = next_tile(tile)
+    return place
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output):
+    """Write the rows of the right side from `place` on, if members are wanted.
+
+    Parameters
+    ----------
+    place : uint64
+        Position in the output's members.
+    counts_twins : bool
+        True if the user's vertices are counted.
+
+    Returns
+    -------
+    multiplicity : int32
+        This lane's share of the user's vertices.
+    """
+    lane = np.int32(cuda.laneid)
+    numbers = pool.ints
+    multiplicity = np.int32(0)
+    k = lane
+    while k < node.n_path:
+        row = numbers[entry(node, node.path + k)]
+        if counts_twins:
+            multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(row)])
+        if mode >= layout.MEMBERS:
+            output.members[place + np.uint64(k)] = row
+        k = next_tile(k)
+    n_right = np.int32(node.n_path)
+    tile = np.int32(0)
+    while tile < n_nonzero:
+        holds = False
+        row = np.int32(0)
+        if np.int32(tile + lane) < n_nonzero:
+            row = own.nonzero[_U(tile + lane)]
+            holds = own.counts[_U(row)] == child.n_left
+        mask = ballot(holds)
+        if holds:
+            row = numbers[entry(node, node.row_ids + row)]
+            if counts_twins:
+                multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(row)])
+            if mode >= layout.MEMBERS:
+                output.members[place + np.uint64(n_right + rank(mask))] = row
+        n_right = np.int32(n_right + count_bits(mask))
+        tile = next_tile(tile)
+    return n_right, multiplicity
+
+
+@cuda.jit(device=True, forceinline=True)
 def multiplicity_of_columns(left, own):
     """Number of the user's vertices that the columns of a word stand for."""
     lane = cuda.laneid
-    return sum_small(own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
+    return sum_small(own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -56,7 +238,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
     ----------
     word : uint32
         A left side.
-    counts_twins : bool, known when it is compiled where there are no size constraints
+    counts_twins : bool, known at compile time without size constraints
         True if the user's vertices are counted.
     """
     lane = np.int32(cuda.laneid)
@@ -88,7 +270,7 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_over(mask, value):
-    """The sum of the values of the lanes in this lane's mask."""
+    """Sum the values of the lanes in this lane's mask."""
     total = np.int32(0)
     j = np.int32(0)
     while j < WARP_SIZE:
@@ -103,8 +285,8 @@ def _sum_over(mask, value):
 def _left_sizes(word, length, multiplicity, counts_twins):
     """Count the vertices behind the columns of this lane's word.
 
-    Of the reduced graph, and where `counts_twins` of the user's; `length` and `multiplicity` are those of the lane's
-    own column.
+    Vertices of the reduced graph, and, if `counts_twins`, the user's; `length` and `multiplicity` are those of the
+    lane's own column.
     """
     size = count_bits(word)
     merged = ballot(length > 1)
@@ -127,12 +309,12 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
     Parameters
     ----------
     place : uint32
-        Where in the output's members its biclique begins.
+        First position of its biclique in the output's members.
     n_left : int32
-        How many left vertices of the reduced graph it has.
+        Number of its left vertices in the reduced graph.
     chosen : uint32
     ids_at, length : int32
-        Where the vertices behind the column that is this lane's number begin in the header, and how many they are.
+        First of the vertices of this lane's column in the header, and their number.
     """
     lane = np.int32(cuda.laneid)
     is_merged = cuda.any_sync(ALL, length > 1)
@@ -146,7 +328,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
         to = _U(shuffle_word(place, j) + _U(before))
         k = np.int32(0)
         while k < mine:
-            output.members[_U(to + _U(k))] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            output.members[_U(to + _U(k))] = own.ints[_U(layout.HEADER_IDS + ids_at + k)]
             k = next_one(k)
     place = _U(place + _U(n_left))
     tile = np.int32(0)
@@ -172,7 +354,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
 
 @cuda.jit(device=True, forceinline=True)
 def _emit_words(word, n, superset, own, pool, output, launch):
-    """The bicliques of the words of the first `n` lanes; returns how many of them are done, 0 where there is no room.
+    """Write the bicliques of the words of the first `n` lanes; return the number written, 0 if there is no room.
 
     Parameters
     ----------
@@ -182,16 +364,18 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     lane = np.int32(cuda.laneid)
     mode = launch.mode
     is_constrained = has_constraints(mode, pool)
-    counts_twins = mode == at.SIZES or is_constrained
+    counts_twins = mode == layout.SIZES or is_constrained
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
-    n_left, left_multiplicity = _left_sizes(word, length, own.ints[_U(at.HEADER_MULTIPLICITIES + lane)], counts_twins)
+    n_left, left_multiplicity = _left_sizes(
+        word, length, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], counts_twins
+    )
     n_right, right_multiplicity = _right_sizes(word, n, superset, counts_twins, own, pool)
     accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
-    n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)
+    n_mine = np.int32(n_left + n_right) if accepted and mode >= layout.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
-    # As many as a chunk holds: a larger one is taken for a single biclique only.
-    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[at.CHUNK_MEMBERS])))
+    # As many as a chunk holds; a larger chunk is taken for a single biclique only.
+    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[layout.CHUNK_MEMBERS])))
     accepted = accepted and lane < n_done
     chosen = ballot(accepted)
     if chosen == 0:
@@ -200,8 +384,8 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     if not has_room(n_members, count_bits(chosen), own.chunk, output, launch):
         return np.int32(0)
     begin = np.int32(ends - n_mine)
-    if mode >= at.MEMBERS:
-        start = own.chunk[at.CHUNK_AT]
+    if mode >= layout.MEMBERS:
+        start = own.chunk[layout.CHUNK_AT]
         _write_members(word, _U(start + begin), n_left, chosen, superset, ids_at, length, own, output)
     commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output)
     return n_done
@@ -209,28 +393,28 @@ def _emit_words(word, n, superset, own, pool, output, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def emit_below(child, below, listed, n_listed, superset, own, pool, output, launch):
-    """All bicliques of a bitmap of closed sets, or of a list of words, from the first that is not yet written.
+    """Write all bicliques of a bitmap of closed sets, or of a list of words, from the first unwritten one on.
 
-    Code that writes is long: it is called in this one place only, so that a kernel that writes fits the instruction
+    Code that writes is long. It is called in this one place only, so that a kernel that writes fits the instruction
     caches.
 
     Parameters
     ----------
     child : BitsetChild
-        A small one has a bitmap, another one a list.
+        A small one has a bitmap, others a list.
     listed, n_listed : int32
-        Where the list stands in the arena of words, and its length.
+        Position of the list in the arena of words, and its length.
 
     Returns
     -------
     bool
-        False where room ran out; ``state[EMITTED]`` then says how many are done.
+        False if the room was used up; ``state[EMITTED]`` then has the number written.
     """
     lane = np.int32(cuda.laneid)
     n_mine = count_bits(below.closed) if child.is_small else np.int32(n_listed if lane == 0 else 0)
     ends = inclusive_sum(n_mine)
     total = cuda.shfl_sync(ALL, ends, 31)
-    done = np.int32(own.state[at.EMITTED])
+    done = np.int32(own.state[layout.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
         n = np.int32(min(total - done, WARP_SIZE))
@@ -239,7 +423,7 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
             if lane < n:
                 word = own.words[_U(listed + done + lane)]
         else:
-            # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
+            # The subsets from `done` to `done` + 31 of all lanes, one for each lane.
             number = np.int32(done + lane)
             holder = owner_of(number, ends)
             part = shuffle_word(below.closed, holder)
@@ -249,6 +433,6 @@ def emit_below(child, below, listed, n_listed, superset, own, pool, output, laun
         done = np.int32(done + n_done)
     cuda.syncwarp()
     if lane == 0:
-        own.state[at.EMITTED] = done if done < total else 0
+        own.state[layout.EMITTED] = done if done < total else 0
     cuda.syncwarp()
     return done >= total

@@ -1,14 +1,14 @@
-"""Tasks taken out of the arenas, and roots, nodes and tasks handed over from one device to another.
+"""Take tasks out of the arenas, and transfer roots, nodes and tasks from one device to another.
 
-A task is a stack of bitset frames, or a child of a subgraph that has been taken and not visited. It stands by itself:
-any warp can resume it. Arenas are large and stacks small. To grow the arenas, all stacks are taken out, the arenas are
-freed, and the stacks are put into new ones.
+A task is a stack of bitset frames, or a child of a subgraph that is taken and not yet visited. It is independent: any
+warp can resume it. Arenas are large and stacks small. To grow the arenas, all stacks are copied out, the arenas are
+freed, and the stacks are copied into new ones.
 
-A node holds all that its children depend on. Nodes and tasks name rows and columns by numbers, which are equal wherever
-the same graph is prepared, so any device can continue them. The children of a node are a range: one device may keep the
-first of them and another take the others, on its own copy.
+The children of a node depend on it alone. Nodes and tasks refer to rows and columns by numbers, which are equal
+wherever the same graph is prepared, so any device can continue them. The children of a node are a range: one device may
+keep the first of them, and another one take the others, with its own copy of the node.
 
-The giver keeps what it hands over until the other device has copied it, from device to device. Through host memory a
+The giver keeps transferred work until the other device has copied it, from device to device. Through host memory a
 gigabyte would take tenths of a second.
 """
 
@@ -20,26 +20,26 @@ from dataclasses import dataclass, field, replace
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.peers import brought_here, copied_from
 
-_COUNTERS = [at.FOUND, at.N_OPENED, at.N_CLOSED_SETS, at.N_LISTS, at.N_DONATED]
-"""Fields of a warp's state that outlive the warp."""
-_TASK_FIELDS = [at.DEPTH, at.PENDING_NODE, at.PENDING_ROW, at.EMITTED, at.ROOT]
+_COUNTERS = [layout.FOUND, layout.N_OPENED, layout.N_CLOSED_SETS, layout.N_LISTS, layout.N_DONATED]
+"""Fields of a warp's state that are part of its task."""
+_TASK_FIELDS = [layout.DEPTH, layout.PENDING_NODE, layout.PENDING_ROW, layout.EMITTED, layout.ROOT]
 _NO_TASK = (-1, -1, 0, 0, 0)
 _MOST_INTS = 1 << 28
-"""Entries of the nodes that are handed over at a time, the heaviest first: a gigabyte, some milliseconds each way.
-Nodes of hundreds of thousands of columns take megabytes each."""
+"""Most entries of nodes transferred at a time, heaviest first: a gigabyte, some milliseconds each way. Nodes of
+hundreds of thousands of columns take megabytes each."""
 _RANGES_FROM = 4
-"""Of the largest nodes, so many times as there are devices, each device gets a range of the children; of the others
-each gets whole ones."""
+"""Number of largest nodes, in multiples of the devices, whose children are divided among all devices; other nodes
+are transferred whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspendedTasks:
-    """Tasks that no warp holds for now.
+    """Tasks that no warp has at present.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class SuspendedTasks:
         `layout.DEPTH`, `PENDING_NODE`, `PENDING_ROW`, `EMITTED` and `ROOT` of each.
     frames : (n, MAX_DEPTH, FRAME_FIELDS) int32
     words, ints : int32
-        What the stacks hold, one behind the other.
+        Contents of the stacks, contiguous.
     word_starts, int_starts : (n + 1,) int64, on the host
-        Where each stack's part begins.
+        First entry of each stack.
     """
 
     fields: np.ndarray
@@ -69,16 +69,16 @@ class SuspendedTasks:
 
     @property
     def pending_nodes(self) -> np.ndarray:
-        """The subgraphs of the children that wait to be visited, -1 for stacks; to be changed in place."""
-        return self.fields[:, _TASK_FIELDS.index(at.PENDING_NODE)]
+        """Subgraphs of the children to be visited, -1 for stacks; may be changed in place."""
+        return self.fields[:, _TASK_FIELDS.index(layout.PENDING_NODE)]
 
     @property
     def roots(self) -> np.ndarray:
         """The rows whose subtrees they are in."""
-        return self.fields[:, _TASK_FIELDS.index(at.ROOT)]
+        return self.fields[:, _TASK_FIELDS.index(layout.ROOT)]
 
     def part(self, first: int, stop: int) -> SuspendedTasks:
-        """Some of the tasks, in the same memory."""
+        """Return some of the tasks, in the same memory."""
         return replace(
             self,
             fields=self.fields[first:stop],
@@ -88,21 +88,21 @@ class SuspendedTasks:
         )
 
 
-def task_bytes(warps: at.Warps, state: np.ndarray, with_ints: bool) -> int:
-    """Bytes on the device that the tasks of all warps would take if they were suspended."""
+def task_bytes(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> int:
+    """Bytes on the device of the tasks of all warps, once suspended."""
     tasks, sizes = tasks_in_progress(warps, state, with_ints)
-    return int(4 * sizes.sum()) + 4 * at.MAX_DEPTH * at.FRAME_FIELDS * tasks.size
+    return int(4 * sizes.sum()) + 4 * layout.MAX_DEPTH * layout.FRAME_FIELDS * tasks.size
 
 
-def suspend(warps: at.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTasks:
-    """Copies of the tasks that all warps have in progress.
+def suspend(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTasks:
+    """Copy the tasks that all warps have in progress.
 
     Parameters
     ----------
     state : (n, STATE_FIELDS) int64
-        That of the warps, on the host.
+        State of the warps, on the host.
     with_ints : bool
-        True if the arenas of ids are in use: something is written.
+        True if the arenas of ids are in use, because bicliques are written.
     """
     tasks, sizes = tasks_in_progress(warps, state, with_ints)
     ends = np.cumsum(sizes, axis=0)
@@ -123,13 +123,13 @@ def suspend(warps: at.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTas
     )
 
 
-def take_away(warps: at.Warps, which: np.ndarray) -> None:
-    """Leave some warps without a task; it goes on elsewhere."""
+def take_away(warps: layout.Warps, which: np.ndarray) -> None:
+    """Leave some warps without a task, which continues elsewhere."""
     warps.state[cp.asarray(which), : len(_TASK_FIELDS)] = cp.asarray(_NO_TASK)
 
 
-def resume(suspended: list[SuspendedTasks], warps: at.Warps) -> list[SuspendedTasks]:
-    """Give tasks to warps, none of which has one; returns those that go on waiting."""
+def resume(suspended: list[SuspendedTasks], warps: layout.Warps) -> list[SuspendedTasks]:
+    """Give tasks to warps, which have none yet; return the tasks that still wait."""
     n_warps = warps.state.shape[0]
     first = 0
     waiting = []
@@ -144,50 +144,50 @@ def resume(suspended: list[SuspendedTasks], warps: at.Warps) -> list[SuspendedTa
 
 
 def state_without_tasks(state: np.ndarray, n_warps: int) -> np.ndarray:
-    """The state of the first `n_warps` warps without tasks; what the others had counted is the first one's."""
+    """Return the state of the first `n_warps` warps without tasks; the first one gets the counters of the others."""
     kept = state[:n_warps].copy()
     kept[0, _COUNTERS] += state[n_warps:, _COUNTERS].sum(axis=0)
     kept[:, _TASK_FIELDS] = _NO_TASK
     return kept
 
 
-def own_renumbered(warps: at.Warps, numbers: cp.ndarray) -> None:
-    """Give the nodes that warps keep for themselves their new numbers, and forget those that have none.
+def own_renumbered(warps: layout.Warps, numbers: cp.ndarray) -> None:
+    """Give the nodes that warps keep for themselves their new numbers, and drop those without.
 
     Parameters
     ----------
     numbers : (n + 1,) int64
-        The new number of each node, -1 where it is left out and in the last place.
+        The new number of each node, -1 if it is left out, and at the end.
     """
-    place = cp.arange(at.MAX_OWN_NODES)
-    is_held = place < warps.state[:, at.N_OWN, None]
+    place = cp.arange(layout.MAX_OWN_NODES)
+    is_held = place < warps.state[:, layout.N_OWN, None]
     renumbered = numbers[cp.where(is_held, warps.own_nodes, -1)]
     is_gone = renumbered < 0
-    # Those that stay first, in the order they stood in.
-    order = cp.argsort(place + at.MAX_OWN_NODES * is_gone, axis=1)
+    # Kept nodes first, in their former order.
+    order = cp.argsort(place + layout.MAX_OWN_NODES * is_gone, axis=1)
     warps.own_nodes[:] = cp.take_along_axis(renumbered, order, axis=1)
-    warps.state[:, at.N_OWN] = at.MAX_OWN_NODES - is_gone.sum(axis=1)
+    warps.state[:, layout.N_OWN] = layout.MAX_OWN_NODES - is_gone.sum(axis=1)
 
 
-def mark_owned(warps: at.Warps, nodes: cp.ndarray) -> None:
-    """Say of each node whether a warp keeps it for itself; nodes of warps that are no more are anybody's."""
-    is_held = cp.arange(at.MAX_OWN_NODES) < warps.state[:, at.N_OWN, None]
-    nodes[:, at.NODE_IS_OWNED] = 0
-    nodes[warps.own_nodes[is_held], at.NODE_IS_OWNED] = 1
+def mark_owned(warps: layout.Warps, nodes: cp.ndarray) -> None:
+    """Mark for each node if a warp keeps it for itself. Nodes of removed warps are open to all."""
+    is_held = cp.arange(layout.MAX_OWN_NODES) < warps.state[:, layout.N_OWN, None]
+    nodes[:, layout.NODE_IS_OWNED] = 0
+    nodes[warps.own_nodes[is_held], layout.NODE_IS_OWNED] = 1
 
 
-def tasks_in_progress(warps: at.Warps, state: np.ndarray, with_ints: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The warps that have a task, and how many words and ints the stack of each holds."""
-    tasks = np.flatnonzero((state[:, at.DEPTH] >= 0) | (state[:, at.PENDING_NODE] >= 0))
-    depths = state[tasks, at.DEPTH]
+def tasks_in_progress(warps: layout.Warps, state: np.ndarray, with_ints: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the warps that have a task, and the number of words and ints on the stack of each."""
+    tasks = np.flatnonzero((state[:, layout.DEPTH] >= 0) | (state[:, layout.PENDING_NODE] >= 0))
+    depths = state[tasks, layout.DEPTH]
     deepest = cp.asnumpy(warps.frames[cp.asarray(tasks), cp.asarray(np.maximum(depths, 0))])
-    sizes = np.where(depths[:, None] >= 0, deepest[:, [at.WORDS_TOP, at.INTS_TOP]], 0).astype(np.int64)
+    sizes = np.where(depths[:, None] >= 0, deepest[:, [layout.WORDS_TOP, layout.INTS_TOP]], 0).astype(np.int64)
     if not with_ints:
         sizes[:, 1] = 0
     return tasks, sizes
 
 
-def _give(tasks: SuspendedTasks, warps: at.Warps, first: int) -> None:
+def _give(tasks: SuspendedTasks, warps: layout.Warps, first: int) -> None:
     """Give the tasks to warps from `first` on."""
     n = len(tasks)
     taken = np.arange(first, first + n)
@@ -204,15 +204,15 @@ def _give(tasks: SuspendedTasks, warps: at.Warps, first: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """Capacity of a device without work.
 
     Attributes
     ----------
     ints, nodes : int
-        Entries of nodes, and how many of them.
+        Entries of nodes, and number of nodes.
     words, ids : int
-        Of the stack of each.
+        Limits of each stack.
     """
 
     ints: int
@@ -223,17 +223,17 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Progress of a device.
+class DeviceProgress:
+    """Progress of a device on its work.
 
     Attributes
     ----------
     begun : float
-        Paths of the roots that it has begun.
+        Two-step paths of its begun roots.
     unfinished : (n,) int64
-        Rows of the roots below which something is left there, each once; on the host.
+        Rows of the roots with work left on it, each once; on the host.
     ahead : (float, int, int)
-        Paths of the roots that it has not begun, open nodes, stacks: what compares with that of another device.
+        Two-step paths of its roots ahead, open nodes, stacks; compares with that of another device.
     """
 
     begun: float
@@ -242,25 +242,25 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Parcel:
-    """Work that is handed over.
+class WorkTransfer:
+    """Work that is transferred.
 
     Attributes
     ----------
     rows : (n,) int32
-        Roots; on the host.
+        Rows of the roots; on the host.
     fields : (n, NODE_FIELDS) int64
-        Of nodes, whose offsets are places in `ints`; on the host.
+        Those of nodes, with offsets into `ints`; on the host.
     cursors : (n,) int32
-        Their first children; on the host.
+        First child of each node; on the host.
     ints : int32 or None
-        What they hold, on the device that gives them; a multiple of `layout.ALIGNMENT`. None where there are none.
+        Contents of the nodes, on the giving device; a multiple of `layout.ALIGNMENT`. None if there are none.
     tasks : SuspendedTasks or None
-        On that device, too.
+        On the giving device, too.
     """
 
     rows: np.ndarray
-    fields: np.ndarray = field(default_factory=lambda: np.empty((0, at.NODE_FIELDS), np.int64))
+    fields: np.ndarray = field(default_factory=lambda: np.empty((0, layout.NODE_FIELDS), np.int64))
     cursors: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
     ints: cp.ndarray | None = None
     tasks: SuspendedTasks | None = None
@@ -272,69 +272,79 @@ class Parcel:
 
     @property
     def n_items(self) -> int:
-        """Roots, nodes and tasks."""
+        """Number of roots, nodes and tasks."""
         return int(self.rows.size) + len(self.cursors) + (0 if self.tasks is None else len(self.tasks))
 
 
-def give_nodes(pool: at.Pool, n_nodes: int, rooms: Sequence[Room], spare_ints: int, parcels: list[Parcel]) -> int:
-    """Put nodes of the pool, or some of their children, into parcels; returns how many are exhausted here thereby.
+def give_nodes(
+    pool: layout.Pool, n_nodes: int, capacities: Sequence[Capacity], spare_ints: int, transfers: list[WorkTransfer]
+) -> int:
+    """Put nodes of the pool, or some of their children, into transfers; return the number of nodes exhausted here.
 
     Parameters
     ----------
     n_nodes : int
-        How many are in use.
-    rooms : sequence of Room
-        Of who gets the parcels.
+        Nodes in use.
+    capacities : sequence of Capacity
+        Those of the receivers.
     spare_ints : int
-        What the nodes of all parcels may take of device memory.
-    parcels : list of Parcel
-        One for each; changed.
+        Device memory for the nodes of all transfers, in entries.
+    transfers : list of WorkTransfer
+        One for each receiver; changed.
     """
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
-    most_ints = min(spare_ints // max(1, len(rooms)), _MOST_INTS)
-    shares = _shares(fields, cursors, [replace(room, ints=min(room.ints, most_ints)) for room in rooms])
-    for share, parcel in zip(shares, parcels, strict=True):
+    most_ints = min(spare_ints // max(1, len(capacities)), _MOST_INTS)
+    shares = _shares(
+        fields, cursors, [replace(capacity, ints=min(capacity.ints, most_ints)) for capacity in capacities]
+    )
+    for share, transfer in zip(shares, transfers, strict=True):
         if not share:
             continue
         numbers, firsts, ends = np.array(share).T
         live = laid_out(fields, numbers, numbers.size)
-        parcel.ints = moved_out(pool.ints, live)
-        parcel.fields = fields[numbers]
-        parcel.fields[:, at.NODE_OFFSET] = live.places - live.unwritten
-        parcel.fields[:, at.NODE_END] = ends
-        parcel.fields[:, at.NODE_IS_OWNED] = 0
-        parcel.cursors = firsts.astype(np.int32)
+        transfer.ints = moved_out(pool.ints, live)
+        transfer.fields = fields[numbers]
+        transfer.fields[:, layout.NODE_OFFSET] = live.places - live.unwritten
+        transfer.fields[:, layout.NODE_END] = ends
+        transfer.fields[:, layout.NODE_IS_OWNED] = 0
+        transfer.cursors = firsts.astype(np.int32)
     given = [each for share in shares for each in share]
     if not given:
         return 0
-    # What is handed over of a node is the end of its range, whoever gets it.
+    # The end of a node's range is transferred, to any receiver.
     changed = np.unique([number for number, _, _ in given])
-    new_ends = fields[:, at.NODE_END].copy()
+    new_ends = fields[:, layout.NODE_END].copy()
     for number, first, _ in given:
         new_ends[number] = min(new_ends[number], first)
     is_closed = new_ends[changed] <= cursors[changed]
-    # An end of 0 would be that of a node which is being written: those that have no child left keep theirs.
-    ends = np.where(is_closed, fields[changed, at.NODE_END], new_ends[changed])
-    pool.nodes[cp.asarray(changed), at.NODE_END] = cp.asarray(ends)
+    # An end of 0 would mark a node that is being written, so nodes without children left keep theirs.
+    ends = np.where(is_closed, fields[changed, layout.NODE_END], new_ends[changed])
+    pool.nodes[cp.asarray(changed), layout.NODE_END] = cp.asarray(ends)
     pool.cursors[cp.asarray(changed[is_closed])] = cp.asarray(ends[is_closed].astype(np.int32))
     return int(is_closed.sum())
 
 
-def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> list[list[tuple[int, int, int]]]:
-    """For each room the nodes that are handed over to it, and the range of their children; as far as it goes."""
-    n = len(rooms) + 1
-    ends = fields[:, at.NODE_END]
+def _shares(
+    fields: np.ndarray, cursors: np.ndarray, capacities: Sequence[Capacity]
+) -> list[list[tuple[int, int, int]]]:
+    """Choose for each receiver nodes within its capacity, and the range of their children."""
+    n = len(capacities) + 1
+    ends = fields[:, layout.NODE_END]
     numbers = np.flatnonzero(cursors < ends)
     numbers = numbers[numbers > 0]
     left = (ends - cursors)[numbers]
-    heaviest = numbers[np.argsort(-left * fields[numbers, at.NODE_SIZE], kind="stable")]
-    sizes = -(-fields[:, at.NODE_SIZE] // at.ALIGNMENT) * at.ALIGNMENT
-    shares: list[list[tuple[int, int, int]]] = [[] for _ in rooms]
-    used = [0 for _ in rooms]
+    heaviest = numbers[np.argsort(-left * fields[numbers, layout.NODE_SIZE], kind="stable")]
+    sizes = -(-fields[:, layout.NODE_SIZE] // layout.ALIGNMENT) * layout.ALIGNMENT
+    shares: list[list[tuple[int, int, int]]] = [[] for _ in capacities]
+    used = [0 for _ in capacities]
     is_cut = np.zeros(heaviest.size, np.bool_)
     for rank, number in enumerate(heaviest[: _RANGES_FROM * n].tolist()):
         first, end, size = int(cursors[number]), int(ends[number]), int(sizes[number])
-        takers = [k for k, room in enumerate(rooms) if used[k] + size <= room.ints and len(shares[k]) < room.nodes]
+        takers = [
+            k
+            for k, capacity in enumerate(capacities)
+            if used[k] + size <= capacity.ints and len(shares[k]) < capacity.nodes
+        ]
         is_cut[rank] = end - first >= 2 * n
         if is_cut[rank] and takers:
             cuts = [first + (end - first) * k // (len(takers) + 1) for k in range(1, len(takers) + 2)]
@@ -342,59 +352,63 @@ def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> l
                 shares[k].append((number, start, stop))
                 used[k] += size
     ranks = np.arange(heaviest.size)
-    for k, room in enumerate(rooms):
-        left_ints = room.ints - used[k]
+    for k, capacity in enumerate(capacities):
+        left_ints = capacity.ints - used[k]
         whole = heaviest[(ranks % n == k + 1) & ~is_cut]
         whole = whole[sizes[whole] <= left_ints]
         fit = np.searchsorted(np.cumsum(sizes[whole]), left_ints, side="right")
-        whole = whole[: max(0, min(int(fit), room.nodes - len(shares[k])))]
+        whole = whole[: max(0, min(int(fit), capacity.nodes - len(shares[k])))]
         shares[k] += zip(whole.tolist(), cursors[whole].tolist(), ends[whole].tolist(), strict=True)
     return shares
 
 
 def give_tasks(
-    warps: at.Warps, state: np.ndarray, with_ints: bool, rooms: Sequence[Room], parcels: list[Parcel]
+    warps: layout.Warps,
+    state: np.ndarray,
+    with_ints: bool,
+    capacities: Sequence[Capacity],
+    transfers: list[WorkTransfer],
 ) -> None:
-    """Put stacks of warps into parcels, as far as they fit; the first of each round stays.
+    """Put stacks of warps into transfers, as far as they fit; the first of each round stays.
 
     Parameters
     ----------
     state : (n, STATE_FIELDS) int64
-        That of the warps, on the host.
+        State of the warps, on the host.
     with_ints : bool
         True if the arenas of ids are in use.
     """
-    stacks = np.flatnonzero(state[:, at.DEPTH] >= 0)
-    n = len(rooms) + 1
-    for k, (room, parcel) in enumerate(zip(rooms, parcels, strict=True), start=1):
+    stacks = np.flatnonzero(state[:, layout.DEPTH] >= 0)
+    n = len(capacities) + 1
+    for k, (capacity, transfer) in enumerate(zip(capacities, transfers, strict=True), start=1):
         theirs, sizes = tasks_in_progress(warps, _with_stacks_of(state, stacks[k::n]), with_ints)
-        given = theirs[(sizes <= (room.words, room.ids)).all(axis=1)][: room.tasks]
+        given = theirs[(sizes <= (capacity.words, capacity.ids)).all(axis=1)][: capacity.tasks]
         if given.size:
-            parcel.tasks = suspend(warps, _with_stacks_of(state, given), with_ints)
+            transfer.tasks = suspend(warps, _with_stacks_of(state, given), with_ints)
             take_away(warps, given)
 
 
 def _with_stacks_of(state: np.ndarray, warps: np.ndarray) -> np.ndarray:
-    """The state of all warps, as though only some had a task."""
+    """Return the state of all warps, as if only some had a task."""
     alone = state.copy()
-    alone[:, [at.DEPTH, at.PENDING_NODE]] = -1
-    alone[warps, at.DEPTH] = state[warps, at.DEPTH]
+    alone[:, [layout.DEPTH, layout.PENDING_NODE]] = -1
+    alone[warps, layout.DEPTH] = state[warps, layout.DEPTH]
     return alone
 
 
-def put_nodes(parcel: Parcel, pool: at.Pool, first: int, top: int) -> int:
-    """Put the nodes of a parcel into a pool, from so many nodes and entries on; returns how many they are."""
-    n = len(parcel.cursors)
+def put_nodes(transfer: WorkTransfer, pool: layout.Pool, first: int, top: int) -> int:
+    """Put the nodes of a transfer into a pool, from given nodes and entries on; return their number."""
+    n = len(transfer.cursors)
     if n:
-        fields = parcel.fields.copy()
-        fields[:, at.NODE_OFFSET] += top
-        copied_from((pool.ints[top : top + parcel.n_ints], parcel.ints))
+        fields = transfer.fields.copy()
+        fields[:, layout.NODE_OFFSET] += top
+        copied_from((pool.ints[top : top + transfer.n_ints], transfer.ints))
         pool.nodes[first : first + n] = cp.asarray(fields)
-        pool.cursors[first : first + n] = cp.asarray(parcel.cursors)
+        pool.cursors[first : first + n] = cp.asarray(transfer.cursors)
     return n
 
 
 def of_this_device(tasks: SuspendedTasks) -> SuspendedTasks:
-    """A parcel's tasks in the memory of the current device."""
+    """Copy a transfer's tasks into the memory of the current device."""
     frames, words, ints = brought_here(tasks.frames, tasks.words, tasks.ints)
     return replace(tasks, frames=frames, words=words, ints=ints)

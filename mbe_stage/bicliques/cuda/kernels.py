@@ -1,10 +1,9 @@
-"""The kernel: persistent warps, one for each task, that work until the tree is done or the quantum ends.
+"""The kernel: persistent warps, one per task, that work until the tree is done or the quantum ends.
 
-Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries,
-one body.
+Compiled once for each output mode (`layout.COUNT`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries, one body.
 
-Persistent threads that take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is
-a child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
+Persistent threads take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is a
+child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_walk import walk_bitset_frames
 from mbe_stage.bicliques.cuda.subgraph_children import visit_subgraph_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
@@ -23,35 +22,35 @@ from mbe_stage.bicliques.cuda.walk_bundles import Launch, Own
 from mbe_stage.bicliques.cuda.work_donation import (
     EXIT,
     NO_NODE,
+    end_overdue_quantum,
     find_open_node,
     read_shared,
-    stop_if_late,
     take_child,
     wait_for_work,
 )
 from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.intrinsics import global_nanoseconds, held, load_fresh
 from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held, load_fresh
 
-# The types of the bundles in which kernels take their arrays.
-POOL = bundle(at.Pool, I32, I64_2D, I32, I32, I32, I32, I64)
-WARPS = bundle(at.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
-OUTPUT = bundle(at.Output, I32, I64, I32, I32)
+# Types of the bundles of arrays that kernels take.
+POOL = bundle(layout.Pool, I32, I64_2D, I32, I32, I32, I32, I64)
+WARPS = bundle(layout.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
+OUTPUT = bundle(layout.Output, I32, I64, I32, I32)
 
-THREADS = at.WALKING_WARPS_PER_BLOCK * WARP_SIZE
+THREADS = layout.WALKING_WARPS_PER_BLOCK * WARP_SIZE
 _HOPPER = (9, 0)
-_TABLES_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
-_SUBSETS_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 64)
+_TABLES_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 2 * layout.BITMAP_WORDS)
+_SUBSETS_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 64)
 _SIGNATURE = (POOL, WARPS, OUTPUT, I32, I64)
-_CHUNKS_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 4)
+_CHUNKS_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 4)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(own, pool, launch):
-    """A child of a subgraph: of this warp's own newest one, else of one that anybody has made."""
+    """Take a child of a subgraph: of this warp's own newest one, else of an open one of any warp."""
     child = np.int32(-1)
     node = np.int32(NO_NODE)
-    n_own = np.int32(own.state[at.N_OWN])
+    n_own = np.int32(own.state[layout.N_OWN])
     while child < 0:
         is_own = n_own > 0
         if is_own:
@@ -65,7 +64,7 @@ def _next_child(own, pool, launch):
             n_own = np.int32(n_own - 1)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.state[at.N_OWN] = n_own
+        own.state[layout.N_OWN] = n_own
     cuda.syncwarp()
     return node, child
 
@@ -98,26 +97,26 @@ def _own(warp, slot, warps):
 
 @cuda.jit(device=True, forceinline=True)
 def _go_idle(warp, first, now, states):
-    """Say since when a warp is idle, and that its block, whose first warp is `first`, has one more that is."""
+    """Mark a warp idle and add it to its block's idle count; `first` is the block's first warp."""
     if cuda.laneid == 0:
-        states[warp, at.IDLE_SINCE] = now
+        states[warp, layout.IDLE_SINCE] = now
         cuda.threadfence()
-        cuda.atomic.add(states, (first, at.N_IDLE), 1)
+        cuda.atomic.add(states, (first, layout.N_IDLE), 1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _go_on(warp, first, now, states):
-    """Take that back; the first warp that goes on where all of a block were idle accounts for how long."""
-    if cuda.laneid == 0 and cuda.atomic.add(states, (first, at.N_IDLE), -1) == at.WALKING_WARPS_PER_BLOCK:
-        since = load_fresh(states[first], at.IDLE_SINCE)
-        for other in range(1, at.WALKING_WARPS_PER_BLOCK):
-            since = max(since, load_fresh(states[first + other], at.IDLE_SINCE))
-        states[warp, at.BLOCK_IDLE_NS] += now - since
+    """Mark a warp busy again. If all of its block were idle, it records for how long."""
+    if cuda.laneid == 0 and cuda.atomic.add(states, (first, layout.N_IDLE), -1) == layout.WALKING_WARPS_PER_BLOCK:
+        since = load_fresh(states[first], layout.IDLE_SINCE)
+        for other in range(1, layout.WALKING_WARPS_PER_BLOCK):
+            since = max(since, load_fresh(states[first + other], layout.IDLE_SINCE))
+        states[warp, layout.BLOCK_IDLE_NS] += now - since
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(pool, warps, output, control, control_64, mode, techniques):
-    """Work of one warp until nothing is left or the quantum ends.
+def _persistent_loop(pool, warps, output, control, control_64, mode, techniques):
+    """Work of one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -130,31 +129,31 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
     control : int32
         Global: the words that host and warps share.
     control_64 : int64
-        Global: the same, of 64 bits.
+        Global: the same, 64 bits wide.
     mode, techniques : int
-        Known when it is compiled: what is told of a biclique, and `Techniques.kernel_mask`.
+        Known at compile time: the output mode, and `Techniques.kernel_mask`.
     """
     lane = cuda.laneid
     slot = np.int32(cuda.threadIdx.x // WARP_SIZE)
-    warp = np.int32(cuda.blockIdx.x * at.WALKING_WARPS_PER_BLOCK + slot)
+    warp = np.int32(cuda.blockIdx.x * layout.WALKING_WARPS_PER_BLOCK + slot)
     own = _own(warp, slot, warps)
     state = own.state
     began = global_nanoseconds()
-    launch = Launch(control, control_64, began + control_64[at.QUANTUM_NS], mode, techniques)
+    launch = Launch(control, control_64, began + control_64[layout.QUANTUM_NS], mode, techniques)
     idle = 0
     while True:
-        stop_if_late(launch)
-        if read_shared(control, at.SIGNAL) >= at.STOP_BIT:
+        end_overdue_quantum(launch)
+        if read_shared(control, layout.SIGNAL) >= layout.STOP_BIT:
             break
-        if state[at.DEPTH] >= 0:
+        if state[layout.DEPTH] >= 0:
             status = walk_bitset_frames(
                 warp, own, pool, warps, output, launch
             )  # fmt: skip
-            if status == at.PAUSED:
+            if status == layout.PAUSED:
                 break
             continue
-        node = np.int32(state[at.PENDING_NODE])
-        row = np.int32(state[at.PENDING_ROW])
+        node = np.int32(state[layout.PENDING_NODE])
+        row = np.int32(state[layout.PENDING_ROW])
         if node < 0:
             node, row = _next_child(own, pool, launch)
             if row < 0:
@@ -170,40 +169,40 @@ def _work(pool, warps, output, control, control_64, mode, techniques):
             if node == 0:
                 row = pool.order[row]
             if lane == 0:
-                state[at.PENDING_NODE] = node
-                state[at.PENDING_ROW] = row
-                state[at.ROOT] = row if node == 0 else pool.nodes[node, at.NODE_ROOT]
+                state[layout.PENDING_NODE] = node
+                state[layout.PENDING_ROW] = row
+                state[layout.ROOT] = row if node == 0 else pool.nodes[node, layout.NODE_ROOT]
             cuda.syncwarp()
         status = visit_subgraph_child(node, row, own, pool, output, launch)
-        if status == at.PAUSED:
+        if status == layout.PAUSED:
             break
         if lane == 0:
-            state[at.PENDING_NODE] = -1
+            state[layout.PENDING_NODE] = -1
         cuda.syncwarp()
     cuda.syncwarp()
     if lane == 0:
-        state[at.IDLE_NS] += idle
-        state[at.BUSY_NS] += global_nanoseconds() - began - idle
+        state[layout.IDLE_NS] += idle
+        state[layout.BUSY_NS] += global_nanoseconds() - began - idle
 
 
 def bicliques_warp_per_task_counts(pool, warps, output, control, control_64):
     """Count only."""
-    _work(pool, warps, output, control, control_64, at.COUNTS, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.COUNT, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_sizes(pool, warps, output, control, control_64):
     """Check sizes and write them."""
-    _work(pool, warps, output, control, control_64, at.SIZES, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.SIZES, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_members(pool, warps, output, control, control_64):
     """Write members."""
-    _work(pool, warps, output, control, control_64, at.MEMBERS, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.MEMBERS, ALL_TECHNIQUES)
 
 
 def bicliques_warp_per_task_constrained(pool, warps, output, control, control_64):
     """Check sizes and write members."""
-    _work(pool, warps, output, control, control_64, at.CONSTRAINED, ALL_TECHNIQUES)
+    _persistent_loop(pool, warps, output, control, control_64, layout.CONSTRAINED, ALL_TECHNIQUES)
 
 
 _ENTRIES = (
@@ -215,15 +214,15 @@ _ENTRIES = (
 
 
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
-    """Resident blocks of a kernel: five if 96 registers do without spills, else four."""
-    return 5 if mode == at.COUNTS or (mode == at.MEMBERS and capability >= _HOPPER) else 4
+    """Resident blocks of a kernel: five if 96 registers suffice without spills, else four."""
+    return 5 if mode == layout.COUNT or (mode == layout.MEMBERS and capability >= _HOPPER) else 4
 
 
 @cache
 def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
-    """The kernel that says so much (`layout.COUNTS` and so on) with the techniques of a mask; compiled when called.
+    """Return the kernel of an output mode, with the techniques of a mask; compiled when called.
 
-    The code of all is kept, each under the constants that it is compiled for.
+    The code of all is kept, each under the constants that it is compiled with.
     """
     bounds = (THREADS, blocks_per_multiprocessor(mode, capability))
     name = f"{__name__}:kernel_for({mode}, {techniques}, {capability})"
@@ -232,7 +231,7 @@ def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
         return compiled(_ENTRIES[mode])
 
     def bicliques_warp_per_task(pool, warps, output, control, control_64):
-        _work(pool, warps, output, control, control_64, mode, techniques)
+        _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
 
     return compiled(bicliques_warp_per_task)
 
@@ -244,8 +243,8 @@ def walking_kernel(mode: int, techniques: int) -> Any:
     return kernel_for(mode, techniques, capability())
 
 
-def walking_blocks(mode: int) -> int:
-    """Number of blocks of the walk resident on the current device. Waiting warps rely on the others running."""
+def kernel_blocks(mode: int) -> int:
+    """Number of blocks of the walk resident on the current device. Waiting warps rely on all others."""
     from mbe_stage.device.launch import capability, multiprocessors
 
     return multiprocessors() * blocks_per_multiprocessor(mode, capability())

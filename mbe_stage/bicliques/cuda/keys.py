@@ -14,7 +14,7 @@ from mbe_stage.device.launch import launch_threads, launch_warps
 from mbe_stage.device.warp import sum_all
 from mbe_stage.splitmix import finalised
 
-# Items worked on at once where arithmetic makes copies: this bounds memory.
+# Items processed at once when arithmetic makes copies: this bounds memory.
 _CHUNK = 1 << 24
 _U = np.uint64
 _FNV_OFFSET = _U(0xCBF29CE484222325)
@@ -52,7 +52,7 @@ def vertex_hashes(text_hashes: cp.ndarray, side: str) -> cp.ndarray:
 
 
 def biclique_keys(block: DeviceBlock, left_hashes: cp.ndarray, right_hashes: cp.ndarray) -> cp.ndarray:
-    """The key of every biclique of a block; ``(n_bicliques,) int64``."""
+    """Key of every biclique of a block; ``(n_bicliques,) int64``."""
     left_sums, right_sums = (
         _sums(offsets, members, hashes)
         for offsets, members, hashes in (
@@ -64,12 +64,12 @@ def biclique_keys(block: DeviceBlock, left_hashes: cp.ndarray, right_hashes: cp.
 
 
 def keys_of_left_vertices(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.ndarray:
-    """The key of every biclique that has these left vertices and no right one, ``(n,) int64``.
+    """Key of every biclique with these left vertices and no right one, ``(n,) int64``.
 
     Parameters
     ----------
     offsets : (n + 1,) int64
-        Where the members of each begin.
+        First member of each.
     members : int32
         Dense ids.
     hashes : (n_vertices,) uint64
@@ -80,7 +80,7 @@ def keys_of_left_vertices(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.n
 
 
 def add_to(fingerprint: Fingerprint, keys: cp.ndarray) -> None:
-    """Take some int64 keys into a fingerprint of the host."""
+    """Add int64 keys to a fingerprint of the host."""
     for start in range(0, keys.size, _CHUNK):
         mixed = finalised(keys[start : start + _CHUNK].view(cp.uint64))
         sums = cp.stack([mixed.sum(dtype=cp.uint64), finalised(mixed + _U(1)).sum(dtype=cp.uint64)])
@@ -90,7 +90,7 @@ def add_to(fingerprint: Fingerprint, keys: cp.ndarray) -> None:
 def edge_fingerprint(
     left_ids: cp.ndarray, right_ids: cp.ndarray, left_hashes: cp.ndarray, right_hashes: cp.ndarray
 ) -> str:
-    """Fingerprint of a set of edges by their ends' own keys, whatever their order."""
+    """Fingerprint of a set of edges by their ends' own keys, in any order."""
     fingerprint = Fingerprint()
     for start in range(0, left_ids.size, _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -111,7 +111,7 @@ def _sums(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.nd
 
 @kernel(I64, I32, I64, I64)
 def hash_sum_warp_per_list(offsets, members, hashes, sums):
-    """Sum of the hashes of a list's members; signed numbers wrap to the same bits."""
+    """Sum the hashes of a list's members; signed numbers wrap to the same bits."""
     index = this_warp()
     if index >= sums.size:
         return
@@ -125,7 +125,7 @@ def hash_sum_warp_per_list(offsets, members, hashes, sums):
 
 @kernel(I32, U8, U64)
 def text_hash_thread_per_string(offsets, data, hashes):
-    """FNV-1a."""
+    """Hash by FNV-1a."""
     index = this_thread()
     if index >= hashes.size:
         return
@@ -137,7 +137,7 @@ def text_hash_thread_per_string(offsets, data, hashes):
 
 @kernel(I64, U64)
 def integer_hash_thread_per_value(values, hashes):
-    """FNV-1a of the decimal digits, the first one first."""
+    """Hash the decimal digits by FNV-1a, the first one first."""
     index = this_thread()
     if index >= hashes.size:
         return
@@ -145,7 +145,7 @@ def integer_hash_thread_per_value(values, hashes):
     value = _FNV_OFFSET
     magnitude = _U(number)
     if number < 0:
-        # -2**63 has no positive twin in int64; its magnitude is right when read as unsigned.
+        # -2**63 has no positive counterpart in int64; its magnitude is right when read as unsigned.
         magnitude = _U(0) - _U(number)
         value = (value ^ _U(45)) * _FNV_PRIME
     power = _U(1)

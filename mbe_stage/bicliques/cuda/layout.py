@@ -1,12 +1,12 @@
 """Device memory of the walk, by scope.
 
-The pool of subgraphs and the control block (all warps), a warp's state and arenas (one warp), its shared memory (one
-warp, one launch), the output.
+The pool of subgraphs and the control block (all warps); a warp's state and arenas (one warp); its shared memory (one
+warp, one launch); the output.
 
-Right vertices are *rows*, left vertices are *columns*, as in the CPU engine. A node of the search tree is a *subgraph*,
-the subgraph that its left set induces, in CSR with local numbers, or a *bitset frame*, a word for each row. A child of
-a subgraph whose left set fits a word is a *bitmap child*, another one a *list child*: its rows are found by counting.
-This module needs no GPU library.
+Right vertices are *rows*, left vertices are *columns*, as in the CPU engine. A node of the search tree is a *subgraph*
+or a *bitset frame*. A subgraph is induced by the node's left set, in CSR with local numbers. A bitset frame has a word
+for each row. A child of a subgraph whose left set fits a word is a *bitmap child*, another one a *list child*: its rows
+are found by counting. This module needs no GPU library.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mbe_stage.bicliques.constraints import ACTIVE
+from mbe_stage.bicliques.query import ACTIVE
 from mbe_stage.bicliques.results import Detail
 
 
 class Pool(NamedTuple):
     """Induced subgraphs in CSR, the whole graph being node 0.
 
-    A node is written once, before its `END` is, and never changes. Its piece of `ints` holds, one behind the other:
-    offsets and ids of the vertices behind its columns, row ids, row offsets, column offsets, row members, column
-    members, path. Excluded rows come first, the cursor starts behind.
+    A node is written once, before its `END`, and never changes. Its segment of `ints` contains, in this order: offsets
+    and ids of its columns' vertices, row ids, row offsets, column offsets, row members, column members, path. Excluded
+    rows come first; the cursor starts behind them.
 
     Attributes
     ----------
     ints : int32
     nodes : (max_nodes, NODE_FIELDS) int64
     cursors : (max_nodes,) int32
-        Next child, taken with an atomic addition by whoever works on it.
+        Next child, taken with an atomic addition.
     order : (n_roots,) int32
-        Which children of node 0 are taken, and in which order; node 0 ends (`NODE_END`) behind the last.
+        The children of node 0 that are taken, in this order; node 0 ends (`NODE_END`) behind the last.
     row_multiplicities, column_multiplicities : int32
-        How many of the user's vertices a row or column of the whole graph stands for.
+        Number of the user's vertices that a row or column of the whole graph represents.
     constraints : (6,) int64
         active, min_left, min_right, max_left, max_right, min_edges; columns are the left side.
     """
@@ -50,26 +50,26 @@ class Pool(NamedTuple):
 
 
 class Warps(NamedTuple):
-    """One row per warp; what a warp needs to go on where the last quantum stopped, and its scratch.
+    """One row per warp: the data to resume the last quantum, and scratch.
 
     Attributes
     ----------
     words : (n_warps, n) uint32
-        Arena of the bitset frames: rows, excluded rows, rows of the superset. Scratch while a child of a subgraph is
-        visited.
+        Arena of the bitset frames: rows, excluded rows, rows of the superset. Scratch during the visit of a subgraph's
+        child.
     ints : (n_warps, n) int32
         The header (see `HEADER_IDS`), then ids of the bitset frames' rows of the superset.
     frames : (n_warps, MAX_DEPTH, FRAME_FIELDS) int32
     state : (n_warps, STATE_FIELDS) int64
     own_nodes : (n_warps, MAX_OWN_NODES) int32
-        The subgraphs this warp made and has not seen exhausted.
+        The subgraphs that this warp made and has not seen exhausted.
     bits : (n_warps, n_rows) uint32
     counts : (n_warps, n_rows) int32
         Scratch, all zero between two children.
     nonzero : (n_warps, n_rows) int32
     columns : (n_warps, max_row_degree) int32
     idle_mask : (n_warps + 31) // 32 uint32
-        Bit set: that warp may be given a task. Who clears the bit owns the warp.
+        Bit set: the warp may be given a task. The warp that clears the bit owns it.
     mailbox : (n_warps,) int32
         1: a task has been put into this (idle) warp's arena.
     """
@@ -93,7 +93,7 @@ class Output(NamedTuple):
     Attributes
     ----------
     members : int32
-        Left members and behind them right members, in ids of the reduced graph.
+        Left members and then right members, in ids of the reduced graph.
     starts : (n,) int64
     left_sizes, right_sizes : (n,) int32
     """
@@ -106,26 +106,27 @@ class Output(NamedTuple):
 
 WORD_BITS = 32
 WALKING_WARPS_PER_BLOCK = 4
-"""Of the walk: one on each of a multiprocessor's four partitions."""
+"""Warps per block of the walk: one on each of a multiprocessor's four partitions."""
 MAX_DEPTH = 33
-"""Bitset frames on a stack: left sets shrink from 32 columns, one at least a level, and the first frame has only one.
+"""Most bitset frames on a stack: left sets shrink from 32 columns, by at least one per frame, and the first has one
+child.
 """
 MAX_OWN_NODES = 64
 CLOSED_SET_WIDTH = 10
 """Most left vertices whose 1024 subsets fit the 32 lanes' words."""
 TABLE_SIZE = 256
 BITMAP_WORDS = 256
-"""Two bitmaps of rows stand where the table does, at other times."""
+"""Two bitmaps of rows use the table's place at other times."""
 ALIGNMENT = 32
 """Nodes begin on cache lines: no warp has a line cached before the node in it is complete."""
 CHUNK_DESCRIPTORS = 64
 MOST_KEY_ROWS = 64
-"""Candidates up to which columns are merged: the ones that hold a column are a key of two words."""
+"""Most candidates for merging columns: the candidates that hold a column are a key of two words."""
 MOST_MERGED = 1 << 13
-"""Left vertices up to which columns are merged: twice as many groups and a count fit an int32."""
+"""Most left vertices for merging columns: twice the number of groups plus a count fits an int32."""
 
 NO_COLUMN = -1
-"""Stands for a column of a left set that is not kept."""
+"""Instead of a column of a left set that is not kept."""
 
 # Fields of a node.
 NODE_OFFSET, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
@@ -136,12 +137,12 @@ NODE_FIELDS = 16
 CURSOR, END, N_ROWS, N_EXCLUDED, WORDS, WORDS_TOP = range(6)
 SUPERSET, N_SUPERSET, SUPERSET_IDS, INTS_TOP, SINGLES, KIND = range(6, 12)
 FRAME_FIELDS = 32
-# Kinds of bitset frames: the first one of a bitmap child or of a list child, whose only child stands for that child;
-# others.
+# Kinds of bitset frames: the first one of a bitmap child or of a list child, whose only child represents that child;
+# and others.
 OF_BITMAP, OF_LIST, BELOW = range(3)
 
-# What a warp's ints begin with: for each column of its bitset frames where its vertices of the reduced graph begin
-# among the header's ids, how many of the user's vertices they are, then those ids.
+# First entries of a warp's ints: for each column of its bitset frames, the first of its vertices among the header's
+# ids, and the number of the user's vertices; then those ids.
 HEADER_MULTIPLICITIES = WORD_BITS + 1
 HEADER_IDS = HEADER_MULTIPLICITIES + WORD_BITS
 
@@ -159,7 +160,7 @@ N_OPENED = 9
 N_CLOSED_SETS = 10
 N_LISTS = 11
 N_DONATED = 12
-BLOCK_IDLE_NS = 13  # how long this warp's whole block was idle, as far as this warp was the first of it to go on
+BLOCK_IDLE_NS = 13  # idle time of its whole block, if this warp was the first to resume
 IDLE_SINCE = 14
 N_IDLE = 15  # of a block's first warp: how many of the block are idle
 STATE_FIELDS = 16
@@ -167,7 +168,7 @@ STATE_FIELDS = 16
 # Control block, int32.
 SIGNAL = 0  # number of idle warps, plus STOP_BIT once the quantum is to end
 N_BUSY = 1
-N_OPEN = 2  # subgraphs with children nobody has taken
+N_OPEN = 2  # subgraphs with children that are not taken
 N_NODES = 3
 LOW_NODE = 4  # all nodes before it are exhausted
 STATUS = 5  # why the quantum ended, a mask of the bits below
@@ -192,20 +193,20 @@ WORDS_SHORT = 4
 POOL_FULL = 8
 NODES_FULL = 16
 
-# What a visit answers.
+# Results of a visit.
 DONE = 0
 PAUSED = 1
 PUSHED = 2
 
-# How much a kernel says: how many, which sizes, which members, which members within constraints.
-COUNTS, SIZES, MEMBERS, CONSTRAINED = range(4)
+# Output modes of a kernel: only a count, sizes, members, members within constraints.
+COUNT, SIZES, MEMBERS, CONSTRAINED = range(4)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)
 
 
 def mode_of(detail: Detail, constraints: np.ndarray) -> int:
-    """Output mode of the kernel (`COUNTS` and so on) for a detail and size constraints.
+    """Output mode of the kernel (`COUNT` and so on) for a detail and size constraints.
 
     Parameters
     ----------

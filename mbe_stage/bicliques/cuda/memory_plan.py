@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.device import whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
 
@@ -22,7 +22,7 @@ _EXPANSION_SHARE = 8
 _GROWTH_SHARE = 4
 """Share of the budget kept from warps, so that arenas and pool can grow."""
 _MOST_ENTRIES = (1 << 32) - 1
-"""Largest piece of a node in the pool: its parts have uint32 offsets, its edges are counted in int32."""
+"""Largest segment of a node in the pool: its parts have uint32 offsets, its edges are counted in int32."""
 PASSING_INTS = 1 << 14
 """Entries of the pool moved at a time, if there is no room for more."""
 REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
@@ -58,7 +58,7 @@ class ReducedSizes:
     @property
     def most_bitset_rows(self) -> int:
         """Rows that a bitset frame can see."""
-        return min(self.n_rows, at.WORD_BITS * self.max_column_degree)
+        return min(self.n_rows, layout.WORD_BITS * self.max_column_degree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class MemoryPlan:
     n_blocks : int
         Blocks of `layout.WALKING_WARPS_PER_BLOCK` warps.
     n_rows, max_row_degree : int
-        Of the reduced graph.
+        Those of the reduced graph.
     words : int
         Arena of one warp; grows when a subtree needs more.
     pool, nodes : int
@@ -101,18 +101,18 @@ class MemoryPlan:
     @property
     def n_warps(self) -> int:
         """Warps that work at once."""
-        return self.n_blocks * at.WALKING_WARPS_PER_BLOCK
+        return self.n_blocks * layout.WALKING_WARPS_PER_BLOCK
 
     @property
     def ints(self) -> int:
         """Arena of ids of one warp: empty if bicliques are only counted."""
-        return at.WORD_BITS + (self.words if self.descriptors else 0)
+        return layout.WORD_BITS + (self.words if self.descriptors else 0)
 
     @property
     def warp_bytes(self) -> int:
         """Bytes of one warp's arenas and scratch."""
         arenas = 4 * self.words + 4 * self.ints
-        fixed = 4 * at.MAX_DEPTH * at.FRAME_FIELDS + 8 * at.STATE_FIELDS + 4 * at.MAX_OWN_NODES
+        fixed = 4 * layout.MAX_DEPTH * layout.FRAME_FIELDS + 8 * layout.STATE_FIELDS + 4 * layout.MAX_OWN_NODES
         return arenas + fixed + 12 * whole_lines(self.n_rows) + 4 * whole_lines(self.max_row_degree)
 
     @property
@@ -123,7 +123,7 @@ class MemoryPlan:
     @property
     def node_bytes(self) -> int:
         """Bytes of the table of subgraphs."""
-        return (8 * at.NODE_FIELDS + 4) * self.nodes
+        return (8 * layout.NODE_FIELDS + 4) * self.nodes
 
     @property
     def output_bytes(self) -> int:
@@ -131,7 +131,7 @@ class MemoryPlan:
         return 4 * self.members + 16 * self.descriptors
 
     @property
-    def piece_members(self) -> int:
+    def range_members(self) -> int:
         """Most members of an expanded block that `expansion_bytes` allow."""
         pieces = range(self.expansion_bytes)
         return bisect_right(pieces, self.expansion_bytes, key=lambda n: expansion_bytes(self.descriptors, n)) - 1
@@ -170,16 +170,16 @@ def preparation_bytes(n_vertices: int) -> int:
     return 12 * slots_for(n_vertices) + 64 * n_vertices
 
 
-def expansion_bytes(n_slots: int, piece_members: int) -> int:
-    """Most bytes that expanding allocates for so many slots and members: `room_for_sizes` and `expanded`.
+def expansion_bytes(n_slots: int, range_members: int) -> int:
+    """Most bytes that expansion allocates for these slots and members: `room_for_sizes` and `expanded`.
 
-    Both are of `twin_expansion`. The lengths of all lists and their running sums, tile by tile, for the whole run; two
-    blocks, since whoever takes them holds one while the next is made; the numbers of one block's long lists. A biclique
-    has two members at least.
+    Both are in `twin_expansion`. They allocate the lengths of all lists and their running sums by tile, for the whole
+    run; two blocks, since the consumer holds one while the next is made; and the numbers of one block's long lists. A
+    biclique has at least two members.
     """
     lengths = 10 * n_slots + 120
-    block = 4 * piece_members + 16 * (min(n_slots, piece_members // 2) + 1)
-    return lengths + 2 * block + piece_members // 64 + 8
+    block = 4 * range_members + 16 * (min(n_slots, range_members // 2) + 1)
+    return lengths + 2 * block + range_members // 64 + 8
 
 
 def check_preparation(n_vertices: int, budget_bytes: int) -> None:
@@ -200,19 +200,19 @@ def check_preparation(n_vertices: int, budget_bytes: int) -> None:
 
 
 def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
-    """Sizes for a reduced graph.
+    """Plan the sizes for a reduced graph.
 
     Parameters
     ----------
     n_blocks : int
         Most resident blocks of the device; fewer are planned if memory is short.
     mode : int
-        `layout.COUNTS`, `SIZES` or `MEMBERS`.
+        `layout.COUNT`, `SIZES` or `MEMBERS`.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; the message says the smallest budget. Or the graph is too large for any budget.
+        One block does not fit; the message names the smallest budget. Or the graph is too large for any budget.
     """
     if graph.pool_ints > _MOST_ENTRIES or graph.n_edges >= 1 << 31:
         raise MemoryBudgetExceeded(
@@ -228,7 +228,7 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
             f"{REMEDY}",
             needed_bytes=needed,
         )
-    block_bytes = smallest.warp_bytes * at.WALKING_WARPS_PER_BLOCK
+    block_bytes = smallest.warp_bytes * layout.WALKING_WARPS_PER_BLOCK
     spare = max(0, budget_bytes - smallest.total_bytes - budget_bytes // _GROWTH_SHARE)
     plan = replace(smallest, n_blocks=min(n_blocks, 1 + spare // block_bytes))
     if plan.members:
@@ -238,26 +238,26 @@ def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int
 
 
 def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
-    """All but warps get a share of the budget; arenas get what they may need if that is small."""
-    words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * at.WALKING_WARPS_PER_BLOCK)
-    # The widest child merges its columns in the arena, if columns are merged.
-    merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
+    """Give everything but warps a share of the budget; arenas get their largest possible size if that is small."""
+    words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * layout.WALKING_WARPS_PER_BLOCK)
+    # If columns are merged, the widest child merges its columns in the arena.
+    merging = 6 * min(graph.max_row_degree, layout.MOST_MERGED)
     members = descriptors = expansion = 0
-    if mode > at.COUNTS:
-        descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
-    if mode >= at.MEMBERS:
+    if mode > layout.COUNT:
+        descriptors = max(layout.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
+    if mode >= layout.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))
-        # No biclique has more members than the graph has vertices: each fits a block.
+        # No biclique has more members than the graph has vertices, so each fits a block.
         expansion = max(budget_bytes // _EXPANSION_SHARE, expansion_bytes(descriptors, graph.n_vertices))
     return MemoryPlan(
         n_blocks=1,
         n_rows=graph.n_rows,
         max_row_degree=graph.max_row_degree,
         words=whole_lines(
-            max(min(4 * (graph.most_bitset_rows + at.WORD_BITS), max(_FIRST_WORDS, words_share)), merging)
+            max(min(4 * (graph.most_bitset_rows + layout.WORD_BITS), max(_FIRST_WORDS, words_share)), merging)
         ),
         pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), _pool_share(budget_bytes) // 4)),
-        nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * at.NODE_FIELDS + 4))),
+        nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * layout.NODE_FIELDS + 4))),
         members=members,
         descriptors=descriptors,
         chunk_members=min(_MIN_CHUNK, members) if members else _MIN_CHUNK,
@@ -267,7 +267,7 @@ def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_by
 
 
 def _pool_share(budget_bytes: int) -> int:
-    """Bytes of a budget that go to subgraphs beside the whole graph: an eighth, of a large budget a sixteenth.
+    """Bytes of a budget for subgraphs besides the whole graph: an eighth, of a large budget a sixteenth.
 
     A short pool costs a pause each time it is full; below a few gigabytes fewer warps are cheaper.
     """
@@ -309,7 +309,7 @@ def check_growth(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> Memory
 def blocks_that_fit(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> int:
     """Number of blocks of a plan that fit the budget beside the bytes held, at least one."""
     spare = budget_bytes - held_bytes - (plan.total_bytes - plan.n_warps * plan.warp_bytes)
-    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * at.WALKING_WARPS_PER_BLOCK)))
+    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * layout.WALKING_WARPS_PER_BLOCK)))
 
 
 def with_larger_arenas(plan: MemoryPlan, needed: int, held_bytes: int, budget_bytes: int) -> MemoryPlan:
@@ -323,7 +323,7 @@ def with_larger_arenas(plan: MemoryPlan, needed: int, held_bytes: int, budget_by
     Raises
     ------
     MemoryBudgetExceeded
-        The arenas that are needed do not fit for one block.
+        The required arenas do not fit for one block.
     """
     for words in (max(needed, plan.words + plan.words // 2), needed):
         grown = replace(plan, words=whole_lines(words))
@@ -374,12 +374,12 @@ def with_space_in_pool(
             n_blocks = min(n_blocks, blocks_that_fit(replace(wanted, pool=used + needed), held_bytes, budget_bytes))
         grown = _with_pool_that_fits(replace(wanted, n_blocks=n_blocks), plan.pool, held_bytes, budget_bytes)
     if grown.pool < used + needed:
-        # The refusal says what would be needed.
+        # The refusal names the required bytes.
         grown = replace(wanted, n_blocks=1, pool=used + needed)
     return check_growth(grown, held_bytes if grown.pool > plan.pool else 0, budget_bytes)
 
 
 def _with_pool_that_fits(plan: MemoryPlan, least: int, held_bytes: int, budget_bytes: int) -> MemoryPlan:
-    """The plan with a pool that fits beside the bytes held, at most as planned and at least `least`."""
+    """Return the plan with a pool that fits beside the bytes held, at most as planned and at least `least`."""
     room = (budget_bytes - held_bytes - (plan.total_bytes - 4 * plan.pool)) // 4
     return replace(plan, pool=max(least, min(plan.pool, room)))

@@ -1,14 +1,15 @@
-"""The columns of a list child: those that a candidate holds, with columns that candidates cannot tell apart merged.
+"""The columns of a list child: those that a candidate holds; columns with the same candidates are merged.
 
-Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded
-row only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns
-are equal if their keys are, and nothing is left to prove. On dense data thousands of columns become a few dozen.
+Columns with the same candidates are in the same left sets further down, so one represents all. It holds an excluded row
+only if all of them do. With at most 64 candidates, the candidates of a column are a key of two words: columns are equal
+if their keys are, without further checks. On dense data thousands of columns become a few dozen.
 
-Which candidate holds which column was recorded when paths were counted; only where the record did not fit the arena are
+The pairs of candidates and columns were recorded when paths were counted. Only if the record did not fit the arena are
 all paths walked again.
 
-Scratch in the arena of words, which is free while a child is visited: a hash table, the keys, how many columns stand
-behind each new one, and where the next of them goes. The sorted places of the kept columns replace the table.
+Scratch in the arena of words, which is free during the visit of a child: a hash table, the keys, the number of columns
+merged into each new one, and the position of the next of them. The sorted positions of the kept columns replace the
+table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, number_of, pairs_from, path_at
 from mbe_stage.bicliques.cuda.walk_bundles import Columns
@@ -30,26 +31,26 @@ _KEPT = 0
 
 @cuda.jit(device=True, forceinline=True)
 def all_columns(n):
-    """The `Columns` of a bitmap child: all of them, as they are."""
+    """The `Columns` of a bitmap child: all of them, unmerged."""
     return Columns(n, n, False, np.int32(0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def no_columns():
-    """The `Columns` of a child below which nothing is."""
+    """The `Columns` of a child without a subtree."""
     return all_columns(np.int32(0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def keep_columns(node, child, rows, own, numbers, techniques):
-    """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
+    """Number the kept columns in `columns`, with -1 for others; return the `Columns`.
 
-    In `bits` stand the numbers of the candidates before (`sparse_accumulator.look_at_rows`). Afterwards it is
-    empty, unless there is more than a word of columns, none of them merged: then whoever goes on writes all of it anew.
+    `bits` has the numbers of the candidates before (`two_step_paths.look_at_rows`). Afterwards it is empty, except for
+    more than a word of columns without merging: then the next step rewrites all of it.
 
     Parameters
     ----------
-    techniques : int, known when it is compiled
+    techniques : int, known at compile time
     """
     if rows.n_candidates == 0:
         return no_columns()
@@ -60,8 +61,8 @@ def keep_columns(node, child, rows, own, numbers, techniques):
     sizes = np.int32(keys + 2 * child.n_left)
     has_keys = (
         techniques & MERGING != 0
-        and rows.n_candidates <= at.MOST_KEY_ROWS
-        and child.n_left <= at.MOST_MERGED
+        and rows.n_candidates <= layout.MOST_KEY_ROWS
+        and child.n_left <= layout.MOST_MERGED
         and sizes + 2 * child.n_left <= own.words.size
     )
     if has_keys:
@@ -76,7 +77,7 @@ def keep_columns(node, child, rows, own, numbers, techniques):
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
-    if is_merged or n_columns <= at.WORD_BITS:
+    if is_merged or n_columns <= layout.WORD_BITS:
         _forget_numbers(rows, own)
     return Columns(n_columns, n_kept, is_merged, sizes)
 
@@ -84,7 +85,7 @@ def keep_columns(node, child, rows, own, numbers, techniques):
 @cuda.jit(device=True, forceinline=True)
 def _forget_numbers(rows, own):
     k = np.int32(cuda.laneid)
-    if rows.n_candidates <= at.MOST_KEY_ROWS:
+    if rows.n_candidates <= layout.MOST_KEY_ROWS:
         while k < rows.n_candidates:
             own.bits[own.subsets[_U(k)]] = _NONE
             k = next_tile(k)
@@ -99,16 +100,16 @@ def _forget_numbers(rows, own):
 def _keep_none(child, own):
     k = np.int32(cuda.laneid)
     while k < child.n_left:
-        own.columns[_U(k)] = at.NO_COLUMN
+        own.columns[_U(k)] = layout.NO_COLUMN
         k = next_tile(k)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def _note(number, place, has_keys, keys, own):
-    """Note that a candidate holds the column at a place of the left set; nothing where its number is 0.
+    """Note that a candidate holds the column at a position of the left set; nothing if its number is 0.
 
-    Where there are no keys all that matters is that there is one: the column is kept.
+    Without keys it only matters that there is a candidate: the column is kept.
     """
     if number != 0:
         if has_keys:
@@ -120,7 +121,7 @@ def _note(number, place, has_keys, keys, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _note_recorded(n_pairs, has_keys, keys, child, own):
-    """Note what was recorded when the paths were counted. A recorded row that holds everything has no number."""
+    """Note the recorded pairs. A recorded row that holds everything has no number."""
     tile = np.int32(0)
     while tile < n_pairs:
         k = np.int32(tile + cuda.laneid)
@@ -133,14 +134,14 @@ def _note_recorded(n_pairs, has_keys, keys, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _note_walked(has_keys, keys, node, child, own, numbers):
-    """The same by walking all paths.
+    """Note all pairs by walking all paths.
 
     Parameters
     ----------
     has_keys : bool
-        True if it matters which candidate it is.
+        True if the candidate's number matters.
     keys : int32
-        Where the keys begin in the arena of words.
+        First of the keys in the arena of words.
     """
     lane = np.int32(cuda.laneid)
     group = np.int32(0)
@@ -157,7 +158,7 @@ def _note_walked(has_keys, keys, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _assign_columns(has_keys, table_size, keys, child, own):
-    """Give each column of the left set that a candidate holds its new column; returns how many of both there are."""
+    """Give each column of the left set with a candidate its new column; return the numbers of both."""
     lane = np.int32(cuda.laneid)
     n_columns = np.int32(0)
     n_kept = np.int32(0)
@@ -177,9 +178,9 @@ def _assign_columns(has_keys, table_size, keys, child, own):
         is_leader = is_kept and leader == k
         leaders = ballot(is_leader)
         if k < child.n_left:
-            own.columns[_U(k)] = np.int32(n_columns + rank(leaders)) if is_leader else np.int32(at.NO_COLUMN)
+            own.columns[_U(k)] = np.int32(n_columns + rank(leaders)) if is_leader else np.int32(layout.NO_COLUMN)
         cuda.syncwarp()
-        column = np.int32(at.NO_COLUMN)
+        column = np.int32(layout.NO_COLUMN)
         if is_kept and not is_leader:
             column = own.columns[_U(leader)]
         if column >= 0:
@@ -193,12 +194,12 @@ def _assign_columns(has_keys, table_size, keys, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _find_leader(k, is_kept, low, high, table_size, keys, words):
-    """The first column found with the same key, `k` itself where there was none.
+    """Find the first column with the same key, `k` itself if there was none.
 
     Parameters
     ----------
     k : int32
-        This lane's place in the left set.
+        Position of this lane's column in the left set.
     low : uint32
         The key's first word.
     high : uint32
@@ -206,11 +207,11 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
     table_size : int32
         A power of two.
     keys : int32
-        Where the keys begin in the arena of words.
+        First of the keys in the arena of words.
     """
     place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
     leader = k
-    # Of lanes with the same key one searches: on dense data most have the same.
+    # One of the lanes with the same key searches: on dense data most have the same.
     same = _U(cuda.match_any_sync(ALL, np.int64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))))
     speaker = first_bit(same)
     searching = is_kept and speaker == cuda.laneid
@@ -228,7 +229,7 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_column(n_columns, sizes, child, own):
-    """Count the columns behind each new one, and put the places of all of them, sorted by it, before the keys."""
+    """Count the columns of each new one, and put all their positions, sorted by it, before the keys."""
     words = own.words
     cursors = np.int32(sizes + n_columns)
     k = np.int32(cuda.laneid)
@@ -266,7 +267,7 @@ def _sort_by_column(n_columns, sizes, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _new_column_at(tile, child, own):
-    """This lane's place in the left set, the new column that stands there, -1 for none, and the lanes with the same."""
+    """This lane's position in the left set, its new column, -1 for none, and the lanes with the same."""
     k = np.int32(tile + cuda.laneid)
     column = column_at(k, child, own)
     return k, column, _U(cuda.match_any_sync(ALL, column))

@@ -1,4 +1,4 @@
-"""Compact the pool: choose the nodes that stay, place them, and move them."""
+"""Compact the pool: choose the nodes to keep, place them, and move them."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from dataclasses import dataclass, replace
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
 from mbe_stage.device.copying import copy_pieces
 
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
-"""Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
-move; and how many nodes the host looks at in a few milliseconds."""
-_LARGE_PIECE = 1 << 17
-"""Entries of a large node that a block of threads moves."""
+"""Average entries of a node from which on the device takes longer to move all nodes than the host to find those that
+have to move; and the number of nodes that the host checks in a few milliseconds."""
+_LARGE_SEGMENT = 1 << 17
+"""Entries of a large node that one block of threads moves."""
 _LOOKED_AT = 8
 """Nodes at the end that are tried in a gap."""
 _LEFT_IN_GAPS = 4
-"""Of what is free, the part that may stay in gaps."""
+"""Share of the free entries that may stay in gaps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveNodes:
-    """The nodes that stay, on the host.
+    """The kept nodes, on the host.
 
     Attributes
     ----------
     numbers : (n,) int64
-        Their numbers up to now; from now on they are numbered from 0. The whole graph is the first of them.
+        Their former numbers; they get new numbers from 0 on. The first of them is the whole graph.
     starts, sizes, places : (n,) int64
-        Where each begins in the pool, how many entries it has, where it is to begin: at `starts` or before.
+        Begin of each in the pool, its entries, and its new begin, which is not after the old one.
     unwritten : (n,) int64
-        Entries before `starts` that belong to it and hold nothing: nodes of a walk that only counts know no ids.
+        Entries before `starts` that belong to it and are unused: nodes of a walk that only counts have no ids.
     used : int
         Entries of the pool that they will take.
     n_open : int
-        How many of them have children that nobody has taken.
+        Number of nodes with children that are not taken.
     are_apart : bool
-        True if nodes that move come to places where no node stands now.
+        True if nodes move only to places where no node is now.
     """
 
     numbers: np.ndarray
@@ -52,49 +52,50 @@ class LiveNodes:
     are_apart: bool = False
 
     def new_numbers(self, n_nodes: int) -> np.ndarray:
-        """For each old number the new one, -1 for nodes that are left out; -1 stays -1, as the last entry."""
+        """New number of each old one, -1 for nodes left out; -1 stays -1, as the last entry."""
         numbers = np.full(n_nodes + 1, -1)
         numbers[self.numbers] = np.arange(self.numbers.size)
         return numbers
 
 
 def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> LiveNodes:
-    """The whole graph, nodes that have children left, and nodes that a child is being visited of.
+    """Return the whole graph, nodes with children left, and nodes with a child being visited.
 
     Parameters
     ----------
     nodes : (n, NODE_FIELDS) int64
     cursors : (n,) int32
     pending : int64
-        Numbers of nodes that a child has been taken of and not visited; -1 for none.
+        Numbers of nodes with a child that is taken and not yet visited; -1 for none.
     """
-    is_open = cursors < nodes[:, at.NODE_END]
+    is_open = cursors < nodes[:, layout.NODE_END]
     is_live = is_open.copy()
     is_live[0] = True
     is_live[pending[pending >= 0]] = True
     numbers = np.flatnonzero(is_live)
-    by_place = np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")
-    standing = laid_out(nodes, numbers[by_place], int(is_open.sum()))
-    # Numbers keep their order, wherever nodes stand: warps look for work at the lowest, which are the oldest.
+    by_place = np.argsort(nodes[numbers, layout.NODE_OFFSET], kind="stable")
+    arranged = laid_out(nodes, numbers[by_place], int(is_open.sum()))
+    # Numbers keep their order, wherever nodes are: warps look for work at the lowest numbers, which are the oldest
+    # nodes.
     by_age = np.empty_like(by_place)
     by_age[by_place] = np.arange(by_place.size)
     names = ("numbers", "starts", "sizes", "places", "unwritten")
-    return replace(standing, **{name: getattr(standing, name)[by_age] for name in names})
+    return replace(arranged, **{name: getattr(arranged, name)[by_age] for name in names})
 
 
 def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
-    """The nodes of a pool of `size` entries where most of them stay: those at its end are moved into gaps before.
+    """Move nodes at the end of a pool of `size` entries into gaps, if most nodes stay.
 
-    None where nodes are small, or too much of what is free would be left in gaps: no room for a node of `needed`
-    entries, or a quarter of it.
+    None if nodes are small, or if gaps would keep too much of the free entries: no room for a node of `needed` entries,
+    or a quarter of them.
     """
     n = live.numbers.size
     if n > _MOST_LARGE or live.used < n * _LARGE_NODE:
         return None
     order = np.argsort(live.starts)
-    starts, room = live.starts[order], -(-live.sizes[order] // at.ALIGNMENT) * at.ALIGNMENT
-    ends = -(-(starts + room) // at.ALIGNMENT) * at.ALIGNMENT
-    gaps = np.flatnonzero(starts[1:] - ends[:-1] >= at.ALIGNMENT)
+    starts, room = live.starts[order], -(-live.sizes[order] // layout.ALIGNMENT) * layout.ALIGNMENT
+    ends = -(-(starts + room) // layout.ALIGNMENT) * layout.ALIGNMENT
+    gaps = np.flatnonzero(starts[1:] - ends[:-1] >= layout.ALIGNMENT)
     moved, used = _into_gaps(ends[gaps].tolist(), starts[gaps + 1].tolist(), starts.tolist(), room.tolist())
     used = max(used, int(np.delete(ends, list(moved)).max()))
     if used + needed > size or used - live.used > (size - live.used) // _LEFT_IN_GAPS:
@@ -107,22 +108,22 @@ def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
 
 
 def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
-    """Some nodes one behind the other, in this order.
+    """Place some nodes contiguously, in this order.
 
     Parameters
     ----------
     nodes : (n, NODE_FIELDS) int64
-        All that there are.
+        All nodes.
     numbers : (m,) int64
     n_open : int
-        How many of them have children that nobody has taken.
+        Number of them with children that are not taken.
     """
-    unwritten = np.where(nodes[numbers, at.NODE_IDS] == 0, nodes[numbers, at.NODE_COLUMNS] + 1, 0)
-    sizes = nodes[numbers, at.NODE_SIZE] - unwritten
-    room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
+    unwritten = np.where(nodes[numbers, layout.NODE_IDS] == 0, nodes[numbers, layout.NODE_COLUMNS] + 1, 0)
+    sizes = nodes[numbers, layout.NODE_SIZE] - unwritten
+    room = -(-sizes // layout.ALIGNMENT) * layout.ALIGNMENT
     return LiveNodes(
         numbers=numbers,
-        starts=nodes[numbers, at.NODE_OFFSET] + unwritten,
+        starts=nodes[numbers, layout.NODE_OFFSET] + unwritten,
         sizes=sizes,
         places=np.cumsum(room) - room,
         unwritten=unwritten,
@@ -132,21 +133,21 @@ def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
 
 
 def _into_gaps(begins: list[int], ends: list[int], starts: list[int], room: list[int]) -> tuple[dict[int, int], int]:
-    """Nodes from the last on, each in the first gap before it that has room: where each is to stand; and up to where.
+    """Put nodes from the last on into the first gap that fits; return the place of each, and the new end.
 
     Parameters
     ----------
     begins, ends : list of int
-        Of the gaps, ascending.
+        Begins and ends of the gaps, ascending.
     starts, room : list of int
-        Where each node begins, ascending, and how much room it takes.
+        Begin of each node, ascending, and its entries.
     """
     places: dict[int, int] = {}
     used, node = 0, len(starts) - 1
     for begin, end in zip(begins, ends, strict=True):
         if starts[node] < end:
             break
-        # One that does not fit waits for the next gap, and another one is tried.
+        # A node that does not fit waits for the next gap, and another one is tried.
         first = node
         for _ in range(_LOOKED_AT):
             if starts[first] < end:
@@ -161,24 +162,24 @@ def _into_gaps(begins: list[int], ends: list[int], starts: list[int], room: list
 
 
 def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
-    """Move the nodes to their places within the pool; where these are taken, so many entries at a time.
+    """Move the nodes to their places within the pool; through other memory if these are taken.
 
     Parameters
     ----------
     ints : (n,) int32
         The pool.
     passing_ints : int
-        Entries that pass through other memory at a time; `PASSING_INTS` at least.
+        Entries that pass through other memory at a time, at least `PASSING_INTS`.
     """
     moving = np.flatnonzero(live.starts > live.places)
-    # In this order nobody's place is taken by another one before it has been moved.
+    # In this order no place is overwritten before its node has moved.
     moving = moving[np.argsort(live.starts[moving], kind="stable")]
     nodes = live.starts[moving], live.sizes[moving], live.places[moving]
     if live.are_apart:
-        starts, sizes, places = _pieces(*nodes, _LARGE_PIECE)
+        starts, sizes, places = _segments(*nodes, _LARGE_SEGMENT)
         copy_pieces(ints, starts, sizes, ints, places)
         return
-    starts, sizes, places = _pieces(*nodes, PASSING_INTS)
+    starts, sizes, places = _segments(*nodes, PASSING_INTS)
     ends = np.cumsum(sizes)
     passing = cp.empty(min(max(passing_ints, PASSING_INTS), int(sizes.sum())), cp.int32)
     first = 0
@@ -193,28 +194,28 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
 
 
 def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
-    """A copy of the nodes alone, each at its place."""
-    starts, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
+    """Copy the nodes alone, each to its place."""
+    starts, sizes, places = _segments(live.starts, live.sizes, live.places, PASSING_INTS)
     copy = cp.empty(live.used, cp.int32)
     copy_pieces(ints, starts, sizes, copy, places)
     return copy
 
 
 def put_in(copy: cp.ndarray, live: LiveNodes, ints: cp.ndarray) -> None:
-    """Put what `moved_out` made into another pool."""
-    _, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
+    """Copy the result of `moved_out` into another pool."""
+    _, sizes, places = _segments(live.starts, live.sizes, live.places, PASSING_INTS)
     copy_pieces(copy, places, sizes, ints, places)
 
 
-def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool:
-    """The pool with a table of the live nodes alone, under their new numbers; of its nodes `n_nodes` were in use."""
+def table_of(pool: layout.Pool, live: LiveNodes, n_nodes: int, size: int) -> layout.Pool:
+    """Return the pool with a table of the live nodes, under their new numbers; `n_nodes` nodes were in use."""
     numbers = cp.asarray(live.numbers)
     fields, cursors = pool.nodes[numbers], pool.cursors[numbers]
-    fields[:, at.NODE_OFFSET] = cp.asarray(live.places - live.unwritten)
+    fields[:, layout.NODE_OFFSET] = cp.asarray(live.places - live.unwritten)
     if size != pool.cursors.size:
-        pool = pool._replace(nodes=cp.zeros((size, at.NODE_FIELDS), cp.int64), cursors=cp.zeros(size, cp.int32))
+        pool = pool._replace(nodes=cp.zeros((size, layout.NODE_FIELDS), cp.int64), cursors=cp.zeros(size, cp.int32))
     else:
-        # A node that is being written has no end yet: what is free is all zero.
+        # A node without an end is being written, so unused entries are all zero.
         pool.nodes[:n_nodes] = 0
         pool.cursors[:n_nodes] = 0
     pool.nodes[: numbers.size] = fields
@@ -222,11 +223,11 @@ def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool
     return pool
 
 
-def _pieces(
+def _segments(
     starts: np.ndarray, sizes: np.ndarray, places: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts, sizes and places of the nodes, the large ones in pieces of at most `most` entries."""
-    n_pieces = -(-sizes // most)
-    node = np.repeat(np.arange(sizes.size), n_pieces)
-    within = (np.arange(node.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)) * most
+    """Starts, sizes and places of the nodes; large ones in segments of at most `most` entries."""
+    n_segments = -(-sizes // most)
+    node = np.repeat(np.arange(sizes.size), n_segments)
+    within = (np.arange(node.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)) * most
     return starts[node] + within, np.minimum(sizes[node] - within, most), places[node] + within

@@ -1,8 +1,8 @@
-"""The graph on the device, ready for the walk: shrunk to the query, twins collapsed, side chosen, rows in order.
+"""Prepare the graph on the device for the walk: shrink it to the query, collapse twins, choose the side, order rows.
 
 `containing_*` leaves the common neighbours, minimum sizes leave the (p, q)-core (`bicliques.reduction` on the host).
-Vertices keep their ids; those left out have empty lists. Then come three steps: one launch collapses twins and counts,
-one sort puts the vertices in ascending degree and, once the memory is planned, one launch writes the graph.
+Vertices keep their ids; those left out have empty lists. Then one launch collapses twins and counts, one sort orders
+the vertices by degree and, once the memory is planned, one launch writes the graph.
 """
 
 from __future__ import annotations
@@ -35,33 +35,34 @@ from mbe_stage.bicliques.cuda.whole_graph import (
     write_whole_graph_warp_per_tile,
 )
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.core import core_of
 from mbe_stage.device.graph import on_device
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
+from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 
 def shrinks(query: BicliqueQuery) -> bool:
-    """True if a query leaves out vertices before anything is enumerated."""
+    """True if a query leaves out vertices before the enumeration."""
     return bool(query.containing_left or query.containing_right or query.min_left > 1 or query.min_right > 1)
 
 
 def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> BipartiteCSR:
-    """The graph without the vertices that can be in no wanted biclique.
+    """Return the graph without the vertices that can be in no wanted biclique.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Arrays are CuPy's.
+        With CuPy arrays.
     n_blocks : int
-        Blocks that are resident.
+        Number of resident blocks.
 
     Returns
     -------
     BipartiteCSR
-        With the same vertices; new arrays.
+        The core on the same vertices; new arrays.
     """
     alive = cp.concatenate(
         (
@@ -76,7 +77,7 @@ def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> Bipartit
 
 
 def _common_neighbours(offsets: cp.ndarray, members: cp.ndarray, vertices: Sequence[int], n: int) -> cp.ndarray:
-    """1 for each of the `n` vertices of the other side that is a neighbour of all `vertices`, int32."""
+    """Mark the `n` vertices of the other side that are neighbours of all `vertices`: 1 or 0, int32."""
     found = cp.zeros(n, cp.int32)
     for vertex in vertices:
         start, end = (int(offset) for offset in offsets[vertex : vertex + 2])
@@ -86,18 +87,18 @@ def _common_neighbours(offsets: cp.ndarray, members: cp.ndarray, vertices: Seque
 
 @dataclass(frozen=True, eq=False)
 class RootOrder:
-    """The children of the whole graph that are to be started, behind those that have been started before.
+    """The children of the whole graph that are to start; others have started before.
 
     Attributes
     ----------
     order : (n,) int32
-        Their rows, by two-step paths from them, the most first (to within an eighth).
+        Their rows, in descending order of two-step paths (to within an eighth).
     paths : (n_rows,) int64
-        How many those are, of every row.
+        Two-step paths of every row.
     begun_before : float
-        Paths of the roots that have been started, and are not in the order any more.
+        Paths of the roots that have started and left the order.
     total : float or None
-        Paths of all roots that are wanted; those of this order where it is None.
+        Paths of all wanted roots; None for those of this order.
     """
 
     order: cp.ndarray
@@ -116,32 +117,32 @@ class RootOrder:
         return int(self.order.size)
 
     def only(self, rows: np.ndarray) -> RootOrder:
-        """Some of them, in the same order."""
+        """Keep some of them, in the same order."""
         is_wanted = cp.zeros(self.paths.size, cp.bool_)
         is_wanted[cp.asarray(rows)] = True
         return RootOrder(self.order[is_wanted[self.order]], self.paths)
 
     def followed_by(self, n_taken: int, rows: np.ndarray) -> RootOrder:
-        """Others in the place of those that are not among the first `n_taken`."""
+        """Replace the roots behind the first `n_taken` by others."""
         return RootOrder(cp.asarray(rows, cp.int32), self.paths, self.paths_begun(n_taken), self._total)
 
     def share_of(self, rows: np.ndarray) -> float:
-        """Share of the expected work that is below some of them."""
+        """Share of the expected work below some of them."""
         return float(self.paths[cp.asarray(rows)].sum()) / max(1.0, self._total)
 
     def paths_begun(self, n_taken: int) -> float:
-        """Paths of the first `n_taken` roots, and of those that were started before them."""
+        """Paths of the first `n_taken` roots, and of those started before them."""
         return self.begun_before + float(self.paths[self.order[:n_taken]].sum())
 
     def work_done(self, n_taken: int, unfinished: cp.ndarray) -> float:
-        """Share of the expected work below the roots that have been started, less the rows that are `unfinished`."""
+        """Share of the expected work below started roots, without the rows that are `unfinished`."""
         expected = self.paths[self.order[:n_taken]].sum() - self.paths[cp.unique(unfinished)].sum()
         return (self.begun_before + float(expected)) / max(1.0, self._total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """One side of the graph. Vertices of both sides have numbers in common here, the left ones first."""
+    """One side of the graph. Vertices of both sides share one numbering here, the left ones first."""
 
     lists: Lists
     first_vertex: int
@@ -203,19 +204,19 @@ class DeviceGraph:
         return roots
 
     def first_vertices(self) -> np.ndarray:
-        """The smallest of the user's vertices that each row stands for; int32, on the host."""
+        """Smallest of the user's vertices of each row; int32, on the host."""
         rows = self._rows
         last = rows.first_vertex + rows.n_vertices
-        # Of its side those that are left out come first.
+        # Vertices left out come first on their side.
         return cp.asnumpy(self._order[last - rows.n_alive : last]).astype(np.int32) - np.int32(rows.first_vertex)
 
     def multiplicities(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Number of the user's vertices behind each row and column, int32; once the graph is written."""
+        """Number of the user's vertices of each row and column, int32; once the graph is written."""
         n_rows = self.facts.n_rows
         return self._multiplicities_by_number[:n_rows], self._multiplicities_by_number[n_rows:]
 
     def groups(self) -> tuple[DeviceGroups, DeviceGroups]:
-        """The user's vertices behind the rows and behind the columns; once the graph is written."""
+        """The user's vertices of the rows and of the columns; once the graph is written."""
         rows, columns, multiplicities = self._rows, self._columns, self._multiplicities_by_number
         offsets = cp.zeros(multiplicities.size + 1, cp.int64)
         cp.cumsum(multiplicities, out=offsets[1:])
@@ -237,7 +238,7 @@ class DeviceGraph:
 
     @cached_property
     def _multiplicities_by_number(self) -> cp.ndarray:
-        """Those of the rows and, behind them, those of the columns."""
+        """Multiplicities of the rows, then of the columns."""
         rows = self._rows
         result = cp.empty(rows.n_alive + self._columns.n_alive, cp.int32)
         on_grid(multiplicities_thread_per_vertex, self._blocks_of_threads(), THREADS)(
@@ -257,21 +258,21 @@ class DeviceGraph:
 def prepare(
     graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_bytes: int, *, by_degree: bool = True
 ) -> DeviceGraph | None:
-    """The reduced graph on the device; None where nothing is left of it.
+    """Reduce the graph on the device; None if it is empty.
 
     Parameters
     ----------
     graph : BipartiteCSR
         Its arrays may be NumPy's or CuPy's.
     n_blocks : int
-        Blocks that are resident.
+        Number of resident blocks.
     by_degree : bool
-        True if rows are in ascending degree; else they are in the order of the user's ids.
+        True to order rows by degree; otherwise they are in the order of the user's ids.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Not even preparing the graph fits the budget.
+        Preparing the graph alone does not fit the budget.
     """
     if graph.n_edges == 0:
         return None
@@ -293,8 +294,8 @@ def prepare(
         *kernel_bundles(collapse_twins_warp_per_tile, *lists),
         *kernel_views(hashes, firsts, slots, twins, multiplicities, keys, facts, arrived),
     )
-    # A vertex that is left out has degree 0 and stands before the others of its side in any case.
-    # Stable, so that rows are numbered as the host numbers them: tasks that it has cut are done here.
+    # A vertex left out has degree 0, and is before the others of its side in any case. The sort is stable, so rows have
+    # the host's numbers, and tasks that the host made can run here.
     order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1), kind="stable")
     by_side = cp.asnumpy(facts).reshape(2, FACTS_PER_SIDE)
     left = _Side(lists[0], 0, by_side[0])
@@ -318,7 +319,7 @@ def prepare(
         _multiplicities=multiplicities,
         _keys=keys,
         _order=order,
-        # The hash table's slots are of no use any more.
+        # The hash table's slots are not needed any more.
         _numbers=slots,
         _n_blocks=n_blocks,
     )

@@ -1,12 +1,12 @@
 """Lists of rows (one word each) in a warp's arena: drop dominated ones, sort, restrict excluded ones.
 
-A list is named by its first entry in the arena and its length. The excluded rows of a child stand in two pieces, the
-rows before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to jump over there. Every
-function is called by all lanes, and ends with the arena in a state that all lanes see.
+A list is given by its first entry in the arena and its length. The excluded rows of a child are in two pieces, the rows
+before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to skip there. Every function
+is called by all lanes, and leaves the arena in a state that all lanes see.
 
-`drop_dominated` contains the pruning by local neighbourhood size of GMBE (idea 2 of its slides) and GMBE+ IV-A 2: there
-a candidate goes whose neighbourhood within L a traversed sibling's child left as it was, because it lies inside that
-sibling's; here one goes that lies inside any excluded row.
+`drop_dominated` contains the pruning by local neighbourhood size of GMBE (idea 2 of its slides) and GMBE+ IV-A 2. There
+a candidate is dropped if its neighbourhood within L lies inside a traversed sibling's, and is unchanged in that
+sibling's child. Here a candidate is dropped if it lies inside any excluded row.
 """
 
 from __future__ import annotations
@@ -15,18 +15,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
-from mbe_stage.device.warp import (
-    ALL,
-    ballot,
-    clear,
-    count_bits,
-    first_bit,
-    next_tile,
-    onward,
-    or_all,
-    rank,
-    shuffle_word,
-)
+from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.warp import ALL, ballot, clear, count_bits, first_bit, next_tile, or_all, rank, shuffle_word
 
 _U = np.uint32
 _ONE = _U(1)
@@ -43,11 +33,11 @@ def inside_none(words, first, split, gap, n, mine, alive):
     split : int32
         Entries of the list before the gap.
     gap : int32
-        What is to be jumped over there.
+        Entries to skip there.
     mine : uint32
         This lane's row.
     alive : uint32
-        Lanes that are asked for.
+        Lanes to check.
     """
     lane = np.int32(cuda.laneid)
     tile = np.int32(0)
@@ -68,20 +58,20 @@ def inside_none(words, first, split, gap, n, mine, alive):
 
 @cuda.jit(device=True, forceinline=True)
 def drop_dominated(words, top, n, singles, first, split, gap, n_excluded):
-    """Keep those of ``words[top:top + n]`` that lie inside no row of the other list and are no column of `singles`.
+    """Keep rows of ``words[top:top + n]`` that lie inside no row of the other list and are no column of `singles`.
 
     Parameters
     ----------
     top : int32
-        Where its rows begin in the arena of words.
+        First of its rows in the arena of words.
     n : int32
-        How many rows there are from `top` on.
+        Number of rows from `top` on.
     singles : uint32
         Columns that are an excluded row by themselves.
     split : int32
         Entries of the list before the gap.
     gap : int32
-        What is to be jumped over there.
+        Entries to skip there.
     n_excluded : int32
         Length of the other list.
     """
@@ -105,7 +95,7 @@ def drop_dominated(words, top, n, singles, first, split, gap, n_excluded):
 
 @cuda.jit(device=True, forceinline=True)
 def sort_distinct(words, top, n):
-    """Sort ``words[top:top + n]`` ascending and keep one of equal rows; returns how many are left."""
+    """Sort ``words[top:top + n]`` ascending and keep one of equal rows; return the number of rows."""
     if n <= 1:
         return n
     if n <= 32:
@@ -163,7 +153,7 @@ def _sort_in_registers(words, top, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_in_arena(words, top, n):
-    """Bitonic merges whose every comparison puts the smaller row first: rows past the end need not exist."""
+    """Sort by bitonic merges; each comparison puts the smaller row first, so rows past the end need not exist."""
     n_pairs = np.int32(1)
     while np.int32(2 * n_pairs) < n:
         n_pairs = np.int32(2 * n_pairs)
@@ -192,7 +182,7 @@ def _sort_in_arena(words, top, n):
 
 @cuda.jit(device=True, forceinline=True)
 def is_among(row, words, first, n):
-    """True if this lane's row is one of a list that ascends and is not empty."""
+    """True if this lane's row is in an ascending, nonempty list."""
     size = n
     while size > 1:
         half = np.int32(size >> 1)
@@ -204,7 +194,7 @@ def is_among(row, words, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def union_of(words, top, n):
-    """All columns of a list of rows."""
+    """Return all columns of a list of rows."""
     union = _NONE
     k = np.int32(cuda.laneid)
     while k < n:
@@ -215,23 +205,23 @@ def union_of(words, top, n):
 
 @cuda.jit(device=True, forceinline=True)
 def restrict(words, first, split, gap, n, mask, top, table):
-    """Write the restrictions to `mask` of a list's rows that have two columns or more to `top`, each about once.
+    """Restrict a list's rows to `mask`, and write those with two columns or more to `top`, each about once.
 
-    Most repetitions are left out: `table` remembers a row for each hash, and forgets none. The target may overlap the
-    list from below: a tile is read before it is written.
+    Most repetitions are left out: `table` keeps one row for each hash. The target may overlap the list from below: a
+    tile is read before it is written.
 
     Parameters
     ----------
     split : int32
         Entries of the list before the gap.
     gap : int32
-        What is to be jumped over there.
+        Entries to skip there.
     mask : uint32
-        Columns that are kept.
+        Columns to keep.
     top : int32
-        Where restrictions are written.
+        First of the restrictions.
     table : (TABLE_SIZE,) uint32, shared
-        The warp's.
+        This warp's table.
 
     Returns
     -------
@@ -250,7 +240,8 @@ def restrict(words, first, split, gap, n, mask, top, table):
             row = _U(words[_U(first + k + (gap if k >= split else 0))] & mask)
         keep = _U(row & _U(row - _ONE)) != 0
         if keep:
-            # Of lanes with the same row one finds the place free; another row there only means that this one is kept.
+            # One of the lanes with the same row finds the slot free; another row there only means that this one is
+            # kept.
             keep = cuda.atomic.cas(table, _U(_U(row * _HASH_FACTOR) >> _U(24)), _NONE, row) != row
         else:
             singles = _U(singles | row)

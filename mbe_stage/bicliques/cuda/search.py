@@ -1,7 +1,7 @@
 """A search on the current device, quantum by quantum: prepare, plan, walk, yield blocks.
 
-`SharedSearch` is a search on one of several devices. Each has the same graph and other roots, and hands work over to
-the others.
+`SharedSearch` is a search on one of several devices. Each has the same graph and other roots, and transfers work to the
+others.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cuda import kernels, session
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import kernels, layout, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.handing_over import Parcel, Room, Standing
+from mbe_stage.bicliques.cuda.handing_over import Capacity, DeviceProgress, WorkTransfer
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch
-from mbe_stage.device.arrays import wait_for_work
+from mbe_stage.device.arrays import wait_for_device
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -60,7 +58,7 @@ class Quantum:
     remaining: tuple[Task, ...] | None = None
 
     def host_blocks(self, block_bytes: int) -> Iterator[BicliqueBlock]:
-        """Results on the host: at least one block, so that limits and progress are checked."""
+        """Yield results on the host: at least one block, so that limits and progress are checked."""
         detail, session_of = self.search.detail, self.search.session
         if self.remaining is not None:
             yield BicliqueBlock.empty(detail, self.share, self.remaining)
@@ -76,14 +74,14 @@ class Quantum:
                 yield from _host_blocks(block, block_bytes)
 
     def device_blocks(self) -> Iterator[DeviceBlock]:
-        """The user's vertices, in pieces; one at least, as on the host."""
+        """Yield the user's vertices in blocks; at least one, as on the host."""
         if self.remaining is not None:
             yield DeviceBlock.empty(self.share, self.remaining)
             return
         search, is_empty = self.search, True
         found, plan, sizes = search.session.found, search.session.plan, search.list_sizes
         assert sizes is not None
-        for block in expanded(found, search.session.n_slots, sizes, plan.piece_members, search.budget_bytes):
+        for block in expanded(found, search.session.n_slots, sizes, plan.range_members, search.budget_bytes):
             is_empty = False
             yield replace(block.swapped() if search.rows_are_left else block, work_done=self.share)
         if is_empty:
@@ -96,7 +94,7 @@ class Search:
     Parameters
     ----------
     graph, query, execution
-        As `engine_cuda.run` has them.
+        As in `engine_cuda.run`.
     detail : Detail
         `Detail.MEMBERS` needs room for the lists, the others do not.
     tasks : iterable of Task, optional
@@ -154,15 +152,15 @@ class Search:
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, wanted)
 
     def quanta(self) -> Iterator[Quantum]:
-        """The work, quantum by quantum."""
+        """Yield the work, quantum by quantum."""
         while not self.is_done:
             yield self.quantum()
 
     def quantum(self) -> Quantum:
         """Work for a quantum; the results of the last one have been taken."""
         with device_work(self.budget_bytes):
-            if self.session.status & at.OUTPUT_FULL:
-                self.session.enlarge_output()
+            if self.session.status & layout.OUTPUT_FULL:
+                self.session.make_room()
             self.session.start_quantum()
             if self.detail == Detail.MEMBERS:
                 # The host finishes its part before the walk ends.
@@ -186,26 +184,26 @@ class Search:
             return (rows, self.session.paths_of(rows)) if rows.size else None
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Begin these instead of those ahead; the others are held back."""
+        """Begin these instead of the roots ahead; the others are held back."""
         with device_work(self.budget_bytes):
             self.session.replace_roots(roots)
         self._holds_back = True
 
     def restart(self, roots: np.ndarray) -> None:
-        """Begin with roots that were held back."""
+        """Begin the held-back roots."""
         with device_work(self.budget_bytes):
             self.session.restart(roots)
         self._holds_back = self.is_done = False
 
     def marker(self, roots: np.ndarray) -> Quantum:
-        """The empty block that marks a barrier."""
+        """Return the empty block that marks a barrier."""
         with device_work(self.budget_bytes):
             return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
     def _tasks_of(self, rows: np.ndarray, paths: np.ndarray) -> tuple[Task, ...]:
-        """Some roots as tasks, ascending."""
+        """Return some roots as tasks, ascending."""
         costs = np.zeros(self._prepared.facts.n_rows)
-        # As `ordering.task_costs` has them.
+        # As in `ordering.task_costs`.
         costs[rows] = (paths + 1.0) ** 1.5
         return tuple(Task(self._roots, first, end, float(costs[first:end].sum())) for first, end in ranges_from(rows))
 
@@ -223,11 +221,11 @@ def planned(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, det
 
 
 def _plan(prepared: DeviceGraph, mode: int, budget: int) -> MemoryPlan:
-    return plan_memory(prepared.facts, kernels.walking_blocks(mode), mode, budget)
+    return plan_memory(prepared.facts, kernels.kernel_blocks(mode), mode, budget)
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None) -> Roots:
-    """The roots of all the work, with the row numbers of the CPU engine."""
+    """Return the roots of all the work, with the row numbers of the CPU engine."""
     rows_are_left, vertices = False, np.empty(0, np.int32)
     if prepared is not None:
         rows_are_left, vertices = prepared.rows_are_left, prepared.first_vertices()
@@ -244,7 +242,7 @@ def _overridden(plan: MemoryPlan, facts: ReducedSizes, sizes: dict[str, Any]) ->
 
 
 def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock]:
-    """Copies of a block's bicliques, at most `block_bytes` at a time, a larger biclique alone."""
+    """Copy a block's bicliques to the host, at most `block_bytes` at a time, a larger biclique alone."""
     if block.n_bicliques == 0:
         yield BicliqueBlock.empty(Detail.MEMBERS, block.work_done)
     left_offsets, right_offsets = cp.asnumpy(block.left_offsets), cp.asnumpy(block.right_offsets)
@@ -270,8 +268,8 @@ class SharedSearch(Search):
     Parameters
     ----------
     graph, query, execution, detail, tasks, sizes
-        As of `Search`.
-    is_asked : bool
+        As in `Search`.
+    is_requested : bool
         True if the caller may request barriers.
     on_device : bool
         True if results stay in device memory.
@@ -290,7 +288,7 @@ class SharedSearch(Search):
         detail: Detail,
         tasks: Iterable[Task] | None,
         sizes: dict[str, Any],
-        is_asked: bool,
+        is_requested: bool,
         on_device: bool = False,
     ) -> None:
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
@@ -305,7 +303,7 @@ class SharedSearch(Search):
             self.session.rehearse()
             self._paths = self.session.all_paths()
             self._total = max(1.0, float(self._paths[self.rows].sum()))
-            if is_asked:
+            if is_requested:
                 # Read while this device is the current one.
                 assert self._roots
 
@@ -324,7 +322,7 @@ class SharedSearch(Search):
             return
         for block in quantum.device_blocks():
             # Other devices copy it without waiting for the queue of this one.
-            wait_for_work()
+            wait_for_device()
             yield [block]
 
     def stop_soon(self) -> None:
@@ -340,36 +338,36 @@ class SharedSearch(Search):
         return rows
 
     @property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Capacity for more work once all is done."""
-        return self.session.room
+        return self.session.capacity
 
-    def split(self, rooms: Sequence[Room]) -> list[Parcel]:
+    def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
         """Hand over a share of the remaining work to each of some other devices."""
         with device_work(self.budget_bytes):
-            return self.session.split(rooms)
+            return self.session.split(capacities)
 
-    def take_in(self, parcel: Parcel) -> None:
-        """Begin with work from another device; all is done here."""
+    def take_in(self, transfer: WorkTransfer) -> None:
+        """Begin with work from another device; this one has none left."""
         with device_work(self.budget_bytes):
-            self.session.take_in(parcel)
+            self.session.take_in(transfer)
         self.is_done = False
 
-    def standing(self) -> Standing:
-        """Progress in the roots that it was last told to begin, and in work handed over since."""
+    def progress(self) -> DeviceProgress:
+        """Progress in the roots that it last began, and in work transferred since."""
         with device_work(self.budget_bytes):
-            now = self.session.standing()
-        return Standing(now.begun - self._begun_before, now.unfinished, now.ahead)
+            now = self.session.progress()
+        return DeviceProgress(now.begun - self._begun_before, now.unfinished, now.ahead)
 
-    def share(self, remaining: np.ndarray, standings: Sequence[Standing]) -> float:
+    def share(self, remaining: np.ndarray, progresses: Sequence[DeviceProgress]) -> float:
         """Share of all work that is done, if these rows remained when all devices began their parts."""
         total = self._total
-        unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in standings)]))
-        begun = sum(each.begun for each in standings) - float(self._paths[unfinished].sum())
+        unfinished = np.unique(np.concatenate([_NONE, *(each.unfinished for each in progresses)]))
+        begun = sum(each.begun for each in progresses) - float(self._paths[unfinished].sum())
         return min(MOST_DONE, max(0.0, (total - float(self._paths[remaining].sum()) + begun) / total))
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
-        """The heaviest first."""
+        """Order rows, the heaviest first."""
         return rows[np.argsort(-self._paths[rows], kind="stable")]
 
     def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
@@ -377,14 +375,14 @@ class SharedSearch(Search):
         return begun_all_the_same(rows, self._paths[rows], barriers.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
-        """An empty block on the host that reports progress, or marks a barrier with the remaining roots."""
+        """Make an empty block on the host that reports progress, or marks a barrier with the remaining roots."""
         tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
         return BicliqueBlock.empty(self.detail, share, tasks)
 
     def brought_here(self, block: Any) -> DeviceBlock:
-        """A block in the memory of the current device, which need not be this search's."""
+        """Copy a block into the memory of the current device, which may be another one than this search's."""
         return block.brought_here() if len(block) else DeviceBlock.empty(block.work_done, block.remaining)
 
     def _share(self) -> float:
-        # With one device alone, nothing is reported.
+        # `share` computes it for all devices together.
         return 0.0

@@ -1,4 +1,10 @@
-"""One run on the device: its memory, its time quanta, and replanning when a quantum runs out of memory."""
+"""One run on the device: its memory, its time quanta, and replanning when a quantum runs out of memory.
+
+The device memory of a run: the control words, the warps' arrays and the output.
+
+Host and warps share the control words. They stand in one piece of memory, so one copy sets them before a quantum and
+one reads them after it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +16,12 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.allocation import Control, new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.handing_over import (
-    Parcel,
-    Room,
-    Standing,
+    Capacity,
+    DeviceProgress,
     SuspendedTasks,
+    WorkTransfer,
     give_nodes,
     give_tasks,
     mark_owned,
@@ -33,16 +38,141 @@ from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_
 from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_work, zeroed_beside
+from mbe_stage.device import whole_lines
+from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, upload, wait_for_device, zeroed_beside
 from mbe_stage.device.grid import on_grid
 
-_STOPPED_BY_HOST = at.STOP_BIT + (1 << 20)
+_STOPPED_BY_HOST = layout.STOP_BIT + (1 << 20)
 """A warp that resumes decrements the idle count, so the stop bit must stay above it."""
 _MUCH_OF_THE_WORK = 0.25
-"""Share of the expected work in roots not begun, from which on only roots are handed over."""
-
+"""Share of the expected work in roots that have not begun, above which only roots are transferred."""
 _REHEARSED: set[tuple[str, int]] = set()
-"""Devices and modes whose code for hand-overs this process has loaded."""
+"""Devices and modes for which this process has loaded the code of transfers."""
+
+
+class Control:
+    """Control words, idle mask and mailboxes: one copy to the device begins a quantum, one back ends it.
+
+    Parameters
+    ----------
+    pool_top : int
+        Entries of the pool that node 0 takes.
+    constraints : (6,) int64
+        As in `layout.Pool`.
+
+    Attributes
+    ----------
+    fields : (CONTROL_FIELDS,) int32
+    fields_64 : (CONTROL_64_FIELDS,) int64
+    constraints : (6,) int64
+    idle_mask : ((n_warps + 31) // 32,) uint32
+    mailbox : (n_warps,) int32
+        As in `layout`, on the device.
+    The same fields on the host, after the last quantum. Changes here apply to the next one.
+        with.
+    n_found : int
+        Bicliques counted so far.
+    """
+
+    def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
+        # In this order, the 64-bit words first: counter of bicliques, 64-bit fields, constraints; fields; idle mask;
+        # mailboxes.
+        fields_64_at = 8
+        constraints_at = fields_64_at + 8 * layout.CONTROL_64_FIELDS
+        fields_at = constraints_at + constraints.nbytes
+        mask_at = fields_at + 4 * layout.CONTROL_FIELDS
+        mailbox_at = mask_at + 4 * ((n_warps + 31) // 32)
+        n_bytes = mailbox_at + 4 * n_warps
+        self._device = cp.empty(n_bytes, cp.uint8)
+        self._host = np.zeros(n_bytes, np.uint8)
+        self._n_read_back = mask_at
+        self._found = self._device[:fields_64_at].view(cp.int64).reshape(())
+        self.fields_64 = self._device[fields_64_at:constraints_at].view(cp.int64)
+        self.constraints = self._device[constraints_at:fields_at].view(cp.int64)
+        self.fields = self._device[fields_at:mask_at].view(cp.int32)
+        self.idle_mask = self._device[mask_at:mailbox_at].view(cp.uint32)
+        self.mailbox = self._device[mailbox_at:].view(cp.int32)
+        self._found_host = self._host[:fields_64_at].view(np.int64)
+        self.host_64 = self._host[fields_64_at:constraints_at].view(np.int64)
+        self.host = self._host[fields_at:mask_at].view(np.int32)
+        self._host[constraints_at:fields_at].view(np.int64)[:] = constraints
+        self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
+        self.host_64[layout.POOL_TOP] = pool_top
+
+    @property
+    def n_found(self) -> int:
+        """Bicliques counted so far."""
+        return int(self._found_host[0])
+
+    def begin(self, plan: MemoryPlan) -> None:
+        """Set the words at the beginning of a quantum."""
+        self.host[layout.SIGNAL] = self.host[layout.STATUS] = 0
+        self.host[layout.N_BUSY] = plan.n_warps
+        self.host_64[layout.MEMBERS_TOP : layout.NEEDED_MEMBERS + 1] = 0
+        self.host_64[layout.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
+        self.host_64[layout.CHUNK_MEMBERS] = plan.chunk_members
+        upload(self._host, self._device)
+
+    def finish(self, found_by_warp: cp.ndarray) -> None:
+        """Wait for the quantum, and read its words."""
+        found_by_warp.sum(out=self._found)
+        self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])
+
+
+def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
+    """Allocate the arrays of `layout.Warps` that are empty between quanta; `bits` and `counts` are not zeroed yet."""
+    n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
+    return {
+        "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
+        "counts": cp.empty((plan.n_warps, n_rows), cp.int32),
+        "nonzero": cp.empty((plan.n_warps, n_rows), cp.int32),
+        "columns": cp.empty((plan.n_warps, n_columns), cp.int32),
+    }
+
+
+def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
+    """Allocate the same arrays, zeroed."""
+    scratch = new_scratch(plan)
+    scratch["bits"].fill(0)
+    scratch["counts"].fill(0)
+    return scratch
+
+
+def scratch_of(warps: layout.Warps) -> dict[str, cp.ndarray]:
+    """Return these arrays of existing warps."""
+    return {"bits": warps.bits, "counts": warps.counts, "nonzero": warps.nonzero, "columns": warps.columns}
+
+
+def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> layout.Warps:
+    """Make warps without work, with this scratch."""
+    n = plan.n_warps
+    state = cp.zeros((n, layout.STATE_FIELDS), cp.int64)
+    state[:, layout.DEPTH] = -1
+    state[:, layout.PENDING_NODE] = -1
+    ints = cp.empty((n, plan.ints), cp.int32)
+    if plan.descriptors:
+        # A donated task copies the whole header, even if there are no columns behind its bits.
+        ints[:, : layout.HEADER_IDS] = 0
+    return layout.Warps(
+        words=cp.empty((n, plan.words), cp.uint32),
+        ints=ints,
+        frames=cp.zeros((n, layout.MAX_DEPTH, layout.FRAME_FIELDS), cp.int32),
+        state=state,
+        own_nodes=cp.zeros((n, layout.MAX_OWN_NODES), cp.int32),
+        idle_mask=control.idle_mask,
+        mailbox=control.mailbox,
+        **scratch,
+    )
+
+
+def new_output(plan: MemoryPlan) -> layout.Output:
+    """Allocate an output buffer, of at least one entry even if nothing is written."""
+    return layout.Output(
+        members=cp.empty(max(1, plan.members), cp.int32),
+        starts=cp.empty(max(1, plan.descriptors), cp.int64),
+        left_sizes=cp.empty(max(1, plan.descriptors), cp.int32),
+        right_sizes=cp.empty(max(1, plan.descriptors), cp.int32),
+    )
 
 
 class Session:
@@ -91,19 +221,19 @@ class Session:
         self._stop_words: WordsBeside | None = None
         self._is_stopped = False
 
-    def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> at.Pool:
+    def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> layout.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
-        nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
+        nodes = cp.zeros((plan.nodes, layout.NODE_FIELDS), cp.int64)
         self._roots = graph.write(ints, nodes)
         if rows is not None:
             self._roots = self._roots.only(rows)
-            nodes[0, at.NODE_END] = self._roots.n
+            nodes[0, layout.NODE_END] = self._roots.n
         no_multiplicities = cp.empty(1, cp.int32)
         row_multiplicities, column_multiplicities = (
-            graph.multiplicities() if self.mode > at.COUNTS else (no_multiplicities, no_multiplicities)
+            graph.multiplicities() if self.mode > layout.COUNT else (no_multiplicities, no_multiplicities)
         )
-        return at.Pool(
+        return layout.Pool(
             ints=ints,
             nodes=nodes,
             cursors=cp.zeros(plan.nodes, cp.int32),
@@ -115,9 +245,9 @@ class Session:
 
     def start_quantum(self) -> None:
         """Enqueue work for a quantum. Earlier output must have been taken."""
-        if self.mode > at.COUNTS:
+        if self.mode > layout.COUNT:
             self._output.left_sizes.fill(0)
-        if self.mode == at.SIZES:
+        if self.mode == layout.SIZES:
             # `take_sizes` copies what no warp has written, too.
             self._output.right_sizes.fill(0)
         with self._starting:
@@ -132,7 +262,7 @@ class Session:
 
     def let_stop(self) -> None:
         """Make quanta that `stop_soon` can end."""
-        words = {at.STATUS: at.TIME_OVER, at.SIGNAL: _STOPPED_BY_HOST}
+        words = {layout.STATUS: layout.TIME_OVER, layout.SIGNAL: _STOPPED_BY_HOST}
         self._stop_words = WordsBeside(self._control.fields, words)
 
     def stop_soon(self) -> None:
@@ -146,25 +276,25 @@ class Session:
         """Wait for the quantum, and make room if something was short; True when the tree is done."""
         if self._stop_words is not None:
             # A thread that stops it uses the same driver.
-            wait_for_work()
-        self._control.finish(self._warps.state[:, at.FOUND])
+            wait_for_device()
+        self._control.finish(self._warps.state[:, layout.FOUND])
         self.n_quanta += 1
-        self.status = int(self._control.host[at.STATUS])
+        self.status = int(self._control.host[layout.STATUS])
         if self.status == 0 and self._is_stopped:
             # One of the words that stop it may have come too late.
-            self.status = at.TIME_OVER
+            self.status = layout.TIME_OVER
         if self.status == 0 and self._suspended:
             self._suspended = resume(self._suspended, self._warps)
             return False
-        if self.status & at.WORDS_SHORT:
-            self._replan_arenas(int(self._control.host_64[at.NEEDED_WORDS]))
-        if self.status & (at.POOL_FULL | at.NODES_FULL):
-            self._replan_pool(int(self._control.host_64[at.NEEDED_POOL]))
+        if self.status & layout.WORDS_SHORT:
+            self._replan_arenas(int(self._control.host_64[layout.NEEDED_WORDS]))
+        if self.status & (layout.POOL_FULL | layout.NODES_FULL):
+            self._replan_pool(int(self._control.host_64[layout.NEEDED_POOL]))
         return self.status == 0
 
-    def enlarge_output(self) -> None:
+    def make_room(self) -> None:
         """Make room for the single biclique that did not fit. The output must have been taken."""
-        needed = int(self._control.host_64[at.NEEDED_MEMBERS])
+        needed = int(self._control.host_64[layout.NEEDED_MEMBERS])
         if needed > self.plan.members:
             self.plan = check_growth(replace(self.plan, members=needed), 4 * self.plan.members, self._budget_bytes)
             self._output = self._output._replace(members=cp.empty(needed, cp.int32))
@@ -180,10 +310,10 @@ class Session:
 
         If that is not enough, the pool is enlarged; if that does not fit, there are fewer warps.
         """
-        n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
+        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
         state = cp.asnumpy(self._warps.state)
-        pending = [state[:, at.PENDING_NODE], *(tasks.pending_nodes for tasks in self._suspended)]
-        fields, cursors = self._pool.nodes[:n_nodes, : at.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
+        pending = [state[:, layout.PENDING_NODE], *(tasks.pending_nodes for tasks in self._suspended)]
+        fields, cursors = self._pool.nodes[:n_nodes, : layout.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
         live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending))
         held = self._task_bytes(state)
         plan = with_space_in_pool(self.plan, live.used, needed, live.numbers.size, held, self._budget_bytes)
@@ -195,23 +325,23 @@ class Session:
         self._pool = table_of(self._pool, live, n_nodes, plan.nodes)
         self._renumber(live.new_numbers(n_nodes))
         self.plan = plan
-        self._control.host[at.N_NODES] = live.numbers.size
-        self._control.host[at.LOW_NODE] = 0
-        self._control.host[at.N_OPEN] = live.n_open
-        self._control.host_64[at.POOL_TOP] = live.used
+        self._control.host[layout.N_NODES] = live.numbers.size
+        self._control.host[layout.LOW_NODE] = 0
+        self._control.host[layout.N_OPEN] = live.n_open
+        self._control.host_64[layout.POOL_TOP] = live.used
         self._arguments = None
 
     def _task_bytes(self, state: np.ndarray) -> int:
         """Bytes of all tasks while no warp holds them."""
         waiting = sum(tasks.nbytes for tasks in self._suspended)
-        return waiting + task_bytes(self._warps, state, self.mode > at.COUNTS)
+        return waiting + task_bytes(self._warps, state, self.mode > layout.COUNT)
 
     def _arrange_warps(self, plan: MemoryPlan, state: np.ndarray) -> None:
         """Allocate warps and arenas as planned.
 
         The warps resume the tasks in progress, as far as these suffice.
         """
-        suspended = suspend(self._warps, state, self.mode > at.COUNTS)
+        suspended = suspend(self._warps, state, self.mode > layout.COUNT)
         own_nodes = self._warps.own_nodes[: plan.n_warps].copy()
         # Free the arenas before allocating others. Scratch is all zero between two quanta.
         scratch = scratch_of(self._warps) if plan.n_blocks == self.plan.n_blocks else None
@@ -225,7 +355,7 @@ class Session:
         self._suspended = resume([suspended, *self._suspended], self._warps)
 
     def _move_nodes(self, live: LiveNodes, plan: MemoryPlan) -> None:
-        """The live nodes at their places in a pool of the planned size."""
+        """Move the live nodes to their places in a pool of the planned size."""
         pool = self._pool
         if plan.pool == pool.ints.size:
             spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)
@@ -239,16 +369,16 @@ class Session:
         self._pool = pool._replace(ints=ints)
 
     def _renumber(self, numbers: np.ndarray) -> None:
-        """Renumber nodes wherever one is named."""
+        """Renumber nodes wherever a node is referenced."""
         for tasks in self._suspended:
             tasks.pending_nodes[:] = numbers[tasks.pending_nodes]
         d_numbers = cp.asarray(numbers)
         state = self._warps.state
-        state[:, at.PENDING_NODE] = d_numbers[state[:, at.PENDING_NODE]]
+        state[:, layout.PENDING_NODE] = d_numbers[state[:, layout.PENDING_NODE]]
         own_renumbered(self._warps, d_numbers)
 
     def roots_ahead(self) -> np.ndarray:
-        """Roots that no warp has begun, in order; (n,) int32, on the host."""
+        """Roots that no warp has taken, in order; (n,) int32, on the host."""
         return cp.asnumpy(self._roots.order[self._n_roots_taken() :])
 
     def paths_of(self, rows: np.ndarray) -> np.ndarray:
@@ -263,33 +393,33 @@ class Session:
         """Begin these rows, in this order, instead of those ahead; between two quanta."""
         n_taken, n_before = self._n_roots_taken(), self._roots.n
         self._roots = self._roots.followed_by(n_taken, rows)
-        # Without roots, the whole graph is a node with one child, already taken: a node without an end would look
-        # like one that is being written.
+        # Without roots, the whole graph is a node with one child, already taken: a node without an end would count as
+        # one that is being written.
         order = self._roots.order if rows.size else cp.zeros(1, cp.int32)
-        self._pool.nodes[0, at.NODE_END] = order.size
+        self._pool.nodes[0, layout.NODE_END] = order.size
         self._pool.cursors[0] = order.size - rows.size
         self._pool = self._pool._replace(order=order)
-        self._control.host[at.N_OPEN] += (rows.size > 0) - (n_taken < n_before)
-        self._control.host[at.LOW_NODE] = 0
+        self._control.host[layout.N_OPEN] += (rows.size > 0) - (n_taken < n_before)
+        self._control.host[layout.LOW_NODE] = 0
         self._arguments = None
 
     def restart(self, rows: np.ndarray) -> None:
         """Drop the work in progress, and begin with these roots; statistics stay."""
-        n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
+        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
         self._pool.nodes[1:n_nodes] = 0
         self._pool.cursors[1:n_nodes] = 0
-        self._control.host_64[at.POOL_TOP] = self._whole_graph_ints
-        self._control.host[at.N_NODES] = 1
-        self._control.host[at.N_OPEN] = self._n_roots_taken() < self._roots.n
+        self._control.host_64[layout.POOL_TOP] = self._whole_graph_ints
+        self._control.host[layout.N_NODES] = 1
+        self._control.host[layout.N_OPEN] = self._n_roots_taken() < self._roots.n
         self._warps.state[:] = cp.asarray(state_without_tasks(cp.asnumpy(self._warps.state), self.plan.n_warps))
-        self._warps.state[:, at.N_OWN] = 0
+        self._warps.state[:, layout.N_OWN] = 0
         self._suspended = []
         self.replace_roots(rows)
 
     @property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Capacity for work of another device once nothing is in progress here."""
-        return Room(
+        return Capacity(
             ints=(self.plan.pool - self._whole_graph_ints) // 2,
             nodes=(self.plan.nodes - 1) // 2,
             tasks=self.plan.n_warps,
@@ -297,67 +427,68 @@ class Session:
             ids=self.plan.ints,
         )
 
-    def split(self, rooms: Sequence[Room]) -> list[Parcel]:
+    def split(self, capacities: Sequence[Capacity]) -> list[WorkTransfer]:
         """Hand over a share of the work in progress or ahead to each of some others.
 
-        Only roots, if they are much of the work; else nodes of the pool and tasks too. Waiting tasks stay. Between two
-        quanta.
+        Only roots, if they are much of the work; otherwise nodes of the pool and tasks, too. Waiting tasks stay. Called
+        between two quanta.
         """
-        n = len(rooms) + 1
+        n = len(capacities) + 1
         rows = self.roots_ahead()
         if rows.size > 1:
             self.replace_roots(rows[::n])
-        parcels = [Parcel(rows[k::n]) for k in range(1, n)]
+        transfers = [WorkTransfer(rows[k::n]) for k in range(1, n)]
         if self._roots.share_of(rows) < _MUCH_OF_THE_WORK:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
-            n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
-            # Half of it: parcels stay until they are copied, and memory may be replanned by then.
-            n_closed = give_nodes(self._pool, n_nodes, rooms, spare // 8, parcels)
-            self._control.host[at.N_OPEN] -= n_closed
-            give_tasks(self._warps, state, self.mode > at.COUNTS, rooms, parcels)
+            n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
+            # Half of the memory: transfers stay until they are copied, and memory may be replanned by then.
+            n_closed = give_nodes(self._pool, n_nodes, capacities, spare // 8, transfers)
+            self._control.host[layout.N_OPEN] -= n_closed
+            give_tasks(self._warps, state, self.mode > layout.COUNT, capacities, transfers)
             # Other devices copy them without waiting for the queue of this one.
-            wait_for_work()
-        return parcels
+            wait_for_device()
+        return transfers
 
-    def take_in(self, parcel: Parcel) -> None:
-        """Begin with work from another device; nothing is in progress here."""
-        self.restart(parcel.rows)
-        n = put_nodes(parcel, self._pool, 1, self._whole_graph_ints)
-        self._control.host[at.N_NODES] += n
-        self._control.host[at.N_OPEN] += n
-        self._control.host_64[at.POOL_TOP] += parcel.n_ints
-        if parcel.tasks is not None:
-            self._suspended = resume([of_this_device(parcel.tasks)], self._warps)
+    def take_in(self, transfer: WorkTransfer) -> None:
+        """Begin with work from another device; this one has none in progress."""
+        self.restart(transfer.rows)
+        n = put_nodes(transfer, self._pool, 1, self._whole_graph_ints)
+        self._control.host[layout.N_NODES] += n
+        self._control.host[layout.N_OPEN] += n
+        self._control.host_64[layout.POOL_TOP] += transfer.n_ints
+        if transfer.tasks is not None:
+            self._suspended = resume([of_this_device(transfer.tasks)], self._warps)
 
     def rehearse(self) -> None:
-        """Hand made-up work over to itself, to load all code for it; `restart` drops it.
+        """Transfer made-up work to itself, to load all code for it; `restart` drops it.
 
-        The first time takes tenths of a second if CuPy has to compile, and others would wait. The code stays loaded.
+        The first time takes tenths of a second if CuPy has to compile, and other devices would wait. The code stays
+        loaded.
         """
         key = str(self._pool.ints.device), self.mode
         if key in _REHEARSED:
             return
-        fields, none = np.zeros((1, at.NODE_FIELDS), np.int64), np.empty(0, np.int32)
-        fields[0, [at.NODE_SIZE, at.NODE_END, at.NODE_IDS]] = at.ALIGNMENT, at.ALIGNMENT, 1
-        self.take_in(Parcel(none, fields, np.zeros(1, np.int32), cp.zeros(at.ALIGNMENT, cp.int32)))
-        self._warps.state[:2, at.DEPTH] = 0
-        self._warps.frames[:2, 0, at.WORDS_TOP] = self._warps.frames[:2, 0, at.INTS_TOP] = at.ALIGNMENT
-        (parcel,) = self.split([self.room])
-        self.take_in(parcel)
+        fields, none = np.zeros((1, layout.NODE_FIELDS), np.int64), np.empty(0, np.int32)
+        fields[0, [layout.NODE_SIZE, layout.NODE_END, layout.NODE_IDS]] = layout.ALIGNMENT, layout.ALIGNMENT, 1
+        self.take_in(WorkTransfer(none, fields, np.zeros(1, np.int32), cp.zeros(layout.ALIGNMENT, cp.int32)))
+        self._warps.state[:2, layout.DEPTH] = 0
+        self._warps.frames[:2, 0, layout.WORDS_TOP] = self._warps.frames[:2, 0, layout.INTS_TOP] = layout.ALIGNMENT
+        (transfer,) = self.split([self.capacity])
+        self.take_in(transfer)
         _REHEARSED.add(key)
 
-    def standing(self) -> Standing:
+    def progress(self) -> DeviceProgress:
         """Progress, and the remaining work."""
-        n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
+        n_stacks = int((self._warps.state[:, layout.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
         ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
-        n_open = int(self._control.host[at.N_OPEN])
+        n_open = int(self._control.host[layout.N_OPEN])
         # There may be millions of nodes below few roots.
         unfinished = cp.asnumpy(cp.unique(self._unfinished()))
-        return Standing(self.begun(), unfinished, (ahead, n_open, n_stacks))
+        return DeviceProgress(self.begun(), unfinished, (ahead, n_open, n_stacks))
 
     def begun(self) -> float:
-        """Two-step paths of the roots that it has begun."""
+        """Two-step paths of the begun roots."""
         return self._roots.paths_begun(self._n_roots_taken())
 
     def _n_roots_taken(self) -> int:
@@ -370,22 +501,22 @@ class Session:
         return new
 
     @property
-    def found(self) -> at.Output:
-        """Output of a quantum, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+    def found(self) -> layout.Output:
+        """Return the output of a quantum, in the reduced graph's ids; columns are left. Unused slots have size 0."""
         return self._output
 
     @property
     def taken(self) -> cp.ndarray:
-        """(1,) int64 on the device: number of slots taken by the quantum. More than there are means all."""
-        return self._control.fields_64[at.DESCRIPTORS_TOP : at.DESCRIPTORS_TOP + 1]
+        """(1,) int64 on the device: number of slots taken by the quantum. A number above the slots means all."""
+        return self._control.fields_64[layout.DESCRIPTORS_TOP : layout.DESCRIPTORS_TOP + 1]
 
     @property
     def n_slots(self) -> int:
         """Number of slots taken by the last quantum."""
-        return min(int(self._control.host_64[at.DESCRIPTORS_TOP]), self.plan.descriptors)
+        return min(int(self._control.host_64[layout.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right sizes that the last quantum wrote, in `SIZES` mode: the user's vertices, (n,) int32 each.
+        """Return left and right sizes written by the last quantum in `SIZES` mode, (n,) int32 each, by user's vertices.
 
         They are copied to the host with the unused slots, which takes no memory on the device.
         """
@@ -399,12 +530,12 @@ class Session:
     def _unfinished(self) -> cp.ndarray:
         """Roots with work left below them, some several times."""
         state = self._warps.state
-        is_task = (state[:, at.DEPTH] >= 0) | (state[:, at.PENDING_NODE] >= 0)
-        n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
+        is_task = (state[:, layout.DEPTH] >= 0) | (state[:, layout.PENDING_NODE] >= 0)
+        n_nodes = min(int(self._control.host[layout.N_NODES]), self.plan.nodes)
         nodes, cursors = self._pool.nodes[1:n_nodes], self._pool.cursors[1:n_nodes]
         unfinished = [
-            state[is_task, at.ROOT],
-            nodes[cursors < nodes[:, at.NODE_END], at.NODE_ROOT],
+            state[is_task, layout.ROOT],
+            nodes[cursors < nodes[:, layout.NODE_END], layout.NODE_ROOT],
             *(cp.asarray(tasks.roots) for tasks in self._suspended),
         ]
         return cp.concatenate(unfinished)
@@ -416,17 +547,17 @@ class Session:
         A block is busy while one of its warps is. ``busy_warps`` is the same for warps, which is stricter.
         """
         state = cp.asnumpy(self._warps.state)
-        busy, idle = float(state[:, at.BUSY_NS].sum()), float(state[:, at.IDLE_NS].sum())
-        of_blocks = (busy + idle) / at.WALKING_WARPS_PER_BLOCK
-        idle_blocks = float(state[:, at.BLOCK_IDLE_NS].sum())
+        busy, idle = float(state[:, layout.BUSY_NS].sum()), float(state[:, layout.IDLE_NS].sum())
+        of_blocks = (busy + idle) / layout.WALKING_WARPS_PER_BLOCK
+        idle_blocks = float(state[:, layout.BLOCK_IDLE_NS].sum())
         return {
             "quanta": self.n_quanta,
-            "kernel_ms": float((state[:, at.BUSY_NS] + state[:, at.IDLE_NS]).max()) / 1e6,
-            "busiest_ms": float(state[:, at.BUSY_NS].max()) / 1e6,
+            "kernel_ms": float((state[:, layout.BUSY_NS] + state[:, layout.IDLE_NS]).max()) / 1e6,
+            "busiest_ms": float(state[:, layout.BUSY_NS].max()) / 1e6,
             "busy_ratio": 1.0 - idle_blocks / max(1.0, of_blocks),
             "busy_warps": busy / max(1.0, busy + idle),
-            "opened": int(state[:, at.N_OPENED].sum()),
-            "closed_sets": int(state[:, at.N_CLOSED_SETS].sum()),
-            "list_children": int(state[:, at.N_LISTS].sum()),
-            "donated": int(state[:, at.N_DONATED].sum()),
+            "opened": int(state[:, layout.N_OPENED].sum()),
+            "closed_sets": int(state[:, layout.N_CLOSED_SETS].sum()),
+            "list_children": int(state[:, layout.N_LISTS].sum()),
+            "donated": int(state[:, layout.N_DONATED].sum()),
         }

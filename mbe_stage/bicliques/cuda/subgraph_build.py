@@ -1,11 +1,14 @@
-"""Build a subgraph in the pool: the part of a node's graph that a left set sees, with local numbers.
+"""Build a subgraph in the pool: a left set's part of a node's graph, with local numbers.
 
-The warp that builds it writes its edges in both directions. Meanwhile `bits` holds the number of each row in the new
-node plus one, or 0. The list of a row continues at ``new.row_offsets[1 + number]``.
+One warp writes its edges in both directions. Meanwhile `bits` has the number of each row in the new node plus one, or
+0. The list of a row continues at ``new.row_offsets[1 + number]``.
 
-Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child of
-each level makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2
-look for the smallest candidate at each step; sorting once makes that needless.
+Induced subgraphs for subtrees come from MCE (Almasri et al., II-D), which makes one per root. Here each list child at
+each depth makes its own, with candidates in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2 look
+for the smallest candidate at each step, which a single sort replaces.
+
+`count_kept` and `walk_kept` find the columns that a list child keeps: by the earlier rows that hold them, or by the
+groups they are merged into.
 """
 
 from __future__ import annotations
@@ -13,8 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.kept_columns import COUNT, FILL, count_kept, record_of, walk_kept
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, parts_of, write_edge, write_ids
 from mbe_stage.bicliques.cuda.two_step_paths import (
     behind_paths,
@@ -23,21 +25,199 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     list_of,
     nonzero_at,
     number_of,
+    path_at,
     paths_at,
 )
-from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, next_tile, rank, sum_small
+from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, first_bit, next_tile, rank, sum_small
 
+_TAG_SHIFT = 16
+MARK, COUNT, FILL = range(3)
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
-def fill_from_paths(new, n_full, node, child, own, numbers, mode):
-    """Write the edges of the node `new` where no columns are merged, and where its columns begin.
+def count_kept(columns, rows, node, child, own, numbers):
+    """Write into `bits` how many of the kept columns each row holds, if no columns are merged.
 
-    A column that stays loses the `n_full` rows that hold the whole left set, and no others. Which it becomes stands in
-    `columns`.
+    A candidate holds kept columns only, and `counts` has their number. For earlier rows, the kept columns or the others
+    are walked, whichever are fewer. Rows that hold the whole left set get 0.
+    """
+    lane = np.int32(cuda.laneid)
+    walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
+    following = nonzero_at(lane, rows.n_nonzero, own)
+    tile = np.int32(0)
+    while tile < rows.n_nonzero:
+        other = following
+        tile = next_tile(tile)
+        following = nonzero_at(np.int32(tile + lane), rows.n_nonzero, own)
+        if other >= 0:
+            held = own.counts[_U(other)]
+            is_known = held != child.n_left and (other > child.row or not walks_kept)
+            own.bits[_U(other)] = _U(held) if is_known else _U(0)
+    cuda.syncwarp()
+    step = _U(1) if walks_kept else _U(0xFFFFFFFF)
+    group = np.int32(0) if columns.n_kept < child.n_left else child.n_left
+    while group < child.n_left:
+        place = np.int32(group + lane)
+        column = column_at(place, child, own)
+        is_walked = (column != layout.NO_COLUMN) == walks_kept
+        length, start = list_of(place if is_walked else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
+        ends, shift, total = end_to_end(length, start)
+        tile = np.int32(0)
+        while tile < total:
+            other, _ = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+            if 0 <= other < child.row:
+                cuda.atomic.add(own.bits, _U(other), step)
+            tile = next_tile(tile)
+        group = next_tile(group)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _kept_list(i, columns, rows, node, child, own, numbers):
+    """List of the i-th kept column: length, start; its new column, the size of its group, and True if it leads it."""
+    place = i
+    size = np.int32(1)
+    leads = True
+    if columns.is_merged:
+        place = np.int32(layout.NO_COLUMN)
+        if i < columns.n_kept:
+            place = np.int32(own.words[_U(i)])
+    elif i >= child.n_left:
+        place = np.int32(layout.NO_COLUMN)
+    column = np.int32(layout.NO_COLUMN)
+    if place >= 0:
+        column = own.columns[_U(place)]
+    if columns.is_merged and column >= 0:
+        size = np.int32(own.words[_U(columns.sizes + column)])
+        leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
+    # Candidates are found in the leader's list. Earlier rows that hold a whole group are found in all of its lists.
+    is_read = column >= 0 and (leads or size <= rows.most_earlier)
+    length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
+    return length, start, column, size, leads
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_live(other, held, column, size, leads, first_tag, child, own):
+    """True if this lane's path shows that a row holds a new column: once for each pair, in the order of the columns.
+
+    A candidate holds all of a new column's members or none, so the leader represents it. An excluded row must hold all
+    of them, which is counted in `counts`, under a tag for the new column: a larger tag overrides smaller ones. `held`
+    may be older than the counts of other paths on the tile before.
+
+    Parameters
+    ----------
+    other : int32
+        The row at the path's end, -1 for none.
+    held : int32
+        Its former entry in `counts`.
+    column : int32
+        The new column of the path.
+    size : int32
+        Number of columns in its group.
+    leads : bool
+        True if the path's own column leads the group.
+    first_tag : int
+        Tag of the first new column.
+    """
+    live = other > child.row and leads and held != child.n_left
+    is_counted = 0 <= other < child.row and held >= size
+    if is_counted and size == 1:
+        live = True
+        is_counted = False
+    if ballot(is_counted) != 0:
+        counted = own.counts[_U(other)] if is_counted else np.int32(0)
+        row = other if is_counted else np.int32(-1 - cuda.laneid)
+        # Paths from one column to one row count together, and one of them represents all, so no other path changes
+        # these counts. If a row is met from two columns at once, the later one's count is kept; the other ends here.
+        same_row = _U(cuda.match_any_sync(ALL, row))
+        same = _U(same_row & _U(cuda.match_any_sync(ALL, column)))
+        if is_counted and first_bit(same) == cuda.laneid:
+            tag = np.int32((first_tag + column) << _TAG_SHIFT)
+            counted = np.int32(max(counted, tag) + count_bits(same))
+            live = counted == tag + size
+            if same_row >> _U(cuda.laneid) == same >> _U(cuda.laneid):
+                own.counts[_U(other)] = counted
+        cuda.syncwarp()
+    return live
+
+
+@cuda.jit(device=True, forceinline=True)
+def record_of(columns):
+    """Offset in the arena of words of the recorded (row, new column) pairs, behind the data of merging."""
+    return np.int32(columns.sizes + 2 * columns.n_columns)
+
+
+@cuda.jit(device=True, forceinline=True)
+def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, mode):
+    """Walk the paths through the kept columns that show that a row holds a new column.
+
+    Parameters
+    ----------
+    action : int, known at compile time
+        `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
+        far as there is room. `FILL`: write both directions of the node `new` (see `subgraph_build`), and the lengths of
+        its columns' lists into ``new.column_offsets``.
+    first_tag : int
+        See `_is_live`: a second walk needs larger ones than the first.
+    """
+    lane = np.int32(cuda.laneid)
+    n = columns.n_kept if columns.is_merged else child.n_left
+    n_edges = np.int32(0)
+    group = np.int32(0)
+    while group < n:
+        length, start, column, size, leads = _kept_list(
+            np.int32(group + lane), columns, rows, node, child, own, numbers
+        )
+        ends, shift, total = end_to_end(length, start)
+        # Data of a path's column in one word: its number, and if it leads.
+        column = np.int32(2 * column + leads)
+        # The next tile is loaded while one is processed; if bicliques are only counted, two tiles: the rows of the
+        # second, and the entries of the first. A lane without a path has row -1: neither candidate nor excluded.
+        second, second_holder = path_at(lane, total, ends, shift, node, numbers)
+        first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
+        tile = np.int32(0)
+        if mode == layout.COUNT and total > 32:
+            second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
+        while tile < total:
+            other, holder, held = first, first_holder, first_held
+            tile = next_tile(tile)
+            if mode != layout.COUNT and tile < total:
+                second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+            if tile < total:
+                first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
+            if mode == layout.COUNT and tile + 32 < total:
+                second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
+            of = cuda.shfl_sync(ALL, column, holder)
+            of_size = cuda.shfl_sync(ALL, size, holder)
+            leader = of & 1 != 0
+            of = np.int32(of >> 1)
+            live = _is_live(other, held, of, of_size, leader, first_tag, child, own)
+            mask = ballot(live)
+            if live:
+                if action == MARK:
+                    cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(of)))
+                elif action == COUNT:
+                    cuda.atomic.add(own.bits, _U(other), _ONE)
+                    recorded = np.int32(record_of(columns) + 2 * (n_edges + rank(mask)))
+                    if n_edges < own.words.size and recorded + 2 <= own.words.size:
+                        own.words[_U(recorded)] = _U(other)
+                        own.words[_U(recorded + 1)] = _U(of)
+                else:
+                    write_edge(own.bits[_U(other)], of, n_edges + rank(mask), new, numbers)
+                    cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
+            n_edges = np.int32(n_edges + count_bits(mask))
+        group = next_tile(group)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def fill_from_paths(new, n_full, node, child, own, numbers, mode):
+    """Write the edges of the node `new` if no columns are merged, and the offsets of its columns.
+
+    A kept column loses the `n_full` rows that hold the whole left set, and no others. `columns` has its new number.
 
     Parameters
     ----------
@@ -49,7 +229,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
     while group < child.n_left:
         place = np.int32(group + cuda.laneid)
         column = column_at(place, child, own)
-        length, start = list_of(place if column >= 0 else np.int32(at.NO_COLUMN), child.n_left, node, child, numbers)
+        length, start = list_of(
+            place if column >= 0 else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers
+        )
         ends, shift, total = end_to_end(length, start)
         kept = ballot(column >= 0)
         if column >= 0:
@@ -60,9 +242,9 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
             number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
             number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
-            if mode == at.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, new, numbers)
                 to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, new, numbers)
             tile = behind_paths(tile, mode)
@@ -72,13 +254,13 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def fill_from_record(new, columns, n_edges, own, numbers):
-    """Write the edges of the node `new` as they were recorded; the lengths of its columns' lists into their offsets."""
+    """Write the recorded edges of the node `new`; the lengths of its columns' lists go into their offsets."""
     following, following_of = _recorded(np.int32(0), columns, n_edges, own)
     tile = np.int32(0)
     while tile < n_edges:
         number, of, to = following, following_of, tile
         tile = next_tile(tile)
-        # On its way while this one is written.
+        # The next record is loaded while this one is written.
         following, following_of = _recorded(tile, columns, n_edges, own)
         if number != 0:
             cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
@@ -100,7 +282,7 @@ def _recorded(tile, columns, n_edges, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _put(number, of, to, new, numbers):
-    """Write the edges of the lanes that have one; returns where the next ones of the columns go."""
+    """Write the edges of the lanes that have one; return the next positions of the columns' lists."""
     live = ballot(number != 0)
     if number != 0:
         write_edge(number, of, to + rank(live), new, numbers)
@@ -109,10 +291,10 @@ def _put(number, of, to, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def build_subgraph(node, child, columns, rows, own, pool, launch):
-    """Make a list child a subgraph that any warp may work on.
+    """Make a subgraph of a list child, which any warp may work on.
 
-    `counts` says how many of the left set every nonzero row holds, `own.columns` which columns stay and as which.
-    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    `counts` has each nonzero row's number of columns in the left set, `own.columns` the new numbers of kept columns.
+    Excluded rows come first, candidates in ascending size. Then no candidate is dominated by an earlier one, unless
     they are equal.
     """
     numbers = pool.ints
@@ -125,22 +307,22 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
     n_rows = np.int32(n_excluded + rows.n_candidates)
     n_path = np.int32(node.n_path + rows.n_full)
-    n_ids = count_ids(node, child, own, numbers) if mode > at.COUNTS else np.int32(0)
+    n_ids = count_ids(node, child, own, numbers) if mode > layout.COUNT else np.int32(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     number, offset = _allocate(size, pool, launch)
     if number < 0:
-        return at.PAUSED
+        return layout.PAUSED
     if cuda.laneid == 0:
         fields = pool.nodes[number]
-        fields[at.NODE_OFFSET] = offset
-        fields[at.NODE_COLUMNS] = n_columns
-        fields[at.NODE_ROWS] = n_rows
-        fields[at.NODE_EDGES] = n_edges
-        fields[at.NODE_PATH] = n_path
-        fields[at.NODE_IDS] = n_ids
-        fields[at.NODE_SIZE] = size
+        fields[layout.NODE_OFFSET] = offset
+        fields[layout.NODE_COLUMNS] = n_columns
+        fields[layout.NODE_ROWS] = n_rows
+        fields[layout.NODE_EDGES] = n_edges
+        fields[layout.NODE_PATH] = n_path
+        fields[layout.NODE_IDS] = n_ids
+        fields[layout.NODE_SIZE] = size
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
-    if mode > at.COUNTS:
+    if mode > layout.COUNT:
         write_ids(node, child, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
     if cuda.laneid == 0:
@@ -155,14 +337,14 @@ def build_subgraph(node, child, columns, rows, own, pool, launch):
     else:
         fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)
     _publish(number, n_excluded, n_rows, own, pool, launch.control)
-    return at.DONE
+    return layout.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
 def _totals(child, n_nonzero, own):
     """Number of edges of the new node, the sum of `bits`, and the number of excluded rows with edges.
 
-    Of the candidates all have: the columns that stay are those that they hold.
+    All candidates have edges: the kept columns are those that they hold.
     """
     n_edges = np.int32(0)
     n_excluded = np.int32(0)
@@ -181,16 +363,16 @@ def _totals(child, n_nonzero, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers):
-    """Number the nonzero rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
+    """Number the nonzero rows with columns, excluded ones first, candidates by size; write ids, offsets and path.
 
-    `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
-    list of a row begins.
+    `bits` has their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is the first
+    position of a row's list.
     """
     lane = np.int32(cuda.laneid)
     bits = own.bits
-    # The column offsets serve as a histogram of the candidates' sizes first.
+    # The column offsets first serve as a histogram of the candidates' sizes.
     _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
-    are_listed = rows.n_candidates <= at.MOST_KEY_ROWS
+    are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
     tile = np.int32(0)
     while tile < n:
@@ -252,7 +434,7 @@ def _clear(numbers, first, n):
 
 @cuda.jit(device=True, forceinline=True)
 def _publish(number, n_excluded, n_rows, own, pool, control):
-    """Say that a node has children, once everything of it is out.
+    """Open a node, once all its data is written.
 
     Parameters
     ----------
@@ -260,41 +442,41 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
     """
     if cuda.laneid == 0:
         pool.cursors[number] = n_excluded
-        pool.nodes[number, at.NODE_ROOT] = own.state[at.ROOT]
-        n_own = own.state[at.N_OWN]
-        pool.nodes[number, at.NODE_IS_OWNED] = n_own < at.MAX_OWN_NODES
-        if n_own < at.MAX_OWN_NODES:
+        pool.nodes[number, layout.NODE_ROOT] = own.state[layout.ROOT]
+        n_own = own.state[layout.N_OWN]
+        pool.nodes[number, layout.NODE_IS_OWNED] = n_own < layout.MAX_OWN_NODES
+        if n_own < layout.MAX_OWN_NODES:
             own.own_nodes[n_own] = number
-            own.state[at.N_OWN] = n_own + 1
-        cuda.atomic.add(control, at.N_OPEN, 1)
+            own.state[layout.N_OWN] = n_own + 1
+        cuda.atomic.add(control, layout.N_OPEN, 1)
     cuda.threadfence()
     cuda.syncwarp()
     if cuda.laneid == 0:
-        cuda.atomic.exch(pool.nodes[number], at.NODE_END, n_rows)
+        cuda.atomic.exch(pool.nodes[number], layout.NODE_END, n_rows)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def _allocate(size, pool, launch):
-    """A free node and its place in the pool; node -1 where there is none (the quantum then ends)."""
+    """Return a free node and its place in the pool; node -1 if there is none, which ends the quantum."""
     lane = cuda.laneid
     control, control_64 = launch.control, launch.control_64
     node = np.int32(-1)
     offset = np.int64(0)
     if lane == 0:
-        size = (size + at.ALIGNMENT - 1) // at.ALIGNMENT * at.ALIGNMENT
-        offset = cuda.atomic.add(control_64, at.POOL_TOP, size)
-        # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the quantum ends.
+        size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
+        offset = cuda.atomic.add(control_64, layout.POOL_TOP, size)
+        # Nothing is given back here: if the top is beyond the end, later allocations fail, too, and the quantum ends.
         if offset + size <= pool.ints.size:
-            node = cuda.atomic.add(control, at.N_NODES, 1)
+            node = cuda.atomic.add(control, layout.N_NODES, 1)
             if node >= pool.cursors.size:
                 node = np.int32(-1)
-                cuda.atomic.or_(control, at.STATUS, at.NODES_FULL)
-                cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+                cuda.atomic.or_(control, layout.STATUS, layout.NODES_FULL)
+                cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
         else:
-            cuda.atomic.max(control_64, at.NEEDED_POOL, size)
-            cuda.atomic.or_(control, at.STATUS, at.POOL_FULL)
-            cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+            cuda.atomic.max(control_64, layout.NEEDED_POOL, size)
+            cuda.atomic.or_(control, layout.STATUS, layout.POOL_FULL)
+            cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
     node = cuda.shfl_sync(ALL, node, 0)
     offset = cuda.shfl_sync(ALL, offset, 0)
     return node, offset

@@ -15,13 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.constraints import MIN_LEFT
-from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.emit_list import emit_list
-from mbe_stage.bicliques.cuda.first_bitset_frame import count_small, open_bitset_frame
-from mbe_stage.bicliques.cuda.kept_columns import MARK, walk_kept
+from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.bitset_walk import count_small, open_bitset_frame
+from mbe_stage.bicliques.cuda.emit_bitsets import emit_list
 from mbe_stage.bicliques.cuda.merged_columns import all_columns, keep_columns, no_columns
-from mbe_stage.bicliques.cuda.subgraph_build import build_subgraph
+from mbe_stage.bicliques.cuda.subgraph_build import MARK, build_subgraph, walk_kept
 from mbe_stage.bicliques.cuda.subgraph_parts import (
     allows,
     entry,
@@ -41,29 +39,30 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
 )
 from mbe_stage.bicliques.cuda.walk_bundles import Child, Seen, Singles
 from mbe_stage.bicliques.cuda.work_donation import ask_to_stop
+from mbe_stage.bicliques.query import MIN_LEFT
 from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 _NO_ROW = np.int32(-1)
-"""Behind every other as a uint32."""
+"""Larger than any other uint32."""
 _FEWEST_BITS = 6
-"""Of the number of a bitmap's words."""
-_MOST_BITS = at.BITMAP_WORDS.bit_length() - 1
+"""Logarithms of a bitmap's words."""
+_MOST_BITS = layout.BITMAP_WORDS.bit_length() - 1
 
 
 @cuda.jit(device=True, forceinline=True)
 def mark_rows(node, child, own, numbers, mode):
     """Mark the columns that a row holds in `bits`, and collect the marked rows in `nonzero`.
 
-    Rows that hold one column only are not marked, unless something is written, the row is a later one, and the column
-    may be a left set.
+    Rows that hold one column only are not marked. Exception: bicliques are written, the row is a later one, and the
+    column may be a left set.
 
     Returns
     -------
     singles : Singles
-        What is to be known of the rows that are not marked.
+        Facts about the rows that are not marked.
     """
     length, start = list_of(np.int32(cuda.laneid), child.n_left, node, child, numbers)
     n_bits = _bits_of_bitmap(sum_small(length))
@@ -75,16 +74,16 @@ def mark_rows(node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
-    """Find the rows that are met more than once: `_is_several`; returns the columns that an earlier row holds.
+    """Find the rows that are met more than once (`_is_several`); return the columns that an earlier row holds.
 
     Parameters
     ----------
     length : int32
-        Of the list of the column that is this lane's number.
+        Length of the list of this lane's column.
     start : int32
-        Where it begins among the node's column members.
+        Its first position among the node's column members.
     n_bits : int32
-        Of the number of words of a bitmap.
+        Logarithm of the words of a bitmap.
     """
     earlier = _NONE
     column = np.int32(0)
@@ -114,16 +113,16 @@ def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
-    """Mark and collect rows; returns how many, and the columns of later rows that hold no other and are not marked.
+    """Mark and collect rows; return their number, and the columns of unmarked later rows, which hold no other.
 
     Parameters
     ----------
     length : int32
-        Of the list of the column that is this lane's number.
+        Length of the list of this lane's column.
     start : int32
-        Where it begins among the node's column members.
+        Its first position among the node's column members.
     n_bits : int32
-        Of the number of words of a bitmap.
+        Logarithm of the words of a bitmap.
     earlier : uint32
         Columns that an earlier row holds.
     """
@@ -142,7 +141,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
             held_1 = _mark(row_1, bit, n_bits, own)
             held_2 = _mark(row_2, bit, n_bits, own)
             held_3 = _mark(row_3, bit, n_bits, own)
-            if is_free and mode == at.COUNTS:
+            if is_free and mode == layout.COUNT:
                 is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
                 is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
                 later = _U(later | bit) if is_later else later
@@ -165,7 +164,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _bits_of_bitmap(n_paths):
-    """Logarithm of the words of a bitmap with a few bits for each path. More would cost more to clear than it saves."""
+    """Logarithm of the words of a bitmap with a few bits per path; larger ones would cost too much to clear."""
     n_bits = np.int32(_FEWEST_BITS)
     while n_bits < _MOST_BITS and np.int32(8 << n_bits) < n_paths:
         n_bits = np.int32(n_bits + 1)
@@ -174,9 +173,9 @@ def _bits_of_bitmap(n_paths):
 
 @cuda.jit(device=True, forceinline=True)
 def _rows_at(tile, n, begin, numbers):
-    """This lane's rows of the four tiles of a list from `tile` on, -1 behind the end; go on at `_behind_rows`.
+    """This lane's rows of the four tiles of a list from `tile` on, -1 behind the end; continue at `_behind_rows`.
 
-    Four are on their way at once, as each waits for memory.
+    Four are loaded at once, since each waits for memory.
     """
     k = np.int32(tile + cuda.laneid)
     row_0 = _row_at(k, n, begin, numbers)
@@ -198,14 +197,14 @@ def _behind_rows(tile):
 
 @cuda.jit(device=True, forceinline=True)
 def _place_of(row, n_bits):
-    """A row's word and bit in the bitmap: rows that follow each other fall into different words."""
+    """Word and bit of a row in the bitmap: consecutive rows are in different words."""
     word = _U(_U(row) & _U((_ONE << _U(n_bits)) - _ONE))
     return word, _U(_ONE << _U(_U(_U(row) >> _U(n_bits)) & _U(31)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _see(row, n_bits, table):
-    """Remember a row in the first bitmap; its bit there, if it was set before."""
+    """Note a row in the first bitmap; return its bit if it was set before."""
     if row < 0:
         return _NONE
     word, bit = _place_of(row, n_bits)
@@ -214,7 +213,7 @@ def _see(row, n_bits, table):
 
 @cuda.jit(device=True, forceinline=True)
 def _see_again(row, met, n_bits, table):
-    """Remember a row in the second bitmap if its bit in the first one was set before."""
+    """Note a row in the second bitmap if its bit in the first one was set before."""
     if met != 0:
         cuda.atomic.or_(table, _second_word(row, n_bits), met)
 
@@ -237,7 +236,7 @@ def _is_single(row, n_bits, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_single(row, column, held, n_bits, own):
-    """Mark a row that holds no other column; as `_mark`, whose answer for it was `held`."""
+    """Mark a row that holds no other column, like `_mark`, which returned `held`."""
     if row < 0 or _is_several(row, n_bits, own.table):
         return held
     own.bits[_U(row)] = column
@@ -246,7 +245,7 @@ def _mark_single(row, column, held, n_bits, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark(row, column, n_bits, own):
-    """Mark that a row holds a column, if it holds several; the marks it had before, one where it is not marked."""
+    """Mark that a row holds a column, if it holds several; return its earlier marks, or one if it is not marked."""
     if row >= 0 and _is_several(row, n_bits, own.table):
         return cuda.atomic.or_(own.bits, _U(row), column)
     return _ONE
@@ -261,21 +260,21 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     Parameters
     ----------
     number, row : int32
-        Which subgraph, and which of its rows.
+        The subgraph, and one of its rows.
 
     Returns
     -------
     int
-        `DONE`, or `PAUSED`: something was short, the child is to be visited again in the next quantum.
+        `DONE`, or `PAUSED`: memory was short, and the child has to be visited again in the next quantum.
     """
     node = node_at(number, pool)
     child = _child_at(node, row, pool.ints)
     is_constrained = has_constraints(launch.mode, pool)
     left_most = left_multiplicity(node, child, pool) if is_constrained else np.int32(0)
     if is_constrained and left_most < pool.constraints[MIN_LEFT]:
-        return at.DONE
+        return layout.DONE
     seen, n_pairs = _see_rows(node, child, own, pool.ints, launch)
-    status = at.DONE
+    status = layout.DONE
     columns = all_columns(child.n_left)
     rows = no_rows()
     is_hopeless = False
@@ -288,26 +287,26 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
         rows = look_at_rows(child, seen.n_nonzero, n_pairs, own)
         status, columns = _visit_list_child(node, child, rows, own, pool, output, launch)
     else:
-        if launch.mode > at.COUNTS and cuda.laneid < child.n_left:
+        if launch.mode > layout.COUNT and cuda.laneid < child.n_left:
             own.columns[_U(cuda.laneid)] = cuda.laneid
         cuda.syncwarp()
-    if status == at.DONE:
+    if status == layout.DONE:
         status = _open_child(node, child, columns, rows, seen, own, pool, launch)
     cuda.syncwarp()
     clear_accumulator(seen, own)
     if cuda.laneid == 0:
-        # What is in the output already is not written again when a child that was short of something is visited again.
-        if status == at.DONE:
-            own.state[at.EMITTED] = 0
+        # If a child is visited again because memory was short, its written bicliques are skipped.
+        if status == layout.DONE:
+            own.state[layout.EMITTED] = 0
         if seen.is_list:
-            own.state[at.N_LISTS] += 1
+            own.state[layout.N_LISTS] += 1
     cuda.syncwarp()
     return status
 
 
 @cuda.jit(device=True, forceinline=True)
 def _child_at(node, row, numbers):
-    """The child of a row."""
+    """Return the child of a row."""
     first = numbers[entry(node, node.row_offsets + row)]
     n_left = np.int32(numbers[entry(node, node.row_offsets + row + 1)] - first)
     return Child(row, _U(node.row_members + _U(first)), n_left)
@@ -315,8 +314,8 @@ def _child_at(node, row, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _see_rows(node, child, own, numbers, launch):
-    """The rows that see a child, and of a list child how many paths lead to later ones."""
-    is_list = child.n_left > (at.WORD_BITS if launch.techniques & WORDS != 0 else 0)
+    """Find the rows that see a child, and, for a list child, the number of paths to later ones."""
+    is_list = child.n_left > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0)
     singles = Singles(_U(0), _U(0))
     n_pairs = np.int32(0)
     if is_list:
@@ -328,46 +327,46 @@ def _see_rows(node, child, own, numbers, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _open_child(node, child, columns, rows, seen, own, pool, launch):
-    """Make a child a subgraph or a bitset frame; what is only counted, or is nothing, is finished at once.
+    """Make a child a subgraph or a bitset frame; finish it at once if it is only counted, or has no subtree.
 
     Parameters
     ----------
     columns : Columns
-        Those that it keeps; none where nothing is below it.
+        Its kept columns; none if there is no subtree.
     """
-    if columns.n_columns > (at.WORD_BITS if launch.techniques & WORDS != 0 else 0):
+    if columns.n_columns > (layout.WORD_BITS if launch.techniques & WORDS != 0 else 0):
         return build_subgraph(node, child, columns, rows, own, pool, launch)
     if columns.n_columns <= 0:
-        return at.DONE
-    if columns.n_columns <= (at.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
+        return layout.DONE
+    if columns.n_columns <= (layout.CLOSED_SET_WIDTH if launch.techniques & CLOSED_SETS != 0 else 0):
         n_below = count_small(child, columns.n_columns, seen, own)
-        if launch.mode == at.COUNTS or n_below <= 0:
+        if launch.mode == layout.COUNT or n_below <= 0:
             if cuda.laneid == 0:
-                own.state[at.FOUND] += n_below
-                own.state[at.N_CLOSED_SETS] += 1
-            return at.DONE
+                own.state[layout.FOUND] += n_below
+                own.state[layout.N_CLOSED_SETS] += 1
+            return layout.DONE
     return open_bitset_frame(node, child, columns.n_columns, seen, own, pool, launch)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _visit_list_child(node, child, rows, own, pool, output, launch):
-    """Write a list child unless an earlier row holds its whole left set, and find the columns below it.
+    """Write a list child unless an earlier row holds its whole left set, and find the columns of its subtree.
 
-    Where at most 32 are left, `bits` says which of them each row holds.
+    If at most 32 are left, `bits` has the columns of each row.
     """
     if rows.most_earlier == child.n_left:
-        return at.DONE, no_columns()
-    if own.state[at.EMITTED] == 0:
-        if launch.mode == at.COUNTS:
+        return layout.DONE, no_columns()
+    if own.state[layout.EMITTED] == 0:
+        if launch.mode == layout.COUNT:
             if cuda.laneid == 0:
-                own.state[at.FOUND] += 1
+                own.state[layout.FOUND] += 1
         elif not emit_list(node, child, rows.n_nonzero, own, pool, output, launch):
-            ask_to_stop(launch.control, at.OUTPUT_FULL)
-            return at.PAUSED, no_columns()
+            ask_to_stop(launch.control, layout.OUTPUT_FULL)
+            return layout.PAUSED, no_columns()
         cuda.syncwarp()
         if cuda.laneid == 0:
-            own.state[at.EMITTED] = 1
+            own.state[layout.EMITTED] = 1
     columns = keep_columns(node, child, rows, own, pool.ints, launch.techniques)
-    if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= at.WORD_BITS:
+    if launch.techniques & WORDS != 0 and 0 < columns.n_columns <= layout.WORD_BITS:
         walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, launch.mode)
-    return at.DONE, columns
+    return layout.DONE, columns

@@ -1,7 +1,7 @@
-"""Subgraphs in the pool: offsets of their parts, vertices behind their columns, bounds on what lies below them.
+"""Subgraphs in the pool: offsets of their parts, vertices of their columns, bounds on their subtrees.
 
-Parts are found from where the node begins, in 32 bits: places in the whole pool would take twice the registers. Bounds
-are asked for only if the query has size constraints.
+Parts have 32-bit offsets from the node's begin: positions in the whole pool would take twice the registers. Bounds are
+computed only if the query has size constraints.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
+from mbe_stage.bicliques.query import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.device.warp import exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32
@@ -20,18 +20,18 @@ _ONE = _U(1)
 
 @cuda.jit(device=True, forceinline=True)
 def entry(node, place):
-    """Index in `Pool.ints` of an entry of the node's piece, uint64."""
+    """Index in `Pool.ints` of an entry of the node's segment, uint64."""
     return np.uint64(node.offset + np.int64(_U(place)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
-    """The `Node` that begins at `offset` and has so many of everything.
+    """Return the `Node` that begins at `offset` with parts of these sizes.
 
     Parameters
     ----------
     offset : int64
-        Where its piece of the pool begins.
+        First entry of its segment of the pool.
     """
     ids = _U(n_columns + 1)
     row_ids = _U(ids + _U(n_ids))
@@ -50,18 +50,18 @@ def node_at(number, pool):
     """The subgraph with this number."""
     fields = pool.nodes[number]
     return parts_of(
-        fields[at.NODE_OFFSET],
-        fields[at.NODE_COLUMNS],
-        fields[at.NODE_ROWS],
-        fields[at.NODE_EDGES],
-        fields[at.NODE_IDS],
-        fields[at.NODE_PATH],
+        fields[layout.NODE_OFFSET],
+        fields[layout.NODE_COLUMNS],
+        fields[layout.NODE_ROWS],
+        fields[layout.NODE_EDGES],
+        fields[layout.NODE_IDS],
+        fields[layout.NODE_PATH],
     )
 
 
 @cuda.jit(device=True, forceinline=True)
 def write_edge(number, of, place, new, numbers):
-    """Write one edge of the node `new`: at `place` among its column members, and where the row's list goes on.
+    """Write one edge of the node `new`, at `place` among its column members, and next in the row's list.
 
     `number` is the row's, plus one, and `of` the column.
     """
@@ -73,7 +73,7 @@ def write_edge(number, of, place, new, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def count_ids(node, child, own, numbers):
-    """Count the vertices of the reduced graph behind the kept columns."""
+    """Count the vertices of the reduced graph in the kept columns."""
     n_ids = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
@@ -86,7 +86,7 @@ def count_ids(node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
-    """Write, for the columns numbered in `columns`, which vertices of the reduced graph are behind each of them.
+    """Write the vertices of the reduced graph of each of the columns numbered in `columns`.
 
     ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices.
 
@@ -108,7 +108,7 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
             cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
         tile = next_tile(tile)
     cuda.syncwarp()
-    # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    # Each offset is first the begin of its list and, after filling, its end: the begin of the next.
     exclusive_sums(target, np.int64(offsets + 1), n_columns)
     tile = np.int32(0)
     while tile < child.n_left:
@@ -125,9 +125,9 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _ids_at(tile, node, child, own, numbers):
-    """The new column at this lane's place in the left set, -1 for none, and where the vertices behind it are."""
+    """The new column at this lane's position in the left set, -1 for none, and the positions of its vertices."""
     k = np.int32(tile + cuda.laneid)
-    column = np.int32(at.NO_COLUMN)
+    column = np.int32(layout.NO_COLUMN)
     first, end = np.int32(0), np.int32(0)
     if k < child.n_left:
         column = own.columns[_U(k)]
@@ -137,13 +137,13 @@ def _ids_at(tile, node, child, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def ids_of(node, column, numbers):
-    """Begin and end, among the node's ids, of the vertices of the reduced graph behind a column."""
+    """Begin and end, among the node's ids, of a column's vertices of the reduced graph."""
     return numbers[entry(node, column)], numbers[entry(node, column + 1)]
 
 
 @cuda.jit(device=True, forceinline=True)
 def multiplicity_of_ids(first, end, node, pool):
-    """Count the user's vertices behind a range of the node's ids."""
+    """Count the user's vertices of a range of the node's ids."""
     multiplicity = np.int32(0)
     while first < end:
         multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
@@ -154,12 +154,12 @@ def multiplicity_of_ids(first, end, node, pool):
 @cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """True if there are constraints. Modes that only count or write members are compiled without the check."""
-    return (mode == at.SIZES or mode == at.CONSTRAINED) and pool.constraints[ACTIVE] != 0
+    return (mode == layout.SIZES or mode == layout.CONSTRAINED) and pool.constraints[ACTIVE] != 0
 
 
 @cuda.jit(device=True, forceinline=True)
 def left_multiplicity(node, child, pool):
-    """Count the user's vertices that a child's left set stands for."""
+    """Count the user's vertices in a child's left set."""
     numbers = pool.ints
     multiplicity = np.int32(0)
     k = np.int32(cuda.laneid)
@@ -175,9 +175,9 @@ def right_bounds(seen, node, child, own, pool):
     """Fewest and most of the user's right vertices of the bicliques from a child on.
 
     At least: the path, the child and the later rows that hold all of its left set. At most: all later rows that see it,
-    too. An earlier row is on no right side below: where it holds a left set, that was found before. Without these
-    bounds, the rows that a large minimum on the right leaves no choice about would be tried in all their subsets, and
-    below a small maximum there would be all that is larger.
+    too. An earlier row is on no right side below, since left sets inside it were found before. Without these bounds, a
+    large minimum on the right would have rows tried in all their subsets although it leaves no choice, and a small
+    maximum would have all larger bicliques visited.
     """
     numbers = pool.ints
     least = np.int32(0)
@@ -204,7 +204,7 @@ def right_bounds(seen, node, child, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def allows(left_most, right_least, right_most, pool):
-    """True if sides within these bounds, in the user's vertices, may have a wanted right size and edges enough."""
+    """True if sides within these bounds, in the user's vertices, may have a wanted right size and enough edges."""
     return (
         right_least <= pool.constraints[MAX_RIGHT]
         and right_most >= pool.constraints[MIN_RIGHT]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mbe_stage.device.techniques import TechniqueSwitches
 
-# Bits of the constant that a kernel is compiled for.
+# Bits of the constant that a kernel is compiled with.
 MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
 ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING
 
@@ -18,17 +18,17 @@ class Techniques(TechniqueSwitches):
     Attributes
     ----------
     merging : bool
-        Columns that candidates cannot tell apart stand as one.
+        Columns with the same candidates are merged into one.
     closed_sets : bool
         A subtree over at most ten columns is finished at once, as a closed-set bitmap.
     dominated : bool
-        Candidates inside an excluded row are dropped when a bitset frame is made; without it every child is looked at.
+        Candidates inside an excluded row are dropped when a bitset frame is made; without it every child is visited.
     words : bool
-        A node over at most 32 columns keeps a word for each row. Without it all nodes are lists, and there are no
-        closed-set bitmaps.
+        A node over at most 32 columns keeps a word for each row. Without it all nodes are lists, without closed-set
+        bitmaps.
     splitting : bool
-        Children of a subgraph are taken by any warp, and bitset frames are shared with idle ones. Without it a warp
-        works alone on all that is below its root.
+        Any warp may take children of a subgraph, and bitset frames are shared with idle warps. Without it a warp works
+        alone on everything below its root.
     ordering : bool
         Rows in ascending degree; without it in the order of the user's ids.
     """
@@ -42,5 +42,5 @@ class Techniques(TechniqueSwitches):
 
     @property
     def kernel_mask(self) -> int:
-        """The bits of the techniques that the kernel is compiled for."""
+        """Bits of the techniques that the kernel is compiled with."""
         return self._mask_of("merging", "closed_sets", "dominated", "words", "splitting")

@@ -1,8 +1,13 @@
 """Turn bicliques of the reduced graph into the user's vertices, on the device: expand twins, sort members.
 
-Two steps, and one look at the sums between them: how long every list becomes, enqueued behind the walk, so that it is
-known when the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may
-hold. Where there are long lists, another launch sorts them.
+There are two steps, with one look at the sums between them. The first computes the length of every list. It is enqueued
+behind the walk, so that lengths are known when the host learns of the walk's end. The second writes all lists, in
+blocks if they are too many for one. Another launch sorts long lists.
+
+The kernels take 32 bicliques per warp (a *tile*). Most lists have a few entries, some have thousands. So the lanes of a
+warp do not take a list each: they share the entries of all 32, and `owner_of` finds the list of an entry. A list is
+sorted in one of three ways, by its length: each vertex counts the smaller ones, its warp sorts it in shared memory, or
+a block sorts it in place.
 """
 
 from __future__ import annotations
@@ -12,46 +17,327 @@ from dataclasses import dataclass
 
 import cupy as cp
 import numpy as np
+from numba import cuda, types
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.collapse_twins import DeviceGroups
+from mbe_stage.bicliques.cuda.collapse_twins import GROUPS, DeviceGroups
+from mbe_stage.bicliques.cuda.kernels import OUTPUT
 from mbe_stage.bicliques.cuda.layout import Output
-from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
-    LEFT,
-    LONG,
-    LONGEST_STAGED,
-    RIGHT,
-    SECTIONS,
-    TILE,
-    USED,
-    expanded_lists_warp_per_tile,
-    full_sizes_warp_per_tile,
-    sort_long_lists_block_per_list,
-)
+from mbe_stage.device import WARPS_PER_BLOCK
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
-from mbe_stage.device.jit import Lists
+from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.jit import CSR, I32_2D, I64, INT, Lists, kernel
 from mbe_stage.device.memory_budget import device_work
+from mbe_stage.device.sorting import sort_by_block, sort_by_warp
+from mbe_stage.device.warp import ALL, ballot, inclusive_sum, inclusive_sum_64, owner_of, rank, sum_all
 
+TILE = 32
+LONGEST_STAGED = 512
+"""Most vertices that a warp sorts in shared memory; longer lists are long."""
+_LONGEST_COUNTED = 32
+"""Longest list sorted by counting, which takes the square of its length."""
+# Numbers of each tile: bicliques, left and right vertices, long lists.
+USED, LEFT, RIGHT, LONG = range(4)
+SECTIONS = 4
+_U, _W = np.uint32, np.uint64
 MOST_BLOCKS = 1 << 11
-"""More than are resident at once."""
+"""More blocks than are resident at once."""
+
+
+@cuda.jit(device=True, forceinline=True)
+def _group_size(groups, group):
+    """Number of vertices of a row or column."""
+    return np.int32(groups.offsets[_W(group) + _W(1)] - groups.offsets[_W(group)])
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_twins(members, start, n, groups, more):
+    """Add to ``more[lane]`` the vertices of this lane's list in excess of its entries."""
+    ends = inclusive_sum(n)
+    n_entries = cuda.shfl_sync(ALL, ends, 31)
+    source = start - (ends - n)
+    for tile in range(0, n_entries, 32):
+        entry = np.int32(tile + cuda.laneid)
+        owner = owner_of(entry, ends)
+        place = cuda.shfl_sync(ALL, source, owner) + entry
+        if entry < n_entries:
+            group = members[_W(place)]
+            if groups.alone[_U(group)] < 0:
+                cuda.atomic.add(more, owner, np.int32(_group_size(groups, group) - 1))
+
+
+@kernel(OUTPUT, I64, GROUPS, GROUPS, I32_2D, I64, seconds=1.0)
+def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
+    """Count the user's vertices of each list, 0 in unused slots, and sum them for each tile.
+
+    The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, where a larger number means all.
+    Warps take tiles in turn. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,) int64 and all zeros
+    before: a 0, and then one section after the other. Its running sums are the numbers before each tile; the sum after
+    the last tile is the begin of the next section.
+
+    Parameters
+    ----------
+    taken : (1,) int64, global
+        Number of taken slots; a larger number means all.
+    full : (2, n_slots) int32, global
+        Receives the lengths.
+    parts : (1 + SECTIONS * n_tiles,) int64, global
+        Receives their sums by tile.
+    """
+    lane = cuda.laneid
+    more = cuda.shared.array((WARPS_PER_BLOCK, 2, TILE), types.int32)[cuda.threadIdx.x // TILE]
+    tile = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // TILE
+    n_tiles = (parts.size - 1) // SECTIONS
+    n_slots = min(taken[0], found.left_sizes.size)
+    while tile * TILE < n_slots:
+        slot = tile * TILE + lane
+        start = np.int64(0)
+        n_left = np.int32(0)
+        n_right = np.int32(0)
+        if slot < n_slots:
+            n_left = found.left_sizes[slot]
+            if n_left > 0:
+                n_right = found.right_sizes[slot]
+                start = found.starts[slot]
+        more[0, lane] = 0
+        more[1, lane] = 0
+        cuda.syncwarp()
+        _add_twins(found.members, start, n_left, left_groups, more[0])
+        _add_twins(found.members, start + n_left, n_right, right_groups, more[1])
+        cuda.syncwarp()
+        left = np.int32(n_left + more[0, lane])
+        right = np.int32(n_right + more[1, lane])
+        if slot < n_slots:
+            full[0, slot] = left
+            full[1, slot] = right
+        n_used = cuda.popc(ballot(left > 0))
+        n_long = cuda.popc(ballot(left > LONGEST_STAGED)) + cuda.popc(ballot(right > LONGEST_STAGED))
+        in_left, in_right = sum_all(left), sum_all(right)
+        if lane == 0:
+            parts[1 + USED * n_tiles + tile] = n_used
+            parts[1 + LEFT * n_tiles + tile] = in_left
+            parts[1 + RIGHT * n_tiles + tile] = in_right
+            parts[1 + LONG * n_tiles + tile] = n_long
+        tile += cuda.gridDim.x * WARPS_PER_BLOCK
+
+
+@cuda.jit(device=True, forceinline=True)
+def _gather(first, last, source, ends, members, groups, target, to):
+    """Write the vertices of the entries `first` to `last` of a warp's lists, list by list, to `target` from `to` on.
+
+    `ends` are the ends of the lanes' lists among the entries; entry ``k`` of a list is at its lane's `source` + k.
+
+    Parameters
+    ----------
+    first : int32
+        First entry of the tile's lists to take.
+    source : int64
+        Difference between an entry's number and its position among the members.
+    ends : int32
+        Ends of the lanes' lists.
+    members : int32, global
+    target : int32, shared or global
+    to : int64
+        Position of this lane's list.
+    """
+    lane = cuda.laneid
+    for tile in range(first, last, 32):
+        entry = np.int32(tile + lane)
+        owner = owner_of(entry, ends)
+        place = cuda.shfl_sync(ALL, source, owner) + entry
+        vertex = np.int32(0)
+        size = np.int32(0)
+        group = np.int32(0)
+        if entry < last:
+            group = members[_W(place)]
+            vertex = groups.alone[_U(group)]
+            size = np.int32(1) if vertex >= 0 else _group_size(groups, group)
+        if not cuda.any_sync(ALL, vertex < 0):
+            if entry < last:
+                target[_W(to + lane)] = vertex
+            to += min(32, last - tile)
+        else:
+            group_ends = inclusive_sum(size)
+            n_vertices = cuda.shfl_sync(ALL, group_ends, 31)
+            begin = groups.offsets[_W(group)] - (group_ends - size)
+            for part in range(0, n_vertices, 32):
+                k = np.int32(part + lane)
+                owner = owner_of(k, group_ends)
+                place = cuda.shfl_sync(ALL, begin, owner) + k
+                if k < n_vertices:
+                    target[_W(to + k)] = groups.members[_W(place)]
+            to += n_vertices
+
+
+@cuda.jit(device=True, forceinline=True)
+def _n_smaller(staged, begin, end, vertex):
+    """Count the smaller ones in ``staged[begin:end]``. These types make the loop unroll, four instructions each."""
+    n = _U(0)
+    k = _W(begin)
+    while k < _W(end):
+        if staged[k] < vertex:
+            n = _U(n + _U(1))
+        k = _W(k + _W(1))
+    return np.int32(n)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
+    """Write the lists in shared memory, in ascending order, to `result` from `to` on.
+
+    Parameters
+    ----------
+    staged : (LONGEST_STAGED,) int32, shared
+    begins : int32
+        Begin of this lane's list in it.
+    chosen : uint32
+        Lanes whose lists are in it.
+    result : int32, global
+    """
+    lane = cuda.laneid
+    for tile in range(0, n_vertices, 32):
+        place = np.int32(tile + lane)
+        owner = owner_of(place, ends)
+        begin, end = cuda.shfl_sync(ALL, begins, owner), cuda.shfl_sync(ALL, ends, owner)
+        if place < n_vertices and end - begin <= _LONGEST_COUNTED:
+            mine = staged[_U(place)]
+            result[_W(to + begin + _n_smaller(staged, begin, end, mine))] = mine
+    longer = ballot(chosen and ends - begins > _LONGEST_COUNTED)
+    while longer != 0:
+        owner = cuda.ffs(longer) - 1
+        longer &= longer - _U(1)
+        begin, end = cuda.shfl_sync(ALL, begins, owner), cuda.shfl_sync(ALL, ends, owner)
+        sort_by_warp(staged, begin, end)
+        for k in range(begin + lane, end, 32):
+            result[_W(to + k)] = staged[_U(k)]
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_side(members, start, n, full, groups, result, to, staged):
+    """Write the lanes' lists contiguously to `result` from `to` on, each ascending unless it is long.
+
+    Parameters
+    ----------
+    members : int32, global
+        In ids of the reduced graph.
+    start : int64
+        Begin of this lane's list.
+    full : int32
+        Its length after expansion.
+    result : int32, global
+    to : int64
+        Position of the tile's lists.
+    staged : (LONGEST_STAGED,) int32, shared
+        The warp's.
+    """
+    lane = cuda.laneid
+    ends = inclusive_sum(n)
+    source = start - (ends - n)
+    full_ends = inclusive_sum_64(full)
+    done = 0
+    while done < TILE:
+        before = cuda.shfl_sync(ALL, full_ends - full, done)
+        first = cuda.shfl_sync(ALL, ends - n, done)
+        fits = lane >= done and full_ends - before <= LONGEST_STAGED
+        n_lists = cuda.popc(ballot(fits))
+        last = cuda.shfl_sync(ALL, ends, done + max(n_lists, 1) - 1)
+        if n_lists == 0:
+            _gather(first, last, source, ends, members, groups, result, to + before)
+            done += 1
+        else:
+            _gather(first, last, source, ends, members, groups, staged, 0)
+            done += n_lists
+            cuda.syncwarp()
+            # Earlier lists have ended; those that do not fit end behind the last place.
+            staged_ends = np.int32(max(0, min(full_ends - before, LONGEST_STAGED + 1)))
+            n_vertices = cuda.shfl_sync(ALL, staged_ends, done - 1)
+            _write_staged(staged, np.int32(staged_ends - full), staged_ends, fits, n_vertices, result, to + before)
+            cuda.syncwarp()
+
+
+@kernel(OUTPUT, I32_2D, I64, GROUPS, GROUPS, CSR, CSR, I64, INT, INT, types.UniTuple(INT, SECTIONS), seconds=3.0)
+def expanded_lists_warp_per_tile(
+    found, full, sums, left_groups, right_groups, left_lists, right_lists, long_lists, begin, stop, before
+):
+    """Write the slots from `begin` to `stop` as a block: offsets, and members, ascending in lists that are not long.
+
+    `sums` are running sums (`full_sizes_warp_per_tile`), `before` their values at `begin`, for each section. A long
+    list is entered in `long_lists` (int64): twice its number, plus 1 on the right.
+
+    Parameters
+    ----------
+    full : (2, n_slots) int32, global
+    sums : (1 + SECTIONS * n_tiles,) int64, global
+    left_lists : Lists
+        Receives the left sides.
+    right_lists : Lists
+        Receives the right sides.
+    long_lists : int64, global
+    """
+    lane = cuda.laneid
+    warp = cuda.threadIdx.x // TILE
+    staged = cuda.shared.array((WARPS_PER_BLOCK, LONGEST_STAGED), types.int32)[warp]
+    tile = begin // TILE + cuda.blockIdx.x * WARPS_PER_BLOCK + warp
+    if tile * TILE >= stop:
+        return
+    n_tiles = (sums.size - 1) // SECTIONS
+    slot = tile * TILE + lane
+    start = np.int64(0)
+    n_left = np.int32(0)
+    n_right = np.int32(0)
+    left = np.int32(0)
+    right = np.int32(0)
+    if begin <= slot < stop:
+        left = full[0, slot]
+    if left > 0:
+        right = full[1, slot]
+        start, n_left, n_right = found.starts[slot], found.left_sizes[slot], found.right_sizes[slot]
+    # The first tile may begin before the block; its slots there are left out.
+    number = max(0, sums[USED * n_tiles + tile] - before[USED]) + rank(ballot(left > 0))
+    left_to = max(0, sums[LEFT * n_tiles + tile] - before[LEFT])
+    right_to = max(0, sums[RIGHT * n_tiles + tile] - before[RIGHT])
+    left_end, right_end = left_to + inclusive_sum_64(left), right_to + inclusive_sum_64(right)
+    if left > 0:
+        left_lists.offsets[number + 1] = left_end
+        right_lists.offsets[number + 1] = right_end
+    if tile == begin // TILE and lane == 0:
+        left_lists.offsets[0] = 0
+        right_lists.offsets[0] = 0
+    long_left, long_right = ballot(left > LONGEST_STAGED), ballot(right > LONGEST_STAGED)
+    entered = max(0, sums[LONG * n_tiles + tile] - before[LONG])
+    if left > LONGEST_STAGED:
+        long_lists[entered + rank(long_left)] = 2 * number
+    if right > LONGEST_STAGED:
+        long_lists[entered + cuda.popc(long_left) + rank(long_right)] = 2 * number + 1
+    _write_side(found.members, start, n_left, left, left_groups, left_lists.members, left_to, staged)
+    _write_side(found.members, start + n_left, n_right, right, right_groups, right_lists.members, right_to, staged)
+
+
+@kernel(CSR, CSR, I64)
+def sort_long_lists_block_per_list(left_lists, right_lists, long_lists):
+    """Sort the entered lists in place."""
+    entry = long_lists[cuda.blockIdx.x]
+    number = entry >> 1
+    lists = left_lists if entry & 1 == 0 else right_lists
+    begin, end = lists.offsets[number], lists.offsets[number + 1]
+    sort_by_block(lists.members, begin, end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListSizes:
-    """Lengths of the lists of found bicliques once expanded; one for a run, computed anew for each quantum.
+    """Lengths of the lists of bicliques after expansion; allocated once a run, computed again for each quantum.
 
     Attributes
     ----------
     groups : pair of DeviceGroups
-        Of the left and of the right side.
+        Those of the left and of the right side.
     full : (2, most slots) int32
-        The user's vertices in each list, as far as slots were taken.
+        The user's vertices in each list, for the taken slots.
     parts, sums : (1 + SECTIONS * n_tiles,) int64
-        A 0, then bicliques, left and right vertices, and long lists of each tile, section after section; and what lies
+        A 0, then bicliques, left and right vertices, and long lists of each tile, section after section; and their sums
         before each tile.
     ends : (1 + SECTIONS,) int64
-        The sums before each section and behind the last.
+        The sums before each section, and after the last.
     """
 
     groups: tuple[DeviceGroups, DeviceGroups]
@@ -62,13 +348,13 @@ class ListSizes:
 
     @property
     def n_tiles(self) -> int:
-        """Tiles that all slots are worked on in."""
+        """Number of tiles of all slots."""
         return (self.sums.size - 1) // SECTIONS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """The slots from `begin` to `stop`, and the sums of each section, (SECTIONS,) int64, at both."""
+class SlotRange:
+    """The slots from `begin` to `stop`, and the sums of each section at both, (SECTIONS,) int64."""
 
     begin: int
     stop: int
@@ -77,21 +363,21 @@ class Piece:
 
 
 def room_for_sizes(n_slots: int, groups: tuple[DeviceGroups, DeviceGroups]) -> ListSizes:
-    """Room for so many bicliques, with the groups of the left and of the right side."""
+    """Allocate sizes for this number of bicliques, with the groups of the left and of the right side."""
     n_sums = 1 + SECTIONS * -(-n_slots // TILE)
     parts, sums, ends = (cp.empty(n, cp.int64) for n in (n_sums, n_sums, 1 + SECTIONS))
     return ListSizes(groups, cp.empty((2, n_slots), cp.int32), parts, sums, ends)
 
 
 def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
-    """Enqueue working out how long every list becomes, behind what writes `found` and `taken`.
+    """Enqueue the computation of all list lengths, behind the kernels that write `found` and `taken`.
 
     Parameters
     ----------
     found : Output
         In ids of the reduced graph. Slots of left size 0 are unused.
     taken : (1,) int64
-        How many slots are taken, all of them where that is more.
+        Number of taken slots; a larger number means all.
     """
     sizes.parts.fill(0)
     kernel = full_sizes_warp_per_tile
@@ -106,39 +392,39 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
 
 
 def expanded(
-    found: Output, n_slots: int, sizes: ListSizes, piece_members: int, budget_bytes: int
+    found: Output, n_slots: int, sizes: ListSizes, range_members: int, budget_bytes: int
 ) -> Iterator[DeviceBlock]:
-    """Blocks of at most so many members, a larger biclique alone in its own; none where nothing was found.
+    """Yield blocks of at most `range_members` members, a larger biclique alone; none if there are no bicliques.
 
     Parameters
     ----------
     found : Output
-        As a quantum left it.
+        Output of a quantum.
     n_slots : int
-        How many slots it took.
+        Slots taken by it.
     sizes : ListSizes
-        Worked out for it.
+        Computed for it.
     budget_bytes : int
-        What an error names where the device has less memory than was promised.
+        Named in the error if the device has less memory than promised.
 
     Raises
     ------
     MemoryBudgetExceeded
-        The device has less.
+        The device has less memory.
     """
-    for piece in pieces(sizes, n_slots, piece_members):
+    for slot_range in slot_ranges(sizes, n_slots, range_members):
         with device_work(budget_bytes):
-            block = piece_block(found, sizes, piece)
+            block = block_of_range(found, sizes, slot_range)
         yield block
 
 
-def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece]:
-    """Cut between bicliques, so that each piece has at most so many members or is a single biclique."""
+def slot_ranges(sizes: ListSizes, n_slots: int, range_members: int) -> Iterator[SlotRange]:
+    """Cut between bicliques, so that each range has at most `range_members` members or is a single biclique."""
     ends = cp.asnumpy(sizes.ends)
     totals = np.diff(ends)
-    if totals[LEFT] + totals[RIGHT] <= piece_members:
+    if totals[LEFT] + totals[RIGHT] <= range_members:
         if totals[USED]:
-            yield Piece(0, n_slots, ends[:-1], ends[1:])
+            yield SlotRange(0, n_slots, ends[:-1], ends[1:])
         return
     n_tiles = sizes.n_tiles
     sums = cp.asnumpy(sizes.sums)
@@ -148,7 +434,7 @@ def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece
     stop, behind = 0, sums[section]
     while behind[USED] < last[USED]:
         begin, before = stop, behind
-        most = before[LEFT] + before[RIGHT] + piece_members
+        most = before[LEFT] + before[RIGHT] + range_members
         tile = int(np.searchsorted(members, most, side="right")) - 1
         stop, behind = min(tile * TILE, n_slots), sums[section + tile]
         if tile < n_tiles:
@@ -156,36 +442,36 @@ def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece
             n_more = int(np.searchsorted(members[tile] + np.cumsum(full.sum(axis=0)), most, side="right"))
             counts = _counts(full[:, :n_more])
             if behind[USED] + counts[USED] == before[USED]:
-                # The next one alone is more than a piece should hold.
+                # The next biclique alone is larger than a range should be.
                 n_more += 1
                 counts = _counts(full[:, :n_more])
             stop, behind = stop + n_more, behind + counts
-        yield Piece(begin, stop, before, behind)
+        yield SlotRange(begin, stop, before, behind)
 
 
 def _counts(full: np.ndarray) -> np.ndarray:
-    """Sums of some of a tile's slots, as the kernel would make them."""
+    """Sums of some of a tile's slots, as the kernel computes them."""
     left, right = full
     return np.array([(left > 0).sum(), left.sum(), right.sum(), (full > LONGEST_STAGED).sum()])
 
 
-def piece_block(found: Output, sizes: ListSizes, piece: Piece) -> DeviceBlock:
-    """The bicliques of a piece, with the user's vertices."""
-    n = piece.behind - piece.before
+def block_of_range(found: Output, sizes: ListSizes, slot_range: SlotRange) -> DeviceBlock:
+    """Make a block of a range's bicliques, with the user's vertices."""
+    n = slot_range.behind - slot_range.before
     left, right = (
         Lists(cp.empty(int(n[USED]) + 1, cp.int64), cp.empty(int(n[side]), cp.int32)) for side in (LEFT, RIGHT)
     )
     n_long = int(n[LONG])
     long_lists = cp.empty(max(1, n_long), cp.int64)
     kernel = expanded_lists_warp_per_tile
-    on_grid(kernel, _blocks(-(-piece.stop // TILE) - piece.begin // TILE), THREADS)(
+    on_grid(kernel, _blocks(-(-slot_range.stop // TILE) - slot_range.begin // TILE), THREADS)(
         *kernel_bundles(kernel, found),
         *kernel_views(sizes.full, sizes.sums),
         *kernel_bundles(kernel, *sizes.groups, left, right),
         *kernel_views(long_lists),
-        piece.begin,
-        piece.stop,
-        tuple(piece.before.tolist()),
+        slot_range.begin,
+        slot_range.stop,
+        tuple(slot_range.before.tolist()),
     )
     if n_long:
         kernel = sort_long_lists_block_per_list

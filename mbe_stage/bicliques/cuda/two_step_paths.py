@@ -1,11 +1,11 @@
-"""The two-step paths of a subgraph's child, from its left set to every row that holds some of it, counted.
+"""Count the two-step paths of a subgraph's child, from its left set to every row that holds some of it.
 
-Lanes walk paths side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to end, and
-each lane finds the column its path belongs to. Counting from L instead of from P and Q is the second way of cuMBE 5.4
-(parallel intersection computation). Its 5.5 gives a warp to each list; here the lanes of a warp share 32 lists.
+Lanes walk paths side by side, whatever the lengths of the columns: the lists of 32 columns at a time are joined, and
+each lane finds the column of its path. Counting from L instead of from P and Q is the second way of cuMBE 5.4 (parallel
+intersection computation). Its 5.5 gives a warp to each list; here the lanes of a warp share 32 lists.
 
-Counters are the array of cuMBE 5.4, with a list of those that are not zero: a warp looks at these alone. The counters
-of all warps exceed the caches. So each is read as few times as possible, and the next tile is loaded in advance.
+Counters are the array of cuMBE 5.4, with a list of the nonzero ones, so that a warp only visits these. The counters of
+all warps exceed the caches. So each is read as few times as possible, and the next tile is loaded in advance.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry
 from mbe_stage.bicliques.cuda.walk_bundles import Rows
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
@@ -21,7 +21,7 @@ from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_al
 _U = np.uint32
 _NONE = _U(0)
 _NO_PATH = (np.int32(-1), np.int32(0))
-"""What `path_at` answers behind the last one."""
+"""Result of `path_at` behind the last path."""
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -32,14 +32,14 @@ def nonzero_at(k, n_nonzero, own):
 
 @cuda.jit(device=True, forceinline=True)
 def no_rows():
-    """The `Rows` of a bitmap child, whose rows are not looked at in this way."""
+    """The `Rows` of a bitmap child, whose rows are not counted in this way."""
     zero = np.int32(0)
     return Rows(zero, zero, zero, zero, zero)
 
 
 @cuda.jit(device=True, forceinline=True)
 def look_at_rows(child, n_nonzero, n_pairs, own):
-    """Put the number of each candidate, plus one, into `bits`; returns the `Rows`."""
+    """Write the number of each candidate, plus one, into `bits`; return the `Rows`."""
     lane = np.int32(cuda.laneid)
     n_candidates = np.int32(0)
     n_full = np.int32(0)
@@ -59,7 +59,7 @@ def look_at_rows(child, n_nonzero, n_pairs, own):
         if is_candidate:
             number = np.int32(n_candidates + rank(mask))
             own.bits[_U(other)] = _U(number + 1)
-            if number < at.MOST_KEY_ROWS:
+            if number < layout.MOST_KEY_ROWS:
                 own.subsets[_U(number)] = _U(other)
         n_candidates = np.int32(n_candidates + count_bits(mask))
         n_full = np.int32(n_full + count_bits(ballot(is_full)))
@@ -69,7 +69,7 @@ def look_at_rows(child, n_nonzero, n_pairs, own):
 
 @cuda.jit(device=True, forceinline=True)
 def clear_accumulator(seen, own):
-    """Make all of it zero again."""
+    """Set the accumulator to zero."""
     k = np.int32(cuda.laneid)
     while k < seen.n_nonzero:
         other = own.nonzero[_U(k)]
@@ -81,7 +81,7 @@ def clear_accumulator(seen, own):
 
 @cuda.jit(device=True, forceinline=True)
 def append_nonzero(is_new, other, n_nonzero, own):
-    """Append the rows of the lanes with a new one to `nonzero`; returns how many there are."""
+    """Append the rows of the lanes with a new one to `nonzero`; return its length."""
     mask = ballot(is_new)
     if is_new:
         own.nonzero[_U(n_nonzero + rank(mask))] = other
@@ -96,8 +96,8 @@ def number_of(other, own):
 
 @cuda.jit(device=True, forceinline=True)
 def column_at(place, child, own):
-    """The entry of `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
-    column = np.int32(at.NO_COLUMN)
+    """The entry of `columns` for the left set's column at `place`; `layout.NO_COLUMN` behind the last one."""
+    column = np.int32(layout.NO_COLUMN)
     if place < child.n_left:
         column = own.columns[_U(place)]
     return column
@@ -105,7 +105,7 @@ def column_at(place, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def list_of(place, n_left, node, child, numbers):
-    """Length and beginning, among the node's column members, of the list of the left set's column at `place`."""
+    """Length and begin, among the node's column members, of the list of the left set's column at `place`."""
     start = np.int32(0)
     length = np.int32(0)
     if 0 <= place < n_left:
@@ -117,10 +117,10 @@ def list_of(place, n_left, node, child, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def end_to_end(length, start):
-    """The lanes' lists behind each other.
+    """Join the lanes' lists.
 
-    Where each ends, how far it lies from its place among the node's column members, and how many paths all of them
-    have.
+    Returns the end of each, its offset from its position among the node's column members, and the number of paths of
+    all of them.
     """
     ends = inclusive_sum(length)
     return ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31)
@@ -128,23 +128,23 @@ def end_to_end(length, start):
 
 @cuda.jit(device=True, forceinline=True)
 def group_at(group, node, child, numbers):
-    """The lists of 32 columns of the left set, from the one at place `group` on: as `end_to_end`."""
+    """Join the lists of 32 columns of the left set, from position `group` on: as `end_to_end`."""
     length, start = list_of(np.int32(group + cuda.laneid), child.n_left, node, child, numbers)
     return end_to_end(length, start)
 
 
 @cuda.jit(device=True, forceinline=True)
 def path_at(k, total, ends, shift, node, numbers):
-    """The row that path `k` of 32 columns leads to, -1 behind the last one, and the lane of its column.
+    """The row at the end of path `k` of 32 columns, -1 behind the last one, and the lane of its column.
 
     Parameters
     ----------
     total : int32
-        How many paths the 32 columns have.
+        Number of paths of the 32 columns.
     ends : int32
-        Where this lane's list ends among them.
+        End of this lane's list among them.
     shift : int32
-        How far it lies from its place among the node's column members.
+        Its offset from its position among the node's column members.
     """
     holder = owner_of(k, ends)
     begin = cuda.shfl_sync(ALL, shift, holder)
@@ -156,30 +156,30 @@ def path_at(k, total, ends, shift, node, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def paths_at(tile, total, ends, shift, node, numbers, mode):
-    """The lane's paths of the four tiles from `tile` on, as `path_at` answers; go on at `behind_paths`.
+    """The lane's paths of the four tiles from `tile` on, as from `path_at`; continue at `behind_paths`.
 
-    Four are on their way at once, as each waits for memory. Kernels that write are too long for such code: there only
-    the first tile is looked at.
+    Four are loaded at once, since each waits for memory. Kernels that write are too long for such code: they only load
+    the first tile.
 
     Parameters
     ----------
     tile : int32
         Number of the first path.
     total : int32
-        How many paths the 32 columns have.
+        Number of paths of the 32 columns.
     ends : int32
-        Where this lane's list ends among them.
+        End of this lane's list among them.
     shift : int32
-        How far it lies from its place among the node's column members.
+        Its offset from its position among the node's column members.
     """
     k = np.int32(tile + cuda.laneid)
     path_0 = path_at(k, total, ends, shift, node, numbers)
     path_1 = _NO_PATH
     path_2 = _NO_PATH
     path_3 = _NO_PATH
-    if mode == at.COUNTS and tile + 32 < total:
+    if mode == layout.COUNT and tile + 32 < total:
         path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-    if mode == at.COUNTS and tile + 64 < total:
+    if mode == layout.COUNT and tile + 64 < total:
         path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
         path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
     return path_0, path_1, path_2, path_3
@@ -188,24 +188,24 @@ def paths_at(tile, total, ends, shift, node, numbers, mode):
 @cuda.jit(device=True, forceinline=True)
 def behind_paths(tile, mode):
     """The first tile behind those of `paths_at`."""
-    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == layout.COUNT else next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _is_first(other, own):
-    """Count a path; whether its row had none before."""
+    """Count a path; True if its row had none before."""
     return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), 1) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
 def pairs_from(child):
-    """Offset in the arena of words of the recorded paths to later rows, behind all that merging columns needs."""
-    return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
+    """Offset in the arena of words of the recorded paths to later rows, behind the data of merging columns."""
+    return np.int32(6 * child.n_left if child.n_left <= layout.MOST_MERGED else 0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _record(path, group, n_pairs, child, own):
-    """Record the lanes' paths that lead to later rows, as far as there is room; returns how many there are now."""
+    """Record the lanes' paths to later rows as far as there is room; return the number of records."""
     other, holder = path
     is_later = other > child.row
     mask = ballot(is_later)
@@ -213,16 +213,16 @@ def _record(path, group, n_pairs, child, own):
     if is_later and place + 2 <= own.words.size:
         own.words[_U(place)] = _U(other)
         own.words[_U(place + 1)] = _U(group + holder)
-    # More than fit need not be told from each other.
+    # Records that do not fit need no distinct numbers.
     return np.int32(min(n_pairs + count_bits(mask), own.words.size))
 
 
 @cuda.jit(device=True, forceinline=True)
 def count_paths(node, child, own, numbers, mode):
-    """Count in `counts` how many of the left set every row holds.
+    """Count in `counts` how many columns of the left set every row holds.
 
-    Collects those that hold some in `nonzero`, and records the paths to later ones. Returns how many of both there are
-    (see `layout.Rows`).
+    Collects rows with some in `nonzero`, and records the paths to later ones. Returns the numbers of both (see
+    `walk_bundles.Rows`).
     """
     n_nonzero = np.int32(0)
     n_pairs = np.int32(0)
@@ -237,10 +237,10 @@ def count_paths(node, child, own, numbers, mode):
             is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
             n_pairs = _record(path_0, group, n_pairs, child, own)
             n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if mode == at.COUNTS and tile + 32 < total:
+            if mode == layout.COUNT and tile + 32 < total:
                 n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if mode == at.COUNTS and tile + 64 < total:
+            if mode == layout.COUNT and tile + 64 < total:
                 n_pairs = _record(path_2, group, n_pairs, child, own)
                 n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)

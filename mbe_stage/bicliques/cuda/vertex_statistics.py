@@ -37,7 +37,7 @@ class DeviceVertexStatistics:
 
     @classmethod
     def of(cls, n_vertices: int) -> DeviceVertexStatistics:
-        """No biclique yet."""
+        """Return statistics without bicliques."""
         return cls(
             cp.zeros(n_vertices, cp.int64), cp.zeros(n_vertices, cp.int64), cp.full(n_vertices, _LARGEST_KEY, cp.int64)
         )
@@ -51,17 +51,17 @@ class DeviceVertexStatistics:
         return cls(n_bicliques, edges, cp.where(n_bicliques > 0, keys, _LARGEST_KEY))
 
     def add(self, offsets: cp.ndarray, members: cp.ndarray, n_edges: cp.ndarray, keys: cp.ndarray) -> None:
-        """Take in some bicliques.
+        """Add some bicliques.
 
         Parameters
         ----------
         offsets : (n_bicliques + 1,) int64
-            Of this side's members.
+            Offsets of this side's members.
         members : int32
             Dense ids, biclique after biclique.
         n_edges, keys : (n_bicliques,) int64
         """
-        # Two passes, because a key counts only where no biclique has more edges, and that is known after the first.
+        # Two passes: a key counts only if no biclique has more edges, which is known after the first pass.
         before = self.largest_edges.copy()
         launch_warps(count_warp_per_list, keys.size, offsets, members, n_edges, self.n_bicliques, self.largest_edges)
         self.largest_keys[self.largest_edges > before] = _LARGEST_KEY
@@ -77,16 +77,16 @@ class DeviceVertexStatistics:
         )
 
     def merge(self, other: DeviceVertexStatistics) -> None:
-        """Take in what other bicliques of the same vertices sum up to, in the memory of the same device."""
+        """Add the statistics of other bicliques of the same vertices, in the memory of the same device."""
         is_larger = other.largest_edges > self.largest_edges
-        # Of two vertices that are in none, neither key is smaller.
+        # For a vertex without bicliques on both sides, neither key is smaller.
         is_first = (other.largest_edges == self.largest_edges) & (other.largest_keys < self.largest_keys)
         self.largest_keys[:] = cp.where(is_larger | is_first, other.largest_keys, self.largest_keys)
         self.largest_edges[:] = cp.maximum(self.largest_edges, other.largest_edges)
         self.n_bicliques[:] += other.n_bicliques
 
     def to_host(self) -> VertexStatistics:
-        """The same in host memory; 0 for the key of a vertex that is in none."""
+        """Copy to host memory; the key of a vertex without bicliques is 0."""
         keys = cp.where(self.n_bicliques > 0, self.largest_keys, 0)
         return VertexStatistics(*map(cp.asnumpy, (self.n_bicliques, self.largest_edges, keys)))
 
@@ -96,11 +96,11 @@ class DeviceSizeCounts:
 
     def __init__(self) -> None:
         self._dense = cp.zeros(DENSE_SIZES * DENSE_SIZES, cp.int64)
-        # What has a side too large for that is rare.
+        # Bicliques with a side too large for the table are rare.
         self._others = SizeCounts()
 
     def add(self, left_sizes: cp.ndarray, right_sizes: cp.ndarray) -> None:
-        """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
+        """Add the sizes of some bicliques; both ``(n_bicliques,) int32``."""
         is_dense = (left_sizes < DENSE_SIZES) & (right_sizes < DENSE_SIZES)
         codes = left_sizes[is_dense] * DENSE_SIZES + right_sizes[is_dense]
         if codes.size:
@@ -108,27 +108,27 @@ class DeviceSizeCounts:
         self._others.add_large(cp.asnumpy(left_sizes[~is_dense]), cp.asnumpy(right_sizes[~is_dense]))
 
     def merge(self, other: DeviceSizeCounts) -> None:
-        """Take in the counts of other bicliques, in the memory of the same device."""
+        """Add the counts of other bicliques, in the memory of the same device."""
         self._dense += other._dense
         self._others.merge(other._others)
 
     def add_from_host(self, counts: SizeCounts) -> None:
-        """Take in the counts of other bicliques, in host memory."""
+        """Add the counts of other bicliques, in host memory."""
         self._others.merge(counts)
 
     def to_host(self) -> SizeCounts:
-        """The same in host memory."""
+        """Copy to host memory."""
         counts = deepcopy(self._others)
         counts.add_dense(cp.asnumpy(self._dense).reshape(DENSE_SIZES, DENSE_SIZES))
         return counts
 
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``(n_left, n_right, n_bicliques)`` of every size that occurs, on the host, ascending by the first two."""
+        """``(n_left, n_right, n_bicliques)`` of every existing size, on the host, ascending by the first two."""
         return self.to_host().sorted_rows()
 
 
 def long_form(block: DeviceBlock, keys: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
-    """One row per member: each biclique's left members, then its right members, then the next biclique.
+    """Make one row per member: each biclique's left members, then its right members, then the next biclique.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def long_form(block: DeviceBlock, keys: cp.ndarray) -> tuple[cp.ndarray, cp.ndar
 
 @kernel(I64, I32, I64, I64, I64)
 def count_warp_per_list(offsets, members, n_edges, n_bicliques, largest_edges):
-    """One biclique more for each member, and the most edges it has been seen with."""
+    """Add one biclique to each member, and update the most edges of its bicliques."""
     index = this_warp()
     if index >= n_edges.size:
         return
@@ -162,14 +162,14 @@ def count_warp_per_list(offsets, members, n_edges, n_bicliques, largest_edges):
     for i in range(offsets[index] + cuda.laneid, offsets[index + 1], 32):
         vertex = members[i]
         cuda.atomic.add(n_bicliques, vertex, 1)
-        # The figure only grows, so one read too early is only too small, and nearly all are spared the atomic.
+        # The figure only grows, so an old value is at most too small, and nearly all are spared the atomic.
         if largest_edges[vertex] < edges:
             cuda.atomic.max(largest_edges, vertex, edges)
 
 
 @kernel(I64, I32, I64, I64, I64, I64)
 def smallest_key_warp_per_list(offsets, members, n_edges, keys, largest_edges, largest_keys):
-    """The smallest key among each member's bicliques of most edges.
+    """Find the smallest key among each member's bicliques of most edges.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def smallest_key_warp_per_list(offsets, members, n_edges, keys, largest_edges, l
 def long_form_warp_per_biclique(
     keys, left_offsets, left_members, right_offsets, right_members, out_keys, sides, vertices
 ):
-    """The rows of a biclique: before them come those of all bicliques before it.
+    """Write the rows of a biclique, behind those of all earlier bicliques.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Bundles that the functions of the walk pass to each other.
 
-Of the launch, of a warp, of a node and a child that is being visited. `layout` says what stands in memory. This module
-needs no GPU library.
+Bundles of the launch, of a warp, of a node and of a visited child. `layout` describes the memory. This module needs no
+GPU library.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Launch(NamedTuple):
     ----------
     control : (CONTROL_FIELDS,) int32, global
     control_64 : (CONTROL_64_FIELDS,) int64, global
-        Words that all warps change, and those that the host set.
+        Words that all warps change, and words set by the host.
     deadline : int64
-        When the time quantum is over, by the clock that all multiprocessors share.
-    mode : int, known when it is compiled
-        How much the kernel says: `COUNTS` and so on.
-    techniques : int, known when it is compiled
-        Bits of what it makes use of (`techniques`).
+        End of the quantum, by the clock that all multiprocessors share.
+    mode : int, known at compile time
+        Output mode of the kernel: `COUNT` and so on.
+    techniques : int, known at compile time
+        Bits of the techniques (`techniques`).
     """
 
     control: Any
@@ -35,7 +35,7 @@ class Launch(NamedTuple):
 class Own(NamedTuple):
     """One warp's rows of `Warps`, and its shared memory.
 
-    A table, two bitmaps of subsets or a few candidates, its chunk of the output.
+    Shared memory has a table, two bitmaps of subsets or a few candidates, and the chunk of the output.
     """
 
     words: Any
@@ -53,7 +53,7 @@ class Own(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A subgraph: where its piece of `Pool.ints` begins (int64), and the parts of the piece (uint32).
+    """A subgraph: first entry of its segment of `Pool.ints` (int64), and the parts of the segment (uint32).
 
     The offsets of the ids come first; `n_path` is int32.
     """
@@ -83,9 +83,9 @@ class Singles(NamedTuple):
     Attributes
     ----------
     earlier : uint32
-        Columns that some row before the child's holds, alone or with others: no left set by themselves.
+        Columns that some row before the child's holds, alone or with others: no left sets by themselves.
     later : uint32
-        The other columns, as far as a row behind the child's holds nothing but them.
+        The other columns that are all that some row behind the child's holds.
     """
 
     earlier: Any
@@ -93,16 +93,16 @@ class Singles(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The rows that see the left set of a subgraph's child, as the accumulator has them.
+    """The rows that see the left set of a subgraph's child, in the accumulator.
 
     Attributes
     ----------
     is_list : bool
-        True if `counts` says how many of the left set each holds; else `bits` says which.
+        True if `counts` has the number of its columns that each row holds; otherwise `bits` has the columns.
     n_nonzero : int32
-        How many there are, as they stand in `nonzero`.
+        Number of rows in `nonzero`.
     singles : Singles
-        What is known of those that are not there.
+        Facts about the rows that are not there.
     """
 
     is_list: Any
@@ -116,15 +116,15 @@ class Rows(NamedTuple):
     Attributes
     ----------
     n_nonzero : int32
-        All of them, as they stand in `nonzero`.
+        Number of all of them in `nonzero`.
     n_pairs : int32
-        Paths to later ones, counted up to the size of the arena of words. Where all of them fit it, each stands there
-        (`paths.pairs_from`), in two words: the row, and the column's place in the left set.
+        Paths to later ones, counted up to the size of the arena of words. If all fit, each is recorded there
+        (`two_step_paths.pairs_from`) in two words: the row, and the column's position in the left set.
     n_candidates, n_full : int32
-        Later ones that hold a part of the left set; those that hold all of it. Of up to `MOST_KEY_ROWS` candidates each
-        stands in `subsets`, under its number.
+        Later ones that hold a part of the left set; those that hold all of it. Up to `MOST_KEY_ROWS` candidates are in
+        `subsets`, under their numbers.
     most_earlier : int32
-        The most of the left set that an earlier one holds: it holds no larger group of columns as a whole.
+        Most columns of the left set that an earlier row holds: it contains no larger group of columns.
     """
 
     n_nonzero: Any
@@ -135,15 +135,15 @@ class Rows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns that a list child keeps, as groups that its candidates cannot tell apart.
+    """The columns that a list child keeps, in groups with the same candidates.
 
     Attributes
     ----------
     n_columns, n_kept : int32
-        New columns, and how many of the left set they stand for.
+        New columns, and the number of columns of the left set in them.
     is_merged : bool
-        True if a new column may stand for several. Then the arena of words holds the places of the kept ones in the
-        left set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
+        True if a new column may represent several. Then the arena of words has the positions of the kept columns in the
+        left set, sorted by new column, from 0 on, and from `sizes` on the number of columns of each new one.
     sizes : int32
     """
 
@@ -156,8 +156,8 @@ class Columns(NamedTuple):
 class FramePlaces(NamedTuple):
     """Offsets of the parts of a first frame.
 
-    The child's row, candidates behind it, and the superset in the arena of words; the superset's ids in that of ints;
-    all int32. Excluded rows begin at 0.
+    They are the child's row, the candidates behind it, and the superset in the arena of words; and the superset's ids
+    in that of ints; all int32. Excluded rows begin at 0.
     """
 
     first: Any
@@ -171,13 +171,13 @@ class BitsetChild(NamedTuple):
     Attributes
     ----------
     cursor : int32
-        Its row's place among the frame's rows.
+        Position of its row among the frame's rows.
     left : uint32
         Its left set.
     left_most : int32
-        How many of the user's vertices that is; 0 where there are no size constraints.
+        The user's vertices in it; 0 without size constraints.
     kind : int32
-        The frame's.
+        Kind of the frame.
     is_small : bool
         True if the subsets of its left set fit a closed-set bitmap: its subtree is finished at once.
     is_written : bool
@@ -198,13 +198,13 @@ class Below(NamedTuple):
     Attributes
     ----------
     closed : uint32
-        This lane's part of the bitmap of left sides that are not written yet.
+        This lane's share of the bitmap of unwritten left sides.
     moves : 5 uint32
-        How subsets of the left set are packed (`closed_sets.moves_of`).
+        Moves that pack subsets of the left set (`closed_sets.moves_of`).
     top, n_kept : int32
-        Where in the arena of words its candidates' rows stand, and how many there are.
+        First of its candidates' rows in the arena of words, and their number.
     n_listed : int32
-        How many bicliques the rows from there on are, what two have in common included.
+        Number of bicliques in the rows from there on, including common columns of two.
     """
 
     closed: Any
@@ -217,7 +217,7 @@ class Below(NamedTuple):
 class Superset(NamedTuple):
     """The rows that can be in a right side.
 
-    Where they begin in the arena of words, how many, where their ids begin in that of ints; all int32.
+    First of them in the arena of words, their number, and first of their ids in that of ints; all int32.
     """
 
     rows: Any

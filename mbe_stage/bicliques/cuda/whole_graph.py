@@ -1,8 +1,12 @@
-"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
+"""Write the whole graph as node 0 of the pool, in one launch: rows by degree, both directions, ordered roots.
 
-Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses entries. Rows get
-new numbers, so a column's list has to be sorted (`column_lists`). Roots start in order of their two-step paths, to
-within an eighth: they are sorted by counting into bins.
+Lists of the user's graph are in the order of its ids. Columns keep that order, so a row's list only loses entries. Rows
+get new numbers, so a column's list has to be sorted. Roots start in the order of their two-step paths,
+to within an eighth: they are sorted by counting into bins.
+
+The lists of the columns are sorted by the new numbers of rows, in one of three ways by length. One lane sorts a short
+list. The lanes of a warp sort up to 32 entries: each counts the smaller ones. The rows of longer lists are marked in a
+bitmap in shared memory, and read in order.
 """
 
 from __future__ import annotations
@@ -12,16 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
-from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
-from mbe_stage.device import WARP_SIZE
+from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
     THREADS,
     n_warps,
-    piece_of,
+    range_of_warp,
     this_warp,
     tile_count,
     wait_for_all,
@@ -29,15 +32,162 @@ from mbe_stage.device.grid import (
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
+_BITMAP_WORDS = 1024
+_BITMAP_ROWS = 32 * _BITMAP_WORDS
+BITMAPS_SHAPE = (WARPS_PER_BLOCK, _BITMAP_WORDS)
 N_BINS = 512
-"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
+"""Bins for each power of two: roots are sorted by their number of paths to within an eighth."""
 PARTS_PER_WARP = 3
 _ONE = np.uint32(1)
 
 
 @cuda.jit(device=True, forceinline=True)
+def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
+    """Write the rows of a short list in ascending order; by one lane.
+
+    Parameters
+    ----------
+    members : int32, global
+        Those of the column's side.
+    rows_from : int
+        First vertex of the rows' side in the common numbering.
+    numbers : (n_vertices,) int32, global
+        The row of each vertex, -1 for those left out.
+    ints : int32, global
+        Receives the rows.
+    """
+    stop = to
+    for k in range(start, end):
+        row = numbers[rows_from + members[k]]
+        if row >= 0:
+            place = stop
+            while place > to and ints[place - 1] > row:
+                ints[place] = ints[place - 1]
+                place -= 1
+            ints[place] = row
+            stop += 1
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
+    """Write the rows of at most 32 list entries in ascending order: each lane counts the smaller ones.
+
+    Parameters
+    ----------
+    members : int32, global
+        Those of the column's side.
+    rows_from : int
+        First vertex of the rows' side in the common numbering.
+    numbers : (n_vertices,) int32, global
+        The row of each vertex, -1 for those left out.
+    ints : int32, global
+        Receives the rows.
+    """
+    lane = cuda.laneid
+    row = -1
+    if first + lane < last:
+        row = numbers[rows_from + members[first + lane]]
+    smaller = 0
+    for k in range(last - first):
+        other = cuda.shfl_sync(ALL, row, np.int32(k))
+        smaller += 0 <= other < row
+    if row >= 0:
+        ints[to + smaller] = row
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
+    """Write the rows of a long list in ascending order, by marking them in a bitmap, a part of all rows at a time.
+
+    Parameters
+    ----------
+    members : int32, global
+        Those of the column's side.
+    rows_from : int
+        First vertex of the rows' side in the common numbering.
+    numbers : (n_vertices,) int32, global
+        The row of each vertex, -1 for those left out.
+    ints : int32, global
+        Receives the rows.
+    bitmap : (words,) uint32, shared
+        The warp's.
+    """
+    lane = cuda.laneid
+    for lowest in range(0, n_rows, _BITMAP_ROWS):
+        n_words = (min(_BITMAP_ROWS, n_rows - lowest) + 31) // 32
+        for k in range(lane, n_words, 32):
+            bitmap[k] = np.uint32(0)
+        cuda.syncwarp()
+        for k in range(first + lane, last, 32):
+            row = numbers[rows_from + members[k]] - lowest
+            if 0 <= row < _BITMAP_ROWS:
+                cuda.atomic.or_(bitmap, row >> 5, _ONE << np.uint32(row & 31))
+        cuda.syncwarp()
+        for tile in range(0, n_words, 32):
+            word = np.uint32(0)
+            if tile + lane < n_words:
+                word = bitmap[tile + lane]
+            ends = inclusive_sum(cuda.popc(word))
+            place = to + ends - cuda.popc(word)
+            while word != 0:
+                ints[place] = lowest + 32 * (tile + lane) + cuda.ffs(word) - 1
+                word &= word - _ONE
+                place += 1
+            to += cuda.shfl_sync(ALL, ends, 31)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
+    """Write each column's rows, ascending.
+
+    Parameters
+    ----------
+    lists : Lists
+        Lists of the side that becomes the columns.
+    rows_from, columns_from : int
+        First vertices of the two sides in the common numbering.
+    numbers : (n_vertices,) int32, global
+        The row or column of each vertex, -1 for those left out.
+    ints : int32, global
+    offsets_at, members_at : int
+        Positions of the columns' offsets and members.
+    bitmap : (words,) uint32, shared
+        The warp's.
+    """
+    offsets, members = lists.offsets, lists.members
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        place = np.int64(0)
+        column = -1
+        if vertex < n:
+            column = numbers[columns_from + vertex]
+        if column >= 0:
+            start, end = offsets[vertex], offsets[vertex + 1]
+            place = members_at + ints[offsets_at + column]
+        if end - start <= SHORT:
+            _sort_by_inserting(start, end, members, rows_from, numbers, ints, place)
+        lists = ballot(end - start > SHORT)
+        while lists != 0:
+            source = cuda.ffs(lists) - 1
+            lists &= lists - _ONE
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            to = cuda.shfl_sync(ALL, place, source)
+            if last - first <= WARP_SIZE:
+                _sort_by_counting(first, last, members, rows_from, numbers, ints, to)
+            else:
+                _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
 def bin_of(cost):
-    """Smaller for a larger cost, which is at least 1."""
+    """Bin of a cost, which is at least 1; smaller for a larger cost."""
     power = 63 - cuda.clz(np.int64(cost))
     eighth = (cost << 3 >> power) & 7
     return N_BINS - 1 - (8 * power + eighth)
@@ -45,9 +195,9 @@ def bin_of(cost):
 
 @cuda.jit(device=True, forceinline=True)
 def add_to_bins(bins, which):
-    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
+    """Add 1 to a bin for each lane (none if it is negative); return the bin's value before this lane's 1.
 
-    Lanes with the same bin add up first: most roots fall into a few bins.
+    Lanes with the same bin are added first: most roots fall into a few bins.
     """
     same = np.uint32(cuda.match_any_sync(ALL, which))
     first_lane = cuda.ffs(same) - 1
@@ -59,7 +209,7 @@ def add_to_bins(bins, which):
 
 @cuda.jit(device=True, forceinline=True)
 def starts_of_bins(bins):
-    """Counts into where each bin begins; by one warp."""
+    """Replace counts by the begin of each bin; by one warp."""
     before = 0
     for tile in range(0, N_BINS, 32):
         count = bins[tile + cuda.laneid]
@@ -76,9 +226,9 @@ class Numbering(NamedTuple):
     order : (n_vertices,) int64
         Vertices by side and degree.
     keys : (n_vertices,) uint32
-        Of each vertex its side and degree (`collapse_twins`).
+        Side and degree of each vertex (`collapse_twins`).
     numbers : (n_vertices,) int32
-        Of each vertex its row or column, -1 before.
+        Row or column of each vertex, -1 before.
     parts : (PARTS_PER_WARP * n_warps,) int32
     bins : (N_BINS,) int32
         Zeros before.
@@ -92,7 +242,7 @@ class Numbering(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Output arrays: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
+    """Output arrays: node 0's segment of the pool and its fields, the ordered roots, and the paths from each row.
 
     Attributes
     ----------
@@ -109,6 +259,8 @@ class Target(NamedTuple):
 
 
 _NUMBERING = bundle(Numbering, I64, U32, I32, I32, I32)
+
+
 _TARGET = bundle(Target, I32, I64_2D, I32, I64)
 
 
@@ -118,17 +270,17 @@ def _degree(keys, vertex):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """Sum up this warp's piece of the rows and of the columns, for the scan over all pieces.
+def _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
+    """Sum this warp's range of the rows and of the columns, for the scan over all ranges.
 
     Parameters
     ----------
     order : (n_vertices,) int64, global
     keys : (n_vertices,) uint32, global
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     columns_from : int
-        Where the vertices of the columns' side begin in the common numbering.
+        First vertex of the columns' side in the common numbering.
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
@@ -136,12 +288,12 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
     lane = cuda.laneid
     warp = this_warp()
     in_rows = 0
-    first, last = piece_of(n_rows)
+    first, last = range_of_warp(n_rows)
     for i in range(first + lane, last, 32):
         in_rows += _degree(keys, order[rows_from + i])
     n_alive = 0
     in_columns = 0
-    first, last = piece_of(n_column_vertices)
+    first, last = range_of_warp(n_column_vertices)
     for i in range(first + lane, last, 32):
         degree = _degree(keys, columns_from + i)
         in_columns += degree
@@ -155,7 +307,7 @@ def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices,
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_before(parts, which):
-    """Sums of the warps before this one."""
+    """Return the sums of the warps before this one."""
     total = 0
     for k in range(cuda.laneid, this_warp(), 32):
         total += parts[which * n_warps() + k]
@@ -164,22 +316,22 @@ def _sum_before(parts, which):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_at):
-    """Rows in ascending degree, and where their lists begin.
+    """Number the rows in ascending degree, and write the offsets of their lists.
 
     Parameters
     ----------
     order : (n_vertices,) int64, global
     keys : (n_vertices,) uint32, global
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
     offsets_at : int
-        Where their offsets stand there.
+        Position of the offsets.
     """
     lane = cuda.laneid
-    first, last = piece_of(n_rows)
+    first, last = range_of_warp(n_rows)
     before = _sum_before(parts, 0)
     for tile in range(first, last, 32):
         i = tile + lane
@@ -196,23 +348,23 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
 
 @cuda.jit(device=True, forceinline=True)
 def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, offsets_at):
-    """Columns in the order of their vertices, and where their lists begin; -1 for vertices that are left out.
+    """Number the columns in the order of their vertices, and write their offsets; -1 for vertices left out.
 
     Parameters
     ----------
     keys : (n_vertices,) uint32, global
     columns_from : int
-        Where the vertices of the columns' side begin in the common numbering.
+        First vertex of the columns' side in the common numbering.
     n_column_vertices : int
         Vertices of that side.
     parts : (PARTS_PER_WARP * n_warps,) int32, global
     numbers : (n_vertices,) int32, global
     ints : int32, global
     offsets_at : int
-        Where their offsets stand there.
+        Position of the offsets.
     """
     lane = cuda.laneid
-    first, last = piece_of(n_column_vertices)
+    first, last = range_of_warp(n_column_vertices)
     number = _sum_before(parts, 1)
     before = _sum_before(parts, 2)
     for tile in range(first, last, 32):
@@ -234,18 +386,18 @@ def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints,
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offsets_at, members_at):
-    """Each row's columns, ascending, and how many two-step paths begin in it.
+    """Write each row's columns, ascending, and the number of two-step paths from it.
 
     Parameters
     ----------
     rows : Lists
-        Of the side that becomes the rows.
+        Lists of the side that becomes the rows.
     rows_at, columns_from : int
-        Where the vertices of that side and of the other one begin in the common numbering.
+        First vertices of that side and of the other one in the common numbering.
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     offsets_at, members_at : int
-        Where offsets and members of the rows stand in `Target.ints`.
+        Positions of the rows' offsets and members in `Target.ints`.
     """
     offsets, members, n_rows = rows.offsets, rows.members, target.roots.size
     order, keys, numbers, bins = numbering.order, numbering.keys, numbering.numbers, numbering.bins
@@ -304,18 +456,18 @@ _WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
 def write_whole_graph_warp_per_tile(
     rows, columns, numbering, target, arrived, rows_at, rows_from, columns_from, n_columns, n_edges
 ):
-    """Node 0 (`layout.Pool`), the roots in the order they are to be started in, and their two-step paths.
+    """Write node 0 (`layout.Pool`), the roots in their order, and their two-step paths.
 
     Parameters
     ----------
     rows, columns : Lists
-        Those of the user's graph, of the side that becomes the rows and of the other one.
+        Lists of the user's graph: of the side that becomes the rows, and of the other one.
     arrived : (1,) int32
         0 before.
     rows_at, columns_from : int
-        Where the vertices of the sides begin in the common numbering.
+        First vertices of the two sides in the common numbering.
     rows_from : int
-        Where the rows begin in the order.
+        First of the rows in the order.
     """
     lane = cuda.laneid
     warp = this_warp()
@@ -328,7 +480,7 @@ def write_whole_graph_warp_per_tile(
     row_members_at = column_offsets_at + n_columns + 1
     column_members_at = row_members_at + n_edges
 
-    _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
+    _sum_ranges(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
     _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at)
     wait_for_all(arrived, 1)
     _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
@@ -351,16 +503,16 @@ def write_whole_graph_warp_per_tile(
 
 @cuda.jit(device=True, forceinline=True)
 def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
-    """Write what depends on the sizes alone: ids (the numbers), the ends of offsets, and the fields of the node.
+    """Write the data that depends on sizes alone: ids (the numbers), ends of offsets, and the fields of the node.
 
     Parameters
     ----------
     row_offsets_at : int
-        Where the rows' offsets stand in `Target.ints`.
+        Position of the rows' offsets in `Target.ints`.
     column_offsets_at : int
-        Where the columns' do.
+        Position of the columns' offsets.
     column_members_at : int
-        Where the columns' members do.
+        Position of the columns' members.
     """
     lane, warp = cuda.laneid, this_warp()
     ints, nodes, n_rows = target.ints, target.nodes, target.roots.size
@@ -374,9 +526,9 @@ def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_
         ints[n_columns] = n_columns
         ints[row_offsets_at + n_rows] = n_edges
         ints[column_offsets_at + n_columns] = n_edges
-        nodes[0, at.NODE_COLUMNS] = n_columns
-        nodes[0, at.NODE_IDS] = n_columns
-        nodes[0, at.NODE_ROWS] = n_rows
-        nodes[0, at.NODE_EDGES] = n_edges
-        nodes[0, at.NODE_END] = n_rows
-        nodes[0, at.NODE_SIZE] = column_members_at + n_edges
+        nodes[0, layout.NODE_COLUMNS] = n_columns
+        nodes[0, layout.NODE_IDS] = n_columns
+        nodes[0, layout.NODE_ROWS] = n_rows
+        nodes[0, layout.NODE_EDGES] = n_edges
+        nodes[0, layout.NODE_END] = n_rows
+        nodes[0, layout.NODE_SIZE] = column_members_at + n_edges

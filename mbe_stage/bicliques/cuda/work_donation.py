@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, load_fresh, max_all, next_one, next_tile
+from mbe_stage.bicliques.cuda import layout
+from mbe_stage.device.intrinsics import global_nanoseconds, load_fresh
+from mbe_stage.device.warp import ALL, ballot, first_bit, max_all, next_one, next_tile
 
 _U = np.uint32
 _NAP_NS = 400
@@ -41,27 +42,27 @@ def read_shared(values, index):
 def ask_to_stop(control, reason):
     """End the quantum: all warps stop before their next child."""
     if cuda.laneid == 0:
-        cuda.atomic.or_(control, at.STATUS, reason)
-        cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+        cuda.atomic.or_(control, layout.STATUS, reason)
+        cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def ask_for_words(needed, words, launch):
-    """True if a warp's arenas have so many entries. If not, the quantum ends and the host enlarges them."""
+    """True if a warp's arenas have this many entries. If not, the quantum ends and the host enlarges them."""
     if needed <= words.size:
         return True
     if cuda.laneid == 0:
-        cuda.atomic.max(launch.control_64, at.NEEDED_WORDS, needed)
-    ask_to_stop(launch.control, at.WORDS_SHORT)
+        cuda.atomic.max(launch.control_64, layout.NEEDED_WORDS, needed)
+    ask_to_stop(launch.control, layout.WORDS_SHORT)
     return False
 
 
 @cuda.jit(device=True, forceinline=True)
-def stop_if_late(launch):
+def end_overdue_quantum(launch):
     """End the quantum when its time is over."""
     if cuda.any_sync(ALL, global_nanoseconds() > launch.deadline):
-        ask_to_stop(launch.control, at.TIME_OVER)
+        ask_to_stop(launch.control, layout.TIME_OVER)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -76,10 +77,10 @@ def wait_for_work(warp, warps, launch):
         cuda.atomic.exch(warps.mailbox, warp, 0)
         cuda.threadfence()
         # Counted before it can be claimed: below 0 the count would swallow the stop bit.
-        cuda.atomic.add(control, at.SIGNAL, 1)
+        cuda.atomic.add(control, layout.SIGNAL, 1)
         cuda.threadfence()
         cuda.atomic.or_(warps.idle_mask, word, bit)
-        cuda.atomic.add(control, at.N_BUSY, -1)
+        cuda.atomic.add(control, layout.N_BUSY, -1)
         naps = 0
         while answer == 0:
             if load_fresh(warps.mailbox, warp) == 1:
@@ -89,14 +90,14 @@ def wait_for_work(warp, warps, launch):
             naps += 1
             if naps % 4 != 0:
                 continue
-            over = load_fresh(control, at.N_BUSY) == 0
-            stopping = load_fresh(control, at.SIGNAL) >= at.STOP_BIT
-            if over or stopping or load_fresh(control, at.N_OPEN) > 0:
+            over = load_fresh(control, layout.N_BUSY) == 0
+            stopping = load_fresh(control, layout.SIGNAL) >= layout.STOP_BIT
+            if over or stopping or load_fresh(control, layout.N_OPEN) > 0:
                 if cuda.atomic.and_(warps.idle_mask, word, ~bit) & bit != 0:
-                    cuda.atomic.add(control, at.SIGNAL, -1)
+                    cuda.atomic.add(control, layout.SIGNAL, -1)
                     answer = EXIT
                     if not over and not stopping:
-                        cuda.atomic.add(control, at.N_BUSY, 1)
+                        cuda.atomic.add(control, layout.N_BUSY, 1)
                         answer = MORE
                 else:
                     # A donor is writing a task here.
@@ -104,8 +105,8 @@ def wait_for_work(warp, warps, launch):
                         cuda.nanosleep(_NAP_NS)
                     answer = TASK
             elif global_nanoseconds() > launch.deadline:
-                cuda.atomic.or_(control, at.STATUS, at.TIME_OVER)
-                cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+                cuda.atomic.or_(control, layout.STATUS, layout.TIME_OVER)
+                cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
     answer = cuda.shfl_sync(ALL, answer, 0)
     cuda.threadfence()
     cuda.syncwarp()
@@ -142,8 +143,8 @@ def _claim_idle(warp, warps, control):
         if lane == source:
             bit = np.uint32(mask & (~mask + np.uint32(1)))
             if cuda.atomic.and_(warps.idle_mask, word, ~bit) & bit != 0:
-                cuda.atomic.add(control, at.SIGNAL, -1)
-                cuda.atomic.add(control, at.N_BUSY, 1)
+                cuda.atomic.add(control, layout.SIGNAL, -1)
+                cuda.atomic.add(control, layout.N_BUSY, 1)
                 claimed = word * 32 + first_bit(bit)
         claimed = cuda.shfl_sync(ALL, claimed, source)
         if claimed >= 0:
@@ -166,11 +167,11 @@ def donate_work(warp, depth, own, warps, launch):
     frame = own.frames[_U(source)]
     _copy_frame(frame, receiver, donated, own, warps, launch.mode)
     if cuda.laneid == 0:
-        warps.state[receiver, at.DEPTH] = 0
-        warps.state[receiver, at.EMITTED] = 0
-        warps.state[receiver, at.ROOT] = own.state[at.ROOT]
-        frame[at.END] = frame[at.END] - donated
-        own.state[at.N_DONATED] += 1
+        warps.state[receiver, layout.DEPTH] = 0
+        warps.state[receiver, layout.EMITTED] = 0
+        warps.state[receiver, layout.ROOT] = own.state[layout.ROOT]
+        frame[layout.END] = frame[layout.END] - donated
+        own.state[layout.N_DONATED] += 1
     # Every lane's writes must be out before the mailbox says so.
     cuda.threadfence()
     cuda.syncwarp()
@@ -186,9 +187,9 @@ def _frame_to_share(depth, own):
     donated = np.int32(0)
     source = np.int32(0)
     while source <= depth:
-        ahead = np.int32(frames[_U(source)][at.END] - frames[_U(source)][at.CURSOR])
+        ahead = np.int32(frames[_U(source)][layout.END] - frames[_U(source)][layout.CURSOR])
         donated = np.int32(ahead >> 1 if source == depth else ahead - (ahead >> 1))
-        later = np.int32(frames[_U(source)][at.N_ROWS] - frames[_U(source)][at.END])
+        later = np.int32(frames[_U(source)][layout.N_ROWS] - frames[_U(source)][layout.END])
         if donated * later + (donated * (donated - 1) >> 1) >= _MIN_PAIRS:
             break
         donated = np.int32(0)
@@ -212,38 +213,38 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
     lane = np.int32(cuda.laneid)
     target = warps.frames[receiver, 0]
     words_to, ints_to = warps.words[receiver], warps.ints[receiver]
-    n_rows_and_excluded = np.int32(frame[at.N_ROWS] + frame[at.N_EXCLUDED])
-    n_superset = frame[at.N_SUPERSET]
+    n_rows_and_excluded = np.int32(frame[layout.N_ROWS] + frame[layout.N_EXCLUDED])
+    n_superset = frame[layout.N_SUPERSET]
     n_header = np.int32(0)
     k = lane
     while k < n_rows_and_excluded:
-        words_to[_U(k)] = own.words[_U(frame[at.WORDS] + k)]
+        words_to[_U(k)] = own.words[_U(frame[layout.WORDS] + k)]
         k = next_tile(k)
-    if mode > at.COUNTS:
-        n_header = np.int32(at.HEADER_IDS + own.ints[at.WORD_BITS])
+    if mode > layout.COUNT:
+        n_header = np.int32(layout.HEADER_IDS + own.ints[layout.WORD_BITS])
         k = lane
         while k < n_header:
             ints_to[_U(k)] = own.ints[_U(k)]
             k = next_tile(k)
         k = lane
         while k < n_superset:
-            words_to[_U(n_rows_and_excluded + k)] = own.words[_U(frame[at.SUPERSET] + k)]
-            ints_to[_U(n_header + k)] = own.ints[_U(frame[at.SUPERSET_IDS] + k)]
+            words_to[_U(n_rows_and_excluded + k)] = own.words[_U(frame[layout.SUPERSET] + k)]
+            ints_to[_U(n_header + k)] = own.ints[_U(frame[layout.SUPERSET_IDS] + k)]
             k = next_tile(k)
     if lane == 0:
-        end = frame[at.END]
-        target[at.CURSOR] = end - donated
-        target[at.END] = end
-        target[at.N_ROWS] = frame[at.N_ROWS]
-        target[at.N_EXCLUDED] = frame[at.N_EXCLUDED]
-        target[at.SINGLES] = frame[at.SINGLES]
-        target[at.KIND] = at.BELOW
-        target[at.WORDS] = 0
-        target[at.SUPERSET] = n_rows_and_excluded
-        target[at.N_SUPERSET] = n_superset
-        target[at.WORDS_TOP] = n_rows_and_excluded + n_superset
-        target[at.SUPERSET_IDS] = n_header
-        target[at.INTS_TOP] = n_header + n_superset
+        end = frame[layout.END]
+        target[layout.CURSOR] = end - donated
+        target[layout.END] = end
+        target[layout.N_ROWS] = frame[layout.N_ROWS]
+        target[layout.N_EXCLUDED] = frame[layout.N_EXCLUDED]
+        target[layout.SINGLES] = frame[layout.SINGLES]
+        target[layout.KIND] = layout.BELOW
+        target[layout.WORDS] = 0
+        target[layout.SUPERSET] = n_rows_and_excluded
+        target[layout.N_SUPERSET] = n_superset
+        target[layout.WORDS_TOP] = n_rows_and_excluded + n_superset
+        target[layout.SUPERSET_IDS] = n_header
+        target[layout.INTS_TOP] = n_header + n_superset
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -256,13 +257,13 @@ def take_child(node, is_own, pool, control):
     child = np.int32(0)
     if cuda.laneid == 0:
         child = np.int32(-1)
-        end = load_fresh(pool.nodes[node], at.NODE_END)
+        end = load_fresh(pool.nodes[node], layout.NODE_END)
         if is_own or load_fresh(pool.cursors, node) < end:
             taken = cuda.atomic.add(pool.cursors, node, 1)
             if taken < end:
                 child = taken
                 if taken + 1 == end:
-                    cuda.atomic.add(control, at.N_OPEN, -1)
+                    cuda.atomic.add(control, layout.N_OPEN, -1)
     child = cuda.shfl_sync(ALL, child, 0)
     if not is_own and node != 0:
         # The node's data was written before END: nothing read from here on may be older. The whole graph is older than
@@ -281,31 +282,31 @@ def find_open_node(pool, control, any_owner, mode):
     output, and one warp would have to expand all the long lists.
     """
     lane = cuda.laneid
-    n_open = read_shared(control, at.N_OPEN)
+    n_open = read_shared(control, layout.N_OPEN)
     if n_open <= 0:
         return np.int32(NO_NODE)
-    low = np.int32(read_shared(control, at.LOW_NODE))
-    n_nodes = np.int32(min(read_shared(control, at.N_NODES), pool.cursors.size))
-    is_any = mode == at.COUNTS and any_owner and n_open < _FEW_OPEN
+    low = np.int32(read_shared(control, layout.LOW_NODE))
+    n_nodes = np.int32(min(read_shared(control, layout.N_NODES), pool.cursors.size))
+    is_any = mode == layout.COUNT and any_owner and n_open < _FEW_OPEN
     tile = np.int32(low + _anywhere(n_open, n_nodes, np.int32(n_nodes - low)) if is_any else low)
     while tile < n_nodes:
         node = np.int32(tile + lane)
         size = np.int32(0)
         is_over = False
         if node < n_nodes:
-            end = load_fresh(pool.nodes[node], at.NODE_END)
+            end = load_fresh(pool.nodes[node], layout.NODE_END)
             is_open = load_fresh(pool.cursors, node) < end
             # A node that is still being written has no end yet.
             is_over = end > 0 and not is_open and any_owner
-            if is_open and (any_owner or pool.nodes[node, at.NODE_IS_OWNED] == 0):
-                size = np.int32(min(pool.nodes[node, at.NODE_SIZE], _LARGEST) if is_any else 1)
+            if is_open and (any_owner or pool.nodes[node, layout.NODE_IS_OWNED] == 0):
+                size = np.int32(min(pool.nodes[node, layout.NODE_SIZE], _LARGEST) if is_any else 1)
         largest = max_all(size)
         if largest > 0:
             return np.int32(tile + first_bit(ballot(size == largest)))
         if tile == low and cuda.all_sync(ALL, is_over):
             low = np.int32(tile + 32)
             if lane == 0:
-                cuda.atomic.max(control, at.LOW_NODE, low)
+                cuda.atomic.max(control, layout.LOW_NODE, low)
         tile = np.int32(low if is_any else next_tile(tile))
         is_any = False
     return np.int32(NO_NODE)
@@ -313,6 +314,6 @@ def find_open_node(pool, control, any_owner, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def _anywhere(n_open, n_nodes, n):
-    """A number below `n` that changes with each of the other two."""
+    """Return a number below `n` that changes with each of the other two."""
     mixed = _U(_U(_U(n_nodes) + _U(_U(n_open) * _U(0x85EBCA6B))) * _U(0x9E3779B1))
     return np.int32(np.uint64(np.uint64(mixed) * np.uint64(_U(n))) >> np.uint64(32))

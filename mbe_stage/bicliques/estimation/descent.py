@@ -1,9 +1,9 @@
-"""One estimate without bias: a population of pieces of the tree that goes down together.
+"""One estimate without bias: a population of subtrees that goes down together.
 
-A piece is a child that was not visited, with a weight: how many pieces it stands for. The largest pieces are opened
-first, small ones are walked to their end; what was found counts with the piece's weight, what is left becomes pieces
-again. Where there are too many, some are kept, chosen with chances in proportion to what they are expected to
-contribute, and their weights are divided by those chances: the expected sum stays what it was, whatever was expected.
+A subtree is a child that was not visited, with a weight: the number of subtrees it represents. The largest subtrees are
+opened first, and small ones are walked to their end. Results count with the subtree's weight, and the rest becomes
+subtrees again. If there are too many, some are kept, with chances in proportion to their expected contribution, and
+their weights are divided by those chances. So the expected sum stays the same, whatever was expected.
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, GrowthModel
-from mbe_stage.bicliques.estimation.walk import Left, Node, Walk
+from mbe_stage.bicliques.estimation.walk import Left, OpenNode, Walk
 
-__all__ = ["Budget", "Descent", "Roots", "chances", "descend", "roots_of", "thinned"]
-
-
-# What a visit costs beside the steps of the tree walk: copies, and a call into compiled code.
+# Cost of a visit besides the steps of the tree walk: copies, and a call into compiled code.
 _STEPS_OF_A_VISIT = 6000
 
 
@@ -35,7 +32,7 @@ class Budget:
     steps : int or None
         Elementary steps of the tree walk, plus a fixed number a visit; None is no limit.
     goes_on : callable, optional
-        Asked before each visit, and may wait; by False all is spent.
+        Called before each visit, and may wait; if it returns False, the budget is spent.
     """
 
     def __init__(self, seconds: float | None, steps: int | None, goes_on: Callable[[], bool] | None = None) -> None:
@@ -60,7 +57,7 @@ class Budget:
 
 
 def chances(sizes: np.ndarray, n_kept: int) -> np.ndarray:
-    """Chance of each piece to be kept: proportional to its size, the largest for certain; they sum to `n_kept`.
+    """Chance of each subtree to be kept: proportional to its size, the largest for certain; they sum to `n_kept`.
 
     Examples
     --------
@@ -76,39 +73,39 @@ def chances(sizes: np.ndarray, n_kept: int) -> np.ndarray:
 
 
 def thinned(order: np.ndarray, chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions that are kept, each with its chance, by one random offset and equal steps along `order`.
+    """Choose positions to keep, each with its chance, by one random offset and equal steps along `order`.
 
-    Neighbours in that order stand for each other: of pieces alike in size it keeps as many as their chances sum to,
-    but for one.
+    Neighbours in that order represent each other: of similar subtrees it keeps the sum of their chances, give or take
+    one.
     """
     ends = np.cumsum(chance[order]) + rng.random()
-    # The first ends where the offset says, so that a piece is kept for every whole number that is passed.
+    # The first ends at the offset, so that a subtree is kept for every whole number passed.
     crossed = np.floor(ends) > np.floor(np.concatenate([[ends[0] - chance[order[0]]], ends[:-1]]))
     return order[crossed]
 
 
-# Pieces expected to hold fewer bicliques than this are walked to their end, for so many steps at most at a time.
+# Subtrees expected to hold fewer bicliques than this are walked to their end, in at most this many steps at a time.
 _SMALL, _STEPS = 500.0, 40_000
-# Pieces within this factor of the largest one are opened together.
+# Subtrees within this factor of the largest one are opened together.
 _LEVEL = 2.0
-# Children of the whole graph are seen from furthest away: so many times more of them are opened.
+# Children of the whole graph are known least, so this many times more of them are opened.
 _MORE_ROOTS = 4
-# A part of the chances that follows the size of the graph below alone, in case the model is far off.
+# Share of the chances that follows the size of the graph below alone, in case the model is far off.
 _DEFENSIVE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
-    """An estimate, and what can be learnt from it.
+    """An estimate, and data to learn from.
 
     Attributes
     ----------
     log_bicliques, log_members : float
         Natural logarithms; minus infinity for 0.
     exact : bool
-        Nothing was left out: the numbers are the truth.
+        True if nothing was left out: the numbers are exact.
     features : (n, N_FEATURES) float64
-        Of the pieces that were visited.
+        Those of the visited subtrees.
     log_counts : (n,) float64
         An unbiased estimate for each of them that is not 0.
     """
@@ -120,11 +117,11 @@ class Descent:
     log_counts: np.ndarray
 
 
-class _Pieces(NamedTuple):
-    """Pieces as arrays of one length.
+class _Subtrees(NamedTuple):
+    """Subtrees as arrays of one length.
 
-    The number of the node, the child, logarithm of the weight, the visit that left it (-1 for none), what can be seen
-    of it, and the logarithm of what it is expected to hold.
+    The number of the node, the child, logarithm of the weight, the visit that left it (-1 for none), its features, and
+    the logarithm of its expected contents.
     """
 
     nodes: np.ndarray
@@ -134,79 +131,84 @@ class _Pieces(NamedTuple):
     features: np.ndarray
     expected: np.ndarray
 
-    def at(self, which: np.ndarray) -> _Pieces:
-        return _Pieces(*(column[which] for column in self))
+    def at(self, which: np.ndarray) -> _Subtrees:
+        return _Subtrees(*(column[which] for column in self))
 
 
-class Roots(NamedTuple):
-    """Start of the descents of one population and one model: all children of the root, and how they are thinned."""
+class DescentStart(NamedTuple):
+    """Start of the descents of one population and one model: all children of the root, and their thinning."""
 
-    pieces: _Pieces
-    nodes: list[Node]
+    subtrees: _Subtrees
+    nodes: list[OpenNode]
     thinning: _Thinning | None
 
 
-def roots_of(walk: Walk, model: GrowthModel, n_pieces: int) -> Roots:
-    """The beginning of descents with about `n_pieces`; large graphs have so many roots that it is worth keeping."""
-    nodes: list[Node] = []
-    pieces = _left_behind(walk.root, 0.0, -1, nodes, model)
-    return Roots(pieces, nodes, _thinning_of(pieces, _MORE_ROOTS * n_pieces))
+def roots_of(walk: Walk, model: GrowthModel, n_subtrees: int) -> DescentStart:
+    """Prepare the start of descents with about `n_subtrees`. Large graphs have many roots, so it is worth keeping."""
+    nodes: list[OpenNode] = []
+    subtrees = _left_behind(walk.root, 0.0, -1, nodes, model)
+    return DescentStart(subtrees, nodes, _thinning_of(subtrees, _MORE_ROOTS * n_subtrees))
 
 
 def descend(
-    walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget, roots: Roots | None = None
+    walk: Walk,
+    model: GrowthModel,
+    n_subtrees: int,
+    rng: np.random.Generator,
+    budget: Budget,
+    roots: DescentStart | None = None,
 ) -> Descent | None:
-    """One descent with a population of about `n_pieces`; None where the budget ended first.
+    """Do one descent with a population of about `n_subtrees`; None if the budget ended first.
 
-    `roots` are those of the same walk, model and population; without them they are worked out.
+    `roots` belong to the same walk, model and population; by default they are computed.
 
     Parameters
     ----------
     walk : Walk
         Opens, walks and keeps nodes of the graph's tree.
     model : GrowthModel
-        What a piece is expected to hold.
+        Predicts the contents of a subtree.
     rng : np.random.Generator
-        Chooses where pieces are thinned.
+        Chooses the subtrees to keep.
     budget : Budget
-        Asked before each piece of a level.
-    roots : Roots, optional
+        Checked before each visit.
+    roots : DescentStart, optional
         From `roots_of`.
     """
-    pieces, nodes, thinning = roots or roots_of(walk, model, n_pieces)
+    subtrees, nodes, thinning = roots or roots_of(walk, model, n_subtrees)
     nodes = list(nodes)
     exact, is_root = thinning is None, True
-    pieces = _thinned_by(pieces, thinning, rng)
+    subtrees = _thinned_by(subtrees, thinning, rng)
     found: list[tuple[float, int, int, int]] = []
     seen: list[np.ndarray] = []
-    while pieces.nodes.size:
-        largest = float(pieces.expected.max())
+    while subtrees.nodes.size:
+        largest = float(subtrees.expected.max())
         small = np.log(_SMALL)
         level = -np.inf if is_root or largest <= small else largest - np.log(_LEVEL)
-        now = pieces.expected >= level
-        grown = [pieces.at(~now)]
+        now = subtrees.expected >= level
+        grown = [subtrees.at(~now)]
         for k in np.flatnonzero(now):
             if budget.is_spent:
                 return None
-            steps = _STEPS if pieces.expected[k] <= small else 1
-            weight = float(pieces.log_weights[k])
-            visit = walk.visit(nodes[pieces.nodes[k]], int(pieces.children[k]), steps)
+            steps = _STEPS if subtrees.expected[k] <= small else 1
+            weight = float(subtrees.log_weights[k])
+            visit = walk.visit(nodes[subtrees.nodes[k]], int(subtrees.children[k]), steps)
             budget.spend(visit.n_steps)
-            found.append((weight, visit.n_bicliques, visit.n_members, int(pieces.parents[k])))
-            seen.append(pieces.features[k])
+            found.append((weight, visit.n_bicliques, visit.n_members, int(subtrees.parents[k])))
+            seen.append(subtrees.features[k])
             grown += [_left_behind(left, weight, len(found) - 1, nodes, model) for left in visit.left]
-        pieces = _Pieces(*(np.concatenate(columns) for columns in zip(*grown, strict=True)))
-        if pieces.nodes.size > n_pieces:
-            exact, pieces = False, _thinned_by(pieces, _thinning_of(pieces, n_pieces), rng)
-        nodes, pieces = _needed(nodes, pieces)
+        subtrees = _Subtrees(*(np.concatenate(columns) for columns in zip(*grown, strict=True)))
+        if subtrees.nodes.size > n_subtrees:
+            exact, subtrees = False, _thinned_by(subtrees, _thinning_of(subtrees, n_subtrees), rng)
+        nodes, subtrees = _needed(nodes, subtrees)
         is_root = False
     return _summed(found, np.array(seen).reshape(-1, N_FEATURES), exact)
 
 
-def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[Node], model: GrowthModel) -> _Pieces:
+def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[OpenNode], model: GrowthModel) -> _Subtrees:
     nodes.append(left.node)
     n = left.end - left.first
-    return _Pieces(
+    return _Subtrees(
         nodes=np.full(n, len(nodes) - 1),
         children=np.arange(left.first, left.end),
         log_weights=np.full(n, log_weight),
@@ -217,27 +219,27 @@ def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[Node], 
 
 
 class _Thinning(NamedTuple):
-    """With which chance each piece is kept, and in which order they are drawn."""
+    """Chance of each subtree to be kept, and the order in which they are drawn."""
 
     order: np.ndarray
     chances: np.ndarray
 
 
-def _thinning_of(pieces: _Pieces, n_kept: int) -> _Thinning | None:
-    """Thinning to about `n_kept`; None if there are no more."""
-    if pieces.nodes.size <= n_kept:
+def _thinning_of(subtrees: _Subtrees, n_kept: int) -> _Thinning | None:
+    """Thin to about `n_kept` subtrees; None if there are no more."""
+    if subtrees.nodes.size <= n_kept:
         return None
-    sizes = (1.0 - _DEFENSIVE) * _shares(pieces.log_weights + pieces.expected)
-    sizes += _DEFENSIVE * _shares(pieces.log_weights + pieces.features[:, 1])
-    return _Thinning(np.argsort(-pieces.expected, kind="stable"), chances(sizes, n_kept))
+    sizes = (1.0 - _DEFENSIVE) * _shares(subtrees.log_weights + subtrees.expected)
+    sizes += _DEFENSIVE * _shares(subtrees.log_weights + subtrees.features[:, 1])
+    return _Thinning(np.argsort(-subtrees.expected, kind="stable"), chances(sizes, n_kept))
 
 
-def _thinned_by(pieces: _Pieces, thinning: _Thinning | None, rng: np.random.Generator) -> _Pieces:
-    """Those that are kept, which stand for the others too."""
+def _thinned_by(subtrees: _Subtrees, thinning: _Thinning | None, rng: np.random.Generator) -> _Subtrees:
+    """Return the kept subtrees, which represent the others, too."""
     if thinning is None:
-        return pieces
+        return subtrees
     kept = thinned(thinning.order, thinning.chances, rng)
-    fewer = pieces.at(kept)
+    fewer = subtrees.at(kept)
     return fewer._replace(log_weights=fewer.log_weights - np.log(thinning.chances[kept]))
 
 
@@ -246,14 +248,14 @@ def _shares(logs: np.ndarray) -> np.ndarray:
     return shares / shares.sum()
 
 
-def _needed(nodes: list[Node], pieces: _Pieces) -> tuple[list[Node], _Pieces]:
-    """Only the nodes that some piece still belongs to, numbered anew."""
-    used, numbers = np.unique(pieces.nodes, return_inverse=True)
-    return [nodes[k] for k in used], pieces._replace(nodes=numbers)
+def _needed(nodes: list[OpenNode], subtrees: _Subtrees) -> tuple[list[OpenNode], _Subtrees]:
+    """Keep only the nodes of remaining subtrees, with new numbers."""
+    used, numbers = np.unique(subtrees.nodes, return_inverse=True)
+    return [nodes[k] for k in used], subtrees._replace(nodes=numbers)
 
 
 def _summed(found: list[tuple[float, int, int, int]], features: np.ndarray, exact: bool) -> Descent:
-    """Weighted sums, and for every visited piece the sum of what was found in it."""
+    """Return weighted sums, and for every visited subtree the sum of its results."""
     if not found:
         return Descent(-np.inf, -np.inf, exact, features, np.empty(0))
     log_weights = np.array([weight for weight, *_ in found])

@@ -18,13 +18,11 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 
-__all__ = ["Effort", "Estimate", "compile_steps", "estimate_bicliques"]
-
-# Descents that only learn how large subtrees are, and how much of the budget they may take.
-_PILOTS, _PILOT_SHARE, _PILOT_PIECES = 5, 0.2, 8
-# Independent descents that the rest of the budget is meant for, how many more where they turn out cheaper, and how many
-# pieces each may have.
-_DESCENTS, _MOST_DESCENTS, _FEWEST_PIECES, _MOST_PIECES = 20, 40, 6, 1024
+# Number of descents that only learn the sizes of subtrees, and their share of the budget.
+_PILOTS, _PILOT_SHARE, _PILOT_SUBTREES = 5, 0.2, 8
+# Independent descents that the rest of the budget is meant for, their maximum if they turn out cheaper, and the
+# subtrees of each.
+_DESCENTS, _MOST_DESCENTS, _FEWEST_SUBTREES, _MOST_SUBTREES = 20, 40, 6, 1024
 _ENOUGH_DESCENTS = 12
 
 
@@ -66,7 +64,7 @@ class Estimate:
     Attributes
     ----------
     bicliques : Interval
-        Open where descents disagree: at least so many.
+        Open if descents disagree: then only a lower bound.
     members : Interval
         Members of all of them, both sides.
     n_descents : int
@@ -103,42 +101,42 @@ def estimate_bicliques(
     compile_ahead(compile_steps())
     budget = Budget(effort.seconds, effort.steps)
     walk, model, rng = Walk(graph, query or BicliqueQuery()), GrowthModel(), np.random.default_rng(seed)
-    descents, n_pieces = _pilots(walk, model, rng, budget)
+    descents, n_subtrees = _pilots(walk, model, rng, budget)
     if descents and descents[-1].exact:
         bicliques, members = (whole_number(n) for n in (descents[-1].log_bicliques, descents[-1].log_members))
         return Estimate(Interval.exactly(bicliques), Interval.exactly(members), 1, exact=True)
-    logs = _independent(walk, model, n_pieces, rng, budget)
+    logs = _independent(walk, model, n_subtrees, rng, budget)
     columns = np.array(logs).reshape(-1, 2)
     return Estimate(interval_of(columns[:, 0]), interval_of(columns[:, 1]), len(logs), exact=False)
 
 
 def _independent(
-    walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget
+    walk: Walk, model: GrowthModel, n_subtrees: int, rng: np.random.Generator, budget: Budget
 ) -> list[tuple[float, float]]:
     """Logarithms of bicliques and members by descents from which nothing is learnt, until the budget ends."""
     logs: list[tuple[float, float]] = []
-    roots = roots_of(walk, model, n_pieces)
+    roots = roots_of(walk, model, n_subtrees)
     while len(logs) < _MOST_DESCENTS:
         before = budget.spent
-        descent = descend(walk, model, n_pieces, rng, budget, roots)
+        descent = descend(walk, model, n_subtrees, rng, budget, roots)
         if descent is None:
             break
         logs.append((descent.log_bicliques, descent.log_members))
         more = (1.0 - budget.spent) / max(budget.spent - before, 1e-9)
-        if len(logs) + more < _ENOUGH_DESCENTS and n_pieces > _FEWEST_PIECES:
+        if len(logs) + more < _ENOUGH_DESCENTS and n_subtrees > _FEWEST_SUBTREES:
             # The pilots were cheaper than they promised: rather many small descents than a few, which tell no error.
-            n_pieces = max(_FEWEST_PIECES, int(n_pieces * more / _DESCENTS))
-            roots = roots_of(walk, model, n_pieces)
+            n_subtrees = max(_FEWEST_SUBTREES, int(n_subtrees * more / _DESCENTS))
+            roots = roots_of(walk, model, n_subtrees)
     return logs
 
 
 def _pilots(walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Budget) -> tuple[list[Descent], int]:
-    """Descents to learn from, and the number of pieces by which the budget is good for enough more of them."""
+    """Descents to learn from, and the number of subtrees by which the budget is good for enough more of them."""
     descents: list[Descent] = []
     begun = last = budget.spent
     cost = 1.0
     while len(descents) < _PILOTS and budget.spent - begun < _PILOT_SHARE:
-        descent = descend(walk, model, _PILOT_PIECES, rng, budget)
+        descent = descend(walk, model, _PILOT_SUBTREES, rng, budget)
         if descent is None:
             break
         descents.append(descent)
@@ -146,5 +144,5 @@ def _pilots(walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Bu
             break
         model.learn(descent.features, descent.log_counts)
         last, cost = budget.spent, budget.spent - last
-    affordable = _PILOT_PIECES * (1.0 - last) / (_DESCENTS * max(cost, 1e-9))
-    return descents, int(min(max(affordable, _FEWEST_PIECES), _MOST_PIECES))
+    affordable = _PILOT_SUBTREES * (1.0 - last) / (_DESCENTS * max(cost, 1e-9))
+    return descents, int(min(max(affordable, _FEWEST_SUBTREES), _MOST_SUBTREES))

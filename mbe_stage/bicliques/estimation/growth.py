@@ -16,9 +16,6 @@ from numba import float64, int64
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, steps_of
 
-__all__ = ["N_FEATURES", "GrowthModel", "child_features", "compile_steps", "list_degrees", "word_degrees"]
-
-
 _U = np.uint64
 _ONE = _U(1)
 
@@ -110,12 +107,12 @@ def _random_growth(n_rows, n_columns, density):
     return max(0.0, largest + log(total))
 
 
-# Where nothing has been seen: half random growth, half the engine's own measure of cost.
+# Before any visit: half random growth, half the engine's own measure of cost.
 _FIRST = np.array([0.0, 0.5, 0.75, 0.0])
 _ROUNDS = 100
-# Beyond so many times the size that was expected, a subtree counts by the logarithm.
+# Beyond this multiple of its expected size, a subtree counts by the logarithm.
 _MOST_SURPRISE = 8.0
-# What the first guess weighs, where all that was seen weighs 100.
+# Weight of the first guess, relative to 100 for all visits.
 _FIRST_WEIGHT = np.array([0.01, 0.5, 0.5, 0.5])
 
 

@@ -1,7 +1,7 @@
 """Turn independent estimates of one number into an interval for it.
 
-Estimates from descents have heavy tails: most are somewhat too low, a few much too high. So the interval is taken on
-the logarithmic scale, reaches further up than down, and stays open where the estimates disagree.
+Estimates from descents have heavy tails: most are somewhat too low, a few much too high. So the interval is computed on
+the logarithmic scale, reaches further up than down, and stays open if the estimates disagree.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from math import exp, floor, log, sqrt
 
 import numpy as np
 
-__all__ = ["Interval", "interval_of", "whole_number"]
-
-# Fewer independent estimates than this say nothing about how far they scatter.
+# Fewer independent estimates than this do not show how far they scatter.
 _LEAST_ESTIMATES = 6
-# Half the width of an interval, as a logarithm, beyond which it is called open: a factor of e both ways.
+# Half the width of an interval, as a logarithm, beyond which it is open: a factor of e both ways.
 _MOST_HALF_WIDTH = 1.0
-# What the scatter does not show: a graph's parts that no descent has met yet.
+# Allowance for parts of a graph that no descent has met yet.
 _WIDER, _WIDER_ABOVE, _LEAST_HALF_WIDTH = 1.25, 1.4, 0.05
 _RISK = 0.05
 
@@ -29,7 +27,7 @@ class Interval:
     Attributes
     ----------
     high : int or None
-        None for an open interval: at least `low`, nobody knows how much more.
+        None for an open interval: at least `low`, without an upper bound.
     """
 
     low: int
@@ -62,9 +60,9 @@ def interval_of(logs: np.ndarray) -> Interval:
     Returns
     -------
     Interval
-        Open where the estimates are few or disagree; then `low` holds by Markov's inequality alone.
+        Open if the estimates are few or disagree; then `low` holds by Markov's inequality alone.
     """
-    # It takes a tenth of a second, and most who import this module only ask what has to be compiled.
+    # The import takes a tenth of a second, and most importers of this module only need its compile steps.
     from scipy.special import stdtrit
 
     if logs.size == 0 or not np.isfinite(logs).any():

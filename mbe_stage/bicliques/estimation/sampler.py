@@ -1,8 +1,8 @@
-"""Estimate the number of maximal bicliques, better and better, while they are enumerated.
+"""Estimate the number of maximal bicliques, with growing precision, while they are enumerated.
 
-Descents come in rounds, with more pieces in each: those of a round are independent of each other and give one interval.
-It is told as soon as they are enough, and until then that of the round before. Unlike `estimate`, this has no budget
-that decides beforehand how many pieces are affordable.
+Descents come in rounds, with more subtrees in each. Those of a round are independent of each other and give one
+interval, which is reported as soon as they are enough. Until then the interval of the last round is reported. Unlike
+`estimate`, this has no budget that decides in advance how many subtrees are affordable.
 """
 
 from __future__ import annotations
@@ -13,40 +13,37 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
-from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
 from mbe_stage.bicliques.estimation.descent import Budget, descend, roots_of
 from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
 from mbe_stage.bicliques.estimation.walk import Walk
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import ACTIVE, BicliqueQuery, size_constraints
 from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["compile_steps", "memory_bytes", "outlooks"]
-
 log = logging.getLogger(__name__)
 
-_PILOTS, _PILOT_PIECES = 5, 8
-# Pieces and descents of each round.
+_PILOTS, _PILOT_SUBTREES = 5, 8
+# Subtrees and descents of each round.
 _ROUNDS = ((16, 16), (64, 48))
-# Descents of a round before which the round before it says more.
+# Descents of a round from which on it is better than the last one.
 _ENOUGH = 8
-# Peak of the arrays of a walk and its pieces, as measured on real graphs: so many times the bytes of the graph; and the
-# part of the engine's budget of memory that this may come to beside it.
+# Peak of the arrays of a walk and its subtrees, measured on real graphs, in multiples of the graph's bytes; and its
+# largest share of the engine's memory budget.
 _TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what sampling needs beside the CPU engine."""
+    """Compile the code of sampling, besides that of the CPU engine."""
     return growth.compile_steps()
 
 
 def memory_bytes(graph: BipartiteCSR, execution: Execution) -> int:
-    """Bytes that sampling takes beside the engine's budget, at most a quarter of it; 0 if that is too little."""
+    """Bytes of sampling besides the engine's budget, at most a quarter of it; 0 if that is too little."""
     needed = _TIMES_THE_GRAPH * graph.nbytes
     return needed if needed <= _PART_OF_THE_BUDGET * execution.memory_budget_bytes else 0
 
@@ -56,16 +53,16 @@ def outlooks(
 ) -> Iterator[Outlook]:
     """Yield estimates of the number of maximal bicliques that satisfy `query`, each after one more descent.
 
-    It ends by itself when more descents would not say much more, and at once where compiled code is missing (compiling
-    would take the search's time), or memory.
+    It ends when more descents would not improve the estimate much. It ends at once if memory is short, or if code is
+    not compiled yet, since compiling would take the search's time.
 
     Parameters
     ----------
     execution : Execution
-        Its memory budget, beside which this takes `memory_bytes`.
+        Its memory budget; sampling takes `memory_bytes` besides.
     goes_on : callable
-        Called before and after the graph is prepared, for each pilot and round, and before each piece is visited: may
-        wait, and ends everything by False.
+        Called before and after the graph is prepared, for each pilot and round, and before each visit of a subtree. It
+        may wait; if it returns False, sampling ends.
     """
     if memory_bytes(graph, execution) == 0:
         needed = _TIMES_THE_GRAPH * graph.nbytes
@@ -90,20 +87,20 @@ def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator
         # A descent works out its beginning before its first visit.
         if budget.is_spent:
             return
-        descent = descend(walk, model, _PILOT_PIECES, rng, budget)
+        descent = descend(walk, model, _PILOT_SUBTREES, rng, budget)
         if descent is None:
             return
         if descent.exact:
             yield Outlook.exactly(whole_number(descent.log_bicliques))
             return
         model.learn(descent.features, descent.log_counts)
-    for number, (n_pieces, n_descents) in enumerate(_ROUNDS):
+    for number, (n_subtrees, n_descents) in enumerate(_ROUNDS):
         if budget.is_spent:
             return
-        roots = roots_of(walk, model, n_pieces)
+        roots = roots_of(walk, model, n_subtrees)
         logs: list[float] = []
         while len(logs) < n_descents:
-            descent = descend(walk, model, n_pieces, rng, budget, roots)
+            descent = descend(walk, model, n_subtrees, rng, budget, roots)
             if descent is None:
                 return
             logs.append(descent.log_bicliques)

@@ -1,7 +1,7 @@
-"""Walk the engine's tree one child at a time: walk a piece for a while, and keep the rest as pieces.
+"""Walk the engine's tree one child at a time: walk a subtree for a while, and keep the rest as subtrees.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
-any order (`cpu.worker_state.split_piece` shares work between threads in the same way).
+any order (`cpu.worker.split_subproblem` shares work between threads in the same way).
 """
 
 from __future__ import annotations
@@ -11,27 +11,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
-from mbe_stage.bicliques.cpu.worker_state import as_subgraph, new_state, short_of
+from mbe_stage.bicliques.cpu.worker import as_subgraph, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
-from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.search.cpu.arenas import grown
-from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER
-
-__all__ = ["Left", "Node", "Visit", "Walk"]
+from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER, grown
 
 _MEMBERS, _BICLIQUES = 1 << 18, 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class OpenNode:
     """An open node: what its children need.
 
     Attributes
@@ -40,7 +36,7 @@ class Node:
         Its positions count from the beginning of the copies.
     words : uint64
     ints : int32
-        Where it is a bitset frame its columns, and then its part of the arena.
+        For a bitset frame its columns, and then its part of the arena.
     path : int32
     """
 
@@ -53,14 +49,14 @@ class Node:
 class Left(NamedTuple):
     """Children ``first`` to ``end`` of a node that were not visited, and what can be seen of each."""
 
-    node: Node
+    node: OpenNode
     first: int
     end: int
     features: np.ndarray
 
 
 class Visit(NamedTuple):
-    """Result of walking a piece: bicliques and members found, elementary steps, and the pieces left."""
+    """Result of walking a subtree: bicliques and members found, elementary steps, and the subtrees left."""
 
     n_bicliques: int
     n_members: int
@@ -101,32 +97,32 @@ class Walk:
         )
 
     def _whole(self, graph: BipartiteCSR) -> Left:
-        frame = np.zeros(at.FRAME_FIELDS, np.int64)
-        frame[at.KIND] = at.WHOLE_GRAPH
-        frame[at.N_ROWS], frame[at.N_COLUMNS] = graph.n_right, graph.n_left
-        frame[at.END] = graph.n_right
+        frame = np.zeros(layout.FRAME_FIELDS, np.int64)
+        frame[layout.KIND] = layout.WHOLE_GRAPH
+        frame[layout.N_ROWS], frame[layout.N_COLUMNS] = graph.n_right, graph.n_left
+        frame[layout.END] = graph.n_right
         none = np.empty(0, np.int32)
-        node = Node(frame, np.empty(0, np.uint64), none, none)
+        node = OpenNode(frame, np.empty(0, np.uint64), none, none)
         return Left(node, 0, graph.n_right, self._features(node, 0, graph.n_right))
 
-    def visit(self, node: Node, child: int, most_steps: int) -> Visit:
-        """Visit a child and what is below it, until so many steps are done; at 1, the child alone."""
+    def visit(self, node: OpenNode, child: int, most_steps: int) -> Visit:
+        """Visit a child and its subtree for at most `most_steps` steps; with 1, the child alone."""
         self._load(node, child)
         n_bicliques = n_members = n_steps = 0
         while True:
             control = self._worker.control
-            control[at.N_OUT] = control[at.LEFT_USED] = control[at.RIGHT_USED] = control[at.COUNT] = 0
+            control[layout.N_OUT] = control[layout.LEFT_USED] = control[layout.RIGHT_USED] = control[layout.COUNT] = 0
             status = run_quantum(self._graph, self._worker, self._output, max(1, most_steps - n_steps))
-            n_bicliques += int(control[at.COUNT])
-            n_steps += int(control[at.WORK])
+            n_bicliques += int(control[layout.COUNT])
+            n_steps += int(control[layout.WORK])
             n_members += self._n_members()
             if status == DONE:
                 return Visit(n_bicliques, n_members, n_steps, [])
             if status == QUANTUM_OVER:
                 return Visit(n_bicliques, n_members, n_steps, self._left())
             if status == OUTPUT_FULL:
-                if control[at.N_OUT] == 0:
-                    self._enlarge_output()
+                if control[layout.N_OUT] == 0:
+                    self._make_room()
             else:
                 self._worker = grown(self._worker, short_of(self._worker, status))
 
@@ -134,67 +130,67 @@ class Walk:
         control, output = self._worker.control, self._output
         if output is None:
             return 0
-        left, right = output.left[: control[at.LEFT_USED]], output.right[: control[at.RIGHT_USED]]
+        left, right = output.left[: control[layout.LEFT_USED]], output.right[: control[layout.RIGHT_USED]]
         return int(output.left_multiplicities[left].sum()) + int(output.right_multiplicities[right].sum())
 
-    def _enlarge_output(self) -> None:
+    def _make_room(self) -> None:
         assert self._output is not None
         n = 2 * self._output.left.size
         self._output = self._output._replace(left=np.empty(n, np.int32), right=np.empty(n, np.int32))
 
-    def _load(self, node: Node, child: int) -> None:
+    def _load(self, node: OpenNode, child: int) -> None:
         worker = self._worker
         for status, needed, size in (
-            (at.WORDS_SHORT, node.words.size, worker.words.size),
-            (at.INTS_SHORT, node.ints.size, worker.ints.size),
+            (layout.WORDS_SHORT, node.words.size, worker.words.size),
+            (layout.INTS_SHORT, node.ints.size, worker.ints.size),
         ):
             if needed > size:
-                worker.control[at.NEEDED] = needed
+                worker.control[layout.NEEDED] = needed
                 worker = self._worker = grown(worker, short_of(worker, status))
         worker.words[: node.words.size] = node.words
         worker.ints[: node.ints.size] = node.ints
         worker.path[: node.path.size] = node.path
         frame = worker.frames[0]
         frame[:] = node.frame
-        frame[at.FIRST] = frame[at.CURSOR] = child
-        frame[at.END] = child + 1
-        worker.control[at.DEPTH] = 0
+        frame[layout.FIRST] = frame[layout.CURSOR] = child
+        frame[layout.END] = child + 1
+        worker.control[layout.DEPTH] = 0
 
     def _left(self) -> list[Left]:
         """The children that the stack still holds, with their nodes."""
         left = []
-        for frame in self._worker.frames[: int(self._worker.control[at.DEPTH]) + 1]:
-            first, end = int(frame[at.CURSOR]), int(frame[at.END])
+        for frame in self._worker.frames[: int(self._worker.control[layout.DEPTH]) + 1]:
+            first, end = int(frame[layout.CURSOR]), int(frame[layout.END])
             if first < end:
                 node = self._kept(frame)
                 left.append(Left(node, first, end, self._features(node, first, end)))
         return left
 
-    def _kept(self, frame: np.ndarray) -> Node:
+    def _kept(self, frame: np.ndarray) -> OpenNode:
         worker = self._worker
-        words = worker.words[frame[at.WORDS] : frame[at.WORDS_TOP]].copy()
+        words = worker.words[frame[layout.WORDS] : frame[layout.WORDS_TOP]].copy()
         own = columns = worker.ints[:0]
-        if frame[at.KIND] != at.BITSET or self._output is not None:
-            own = worker.ints[frame[at.INTS] : frame[at.INTS_TOP]]
-        if frame[at.KIND] == at.BITSET and self._output is not None:
-            ids_at = frame[at.COLUMNS] + at.WORD_STARTS
-            columns = worker.ints[frame[at.COLUMNS] : ids_at + worker.ints[ids_at - 1]]
+        if frame[layout.KIND] != layout.BITSET or self._output is not None:
+            own = worker.ints[frame[layout.INTS] : frame[layout.INTS_TOP]]
+        if frame[layout.KIND] == layout.BITSET and self._output is not None:
+            ids_at = frame[layout.COLUMNS] + layout.WORD_STARTS
+            columns = worker.ints[frame[layout.COLUMNS] : ids_at + worker.ints[ids_at - 1]]
         copy = frame.copy()
-        copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
-        copy[at.COLUMNS] = 0
-        copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + own.size
-        return Node(copy, words, np.concatenate([columns, own]), worker.path[: frame[at.N_PATH]].copy())
+        copy[layout.WORDS], copy[layout.WORDS_TOP] = 0, words.size
+        copy[layout.COLUMNS] = 0
+        copy[layout.INTS], copy[layout.INTS_TOP] = columns.size, columns.size + own.size
+        return OpenNode(copy, words, np.concatenate([columns, own]), worker.path[: frame[layout.N_PATH]].copy())
 
-    def _features(self, node: Node, first: int, end: int) -> np.ndarray:
+    def _features(self, node: OpenNode, first: int, end: int) -> np.ndarray:
         """Features of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
         frame = node.frame
-        n_rows, n_columns = int(frame[at.N_ROWS]), int(frame[at.N_COLUMNS])
-        if frame[at.KIND] == at.BITSET:
+        n_rows, n_columns = int(frame[layout.N_ROWS]), int(frame[layout.N_COLUMNS])
+        if frame[layout.KIND] == layout.BITSET:
             columns, edges = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
             word_degrees(node.words, n_rows, columns, edges)
             columns, edges = columns[first:], edges[first:]
         else:
-            part = self._graph if frame[at.KIND] == at.WHOLE_GRAPH else node.ints
+            part = self._graph if frame[layout.KIND] == layout.WHOLE_GRAPH else node.ints
             columns, edges = np.empty(n_rows - first, np.int64), np.empty(n_rows - first, np.int64)
             _, offsets_at, other_offsets_at, members_at, _, _ = subgraph_parts(n_rows, n_columns, 0)
             list_degrees(part[offsets_at:other_offsets_at], part[members_at:], n_columns, first, columns, edges)

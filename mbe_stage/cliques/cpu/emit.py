@@ -4,8 +4,8 @@ Nodes of at most six candidates are finished at once: six candidates have 64 sub
 subsets. The maximal cliques below such a node are the sets S of candidates, together with the path, that
 
 - are cliques: every candidate of S is adjacent to the others;
-- lie inside the row of no excluded vertex, and of no candidate: that vertex could join. No candidate of S counts here,
-  since no vertex is adjacent to itself.
+- lie inside the row of no excluded vertex, and of no candidate outside S: such a vertex could join. Candidates of S do
+  not matter here, since no vertex is adjacent to itself.
 
 A row is an index, the bits of its word where the candidates are. The subsets of a row form a down-set.
 """
@@ -15,10 +15,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bits import deposit_bits, extract_bits, lowest_bit_index, popcount
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.bits import (
+    WITHOUT_0,
+    WITHOUT_1,
+    WITHOUT_2,
+    WITHOUT_3,
+    WITHOUT_4,
+    WITHOUT_5,
+    deposit_bits,
+    down_set,
+    extract_bits,
+    lowest_bit_index,
+    popcount,
+)
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.runtime.jit import compiled
-from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 WIDTH = 6
 """Most candidates whose subsets fit one word."""
@@ -28,9 +39,9 @@ MOST_CLIQUES = 9
 _U = np.uint64
 _ONE = _U(1)
 _WITHOUT = np.array([WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5])
-# The subsets of each subset.
+# For each subset, the set of its subsets.
 _INSIDE = np.array([sum(1 << t for t in range(64) if t & s == t) for s in range(64)], np.uint64)
-# Those of the first k vertices; of at least and of at most k vertices.
+# Subsets of the first k vertices; subsets of at least and of at most k vertices.
 _OF_FIRST = np.array([(1 << (1 << k)) - 1 for k in range(WIDTH + 1)], np.uint64)
 _AT_LEAST = np.array([sum(1 << t for t in range(64) if t.bit_count() >= k) for k in range(WIDTH + 2)], np.uint64)
 _AT_MOST = np.array([sum(1 << t for t in range(64) if t.bit_count() <= k) for k in range(WIDTH + 1)], np.uint64)
@@ -45,13 +56,13 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
     candidates : uint64
         At most six of the columns.
     rows : (64,) uint64
-        What each column is adjacent to.
+        Neighbours of each column, as columns.
     excluded : uint64
         Columns that are excluded vertices here.
     words, start, end : (n,) uint64, int64, int64
         The rows of other excluded vertices.
     required : uint64
-        Of those, only rows that hold these columns count.
+        Other rows count only if they hold these columns.
     """
     inside_of = _U(0)
     others = words[start:end]
@@ -73,7 +84,7 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
 
 @njit(inline="always")
 def of_sizes(subsets, fewest, most):
-    """Those of a set of subsets that have so many vertices."""
+    """Keep the subsets of the wanted sizes."""
     if fewest > WIDTH or most < 0:
         return _U(0)
     return subsets & _AT_LEAST[max(fewest, 0)] & _AT_MOST[min(most, WIDTH)]
@@ -81,25 +92,26 @@ def of_sizes(subsets, fewest, most):
 
 @njit(inline="always")
 def has_room(worker, output):
-    """True if whatever one child may give fits."""
+    """Return True if the results of any one child fit."""
     if output is None:
         return True
     control = worker.control
-    if control[at.N_OUT] + MOST_CLIQUES > output.sizes.size:
+    if control[layout.N_OUT] + MOST_CLIQUES > output.sizes.size:
         return False
     return (
-        output.members.size == 0 or control[at.MEMBERS_USED] + MOST_CLIQUES * control[at.LARGEST] <= output.members.size
+        output.members.size == 0
+        or control[layout.MEMBERS_USED] + MOST_CLIQUES * control[layout.LARGEST] <= output.members.size
     )
 
 
 @njit(inline="always")
 def emit_subsets(worker, output, joined, candidates, subsets):
-    """The cliques of the path, the columns that have joined, and each of some subsets of the candidates."""
+    """Emit a clique for each of some subsets of the candidates, with the path and the joined columns."""
     control = worker.control
-    size = control[at.N_OUTER] + popcount(joined)
-    if control[at.MIN_SIZE] > 1 or control[at.MAX_SIZE] < control[at.LARGEST]:
-        subsets = of_sizes(subsets, control[at.MIN_SIZE] - size, control[at.MAX_SIZE] - size)
-    control[at.COUNT] += popcount(subsets)
+    size = control[layout.N_OUTER] + popcount(joined)
+    if control[layout.MIN_SIZE] > 1 or control[layout.MAX_SIZE] < control[layout.LARGEST]:
+        subsets = of_sizes(subsets, control[layout.MIN_SIZE] - size, control[layout.MAX_SIZE] - size)
+    control[layout.COUNT] += popcount(subsets)
     if output is not None:
         while subsets != _U(0):
             columns = joined | deposit_bits(_U(lowest_bit_index(subsets)), candidates)
@@ -109,11 +121,11 @@ def emit_subsets(worker, output, joined, candidates, subsets):
 
 @njit(inline="always")
 def emit_columns(worker, output, columns):
-    """The clique of the path and some columns, if its size is wanted."""
+    """Emit the clique of the path and some columns, if its size is wanted."""
     control = worker.control
-    size = control[at.N_OUTER] + popcount(columns)
-    if control[at.MIN_SIZE] <= size <= control[at.MAX_SIZE]:
-        control[at.COUNT] += 1
+    size = control[layout.N_OUTER] + popcount(columns)
+    if control[layout.MIN_SIZE] <= size <= control[layout.MAX_SIZE]:
+        control[layout.COUNT] += 1
         if output is not None:
             _write(worker, output, columns)
 
@@ -121,28 +133,28 @@ def emit_columns(worker, output, columns):
 @njit(inline="always")
 def _write(worker, output, columns):
     control, ids = worker.control, worker.ids
-    output.sizes[_U(control[at.N_OUT])] = control[at.N_OUTER] + popcount(columns)
-    control[at.N_OUT] += 1
+    output.sizes[_U(control[layout.N_OUT])] = control[layout.N_OUTER] + popcount(columns)
+    control[layout.N_OUT] += 1
     if output.members.size == 0:
         return
-    if control[at.N_OUTER] > 0:
+    if control[layout.N_OUTER] > 0:
         _write_merged(worker, output, columns)
         return
-    # Unsigned: nobody has to look whether a position counts from the end.
-    used = _U(control[at.MEMBERS_USED])
+    # Unsigned: then compiled code does not check for positions that count from the end.
+    used = _U(control[layout.MEMBERS_USED])
     while columns != _U(0):
         output.members[used] = ids[_U(lowest_bit_index(columns))]
         used += _ONE
         columns &= columns - _ONE
-    control[at.MEMBERS_USED] = np.int64(used)
+    control[layout.MEMBERS_USED] = np.int64(used)
 
 
 @compiled(nrt=False)
 def _write_merged(worker, output, columns):
-    """Members of two ascending lists: the path, where it has no columns, and what has joined since."""
+    """Merge two ascending lists into the output: the path above the columns, and the joined vertices."""
     control, ids, ints, members = worker.control, worker.ids, worker.ints, output.members
-    outer, end = control[at.OUTER], control[at.OUTER] + control[at.N_OUTER]
-    used = control[at.MEMBERS_USED]
+    outer, end = control[layout.OUTER], control[layout.OUTER] + control[layout.N_OUTER]
+    used = control[layout.MEMBERS_USED]
     while columns != _U(0):
         vertex = ids[lowest_bit_index(columns)]
         columns &= columns - _ONE
@@ -156,20 +168,20 @@ def _write_merged(worker, output, columns):
         members[used] = ints[outer]
         used += 1
         outer += 1
-    control[at.MEMBERS_USED] = used
+    control[layout.MEMBERS_USED] = used
 
 
 @njit(inline="always")
 def emit_path(worker, output, path):
-    """The clique that a path is, if its size is wanted."""
+    """Emit the path as a clique, if its size is wanted."""
     start, n = path
     control = worker.control
-    if control[at.MIN_SIZE] <= n <= control[at.MAX_SIZE]:
-        control[at.COUNT] += 1
+    if control[layout.MIN_SIZE] <= n <= control[layout.MAX_SIZE]:
+        control[layout.COUNT] += 1
         if output is not None:
-            output.sizes[control[at.N_OUT]] = n
-            control[at.N_OUT] += 1
+            output.sizes[control[layout.N_OUT]] = n
+            control[layout.N_OUT] += 1
             if output.members.size > 0:
                 for k in range(n):
-                    output.members[control[at.MEMBERS_USED] + k] = worker.ints[start + k]
-                control[at.MEMBERS_USED] += n
+                    output.members[control[layout.MEMBERS_USED] + k] = worker.ints[start + k]
+                control[layout.MEMBERS_USED] += n

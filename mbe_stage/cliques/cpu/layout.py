@@ -1,12 +1,13 @@
 """Memory of the search for maximal cliques, by scope: the graph (shared, read only), a worker, its output.
 
-A node of the search tree is a clique (the *path*), its *candidates* P, which are adjacent to all of it and come later,
-and its *excluded* vertices X, adjacent to all of it too, whose cliques were found elsewhere. Candidates are columns of
-a bit matrix: a row for each candidate and each excluded vertex says which candidates it is adjacent to.
+A node of the search tree has a clique (the *path*), its *candidates* P and its *excluded* vertices X. Candidates are
+adjacent to the whole path and come later in the order. Excluded vertices are adjacent to it, too, but their cliques
+were found elsewhere. Candidates are columns of a bit matrix, with a row of adjacent candidates for each candidate and
+each excluded vertex.
 
-A node of more than 64 candidates is a frame of its own, with a matrix of several words a row, packed anew for each
-(`wide_nodes`). Below nodes of at most 64 a row is one word; these nodes share the rows of their candidates, and only
-their masks and their excluded rows stand on a stack (`word_walk`).
+A node of more than 64 candidates is a frame of its own, with a newly packed matrix of several words a row
+(`wide_nodes`). In nodes of at most 64 candidates a row is one word. Such nodes below one frame share the rows of their
+candidates; only their masks and their excluded rows are on a stack (`word_walk`).
 
 Everything is compiled with ``_nrt=False``: no reference counts, and no way to allocate; the caller's arrays stay alive.
 """
@@ -23,7 +24,7 @@ from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
 
 class WorkerState(NamedTuple):
-    """One thread's state; everything a quantum needs to go on where the last one stopped.
+    """One thread's state; everything a quantum needs to resume the last one.
 
     Attributes
     ----------
@@ -36,13 +37,13 @@ class WorkerState(NamedTuple):
     nodes : (NODE_DEPTH, NODE_FIELDS) uint64
         The stack of nodes of few candidates.
     rows : (64,) uint64
-        What the candidates of these nodes are adjacent to.
+        Neighbours of each of these nodes' candidates.
     ids : (64,) int32
-        The user's vertex that each column is.
+        The user's vertex of each column.
     marks : (n,) uint64
         Scratch: the column of each vertex of the graph, as a bit; all zero between two roots.
     columns : (n,) int32
-        Scratch: the same as a number, where there are more than 64; -1 between two roots.
+        Scratch: the column of each vertex as a number, for more than 64 columns; -1 between two roots.
     control : (CONTROL_FIELDS,) int64
     """
 
@@ -63,7 +64,7 @@ class Output(NamedTuple):
     Attributes
     ----------
     members : int32
-        Empty where only sizes are wanted.
+        Empty if only sizes are wanted.
     sizes : int32
     """
 
@@ -93,9 +94,9 @@ class Matrix(NamedTuple):
     n, n_words : int | np.int64
         Columns, which are its candidates, and words of a row.
     rows, excluded, top : int | np.int64
-        Where the rows of the columns stand in the arena of words, those of excluded vertices, and where these end.
+        Positions in the arena of words: rows of the columns, rows of excluded vertices, and the end of these.
     ids : int | np.int64
-        Where the vertices of the columns stand in the arena of ints, ascending.
+        Position of the columns' vertices in the arena of ints, ascending.
     """
 
     n: int | np.int64
@@ -146,12 +147,12 @@ TODO = 3  # those that are still ahead
 X = 4  # where its excluded rows stand in the arena of words
 X_END = 5
 NODE_FIELDS = 6
-# A node has a candidate less than the one above it.
+# Each node has fewer candidates than the one above it.
 NODE_DEPTH = WORD_BITS + 2
 
 # Fields of the control array.
 DEPTH = 0  # index of the deepest frame, -1 when the task is done
-NODE = 1  # index of the deepest node of few candidates, -1 where there is none
+NODE = 1  # index of the deepest node of few candidates, -1 if there is none
 COUNT = 2  # cliques found since the host last looked
 N_OUT = 3  # cliques in the output
 MEMBERS_USED = 4
@@ -160,13 +161,13 @@ WORK = 6  # elementary steps in this quantum
 VISITED = 7  # children visited
 MIN_SIZE = 8
 MAX_SIZE = 9
-OUTER = 10  # where the path above the nodes of few candidates stands in the arena of ints, where it is in no columns
+OUTER = 10  # path above the nodes of few candidates in the arena of ints, if it is in no columns
 N_OUTER = 11  # how many there are
 FIRST_ROOT = 12  # those before cannot be in a clique that is large enough
 LARGEST = 13  # no clique has more members
 CONTROL_FIELDS = 14
 
-# What a quantum ends with, beside what `mbe_stage.search.cpu.quanta` knows.
+# Statuses at the end of a quantum, besides those of `mbe_stage.search.cpu.quanta`.
 WORDS_SHORT = 4
 INTS_SHORT = 5
 FRAMES_SHORT = 6

@@ -1,8 +1,8 @@
 """The search's techniques, each with a switch for the ablation benchmark.
 
-They are constants when the search is compiled, so a switch costs nothing; the environment variable
-`MBE_CLIQUES_WITHOUT` names the techniques to leave out, separated by blanks. The results are the same without any of
-them. Compiled code is kept apart for each value of the variable.
+They are constants when the search is compiled, so a switch costs nothing. The environment variable
+`MBE_CLIQUES_WITHOUT` names the techniques to switch off, separated by blanks. The results stay the same. Compiled code
+is kept apart for each value of the variable.
 """
 
 from __future__ import annotations

@@ -1,17 +1,34 @@
-"""Nodes of more than 64 candidates: frames, each with a matrix of its own, several words a row."""
+"""Nodes of more than 64 candidates: frames, each with a matrix of its own, several words a row.
+
+The children of a node of more than 64 candidates, packed to the candidates that they have.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from mbe_stage.bits import lowest_bit_index
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.bits import deposit_bits, lowest_bit_index
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import emit_path
-from mbe_stage.cliques.cpu.layout import Path
-from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL
-from mbe_stage.cliques.cpu.wide_rows import fill, has_bit, holds_all, inserted, is_empty, n_common, n_in
+from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
+from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL, WORDS
+from mbe_stage.cliques.cpu.wide_rows import (
+    fill,
+    has_bit,
+    holds_all,
+    inserted,
+    is_empty,
+    n_common,
+    n_in,
+    packed_row,
+    packed_word,
+    place_columns,
+    set_bit,
+)
+from mbe_stage.cliques.cpu.word_walk import begin_words
 from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK
 
 _U = np.uint64
 _ZERO = _U(0)
@@ -20,26 +37,26 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def words_of_frame(n, n_excluded, n_words):
-    """Words that a frame takes: rows, its candidates, and a mask more while it is made."""
+    """Words of a frame: rows, candidates, and one more mask while it is made."""
     return (n + n_excluded + 2) * n_words
 
 
 @njit(inline="always")
 def ints_of_frame(n, n_path):
-    """Ints that a frame takes: its path, the vertices of its columns, the path with the universal ones, branches."""
+    """Ints of a frame: its path, the vertices of its columns, the path with the universal ones, branches."""
     return 2 * n_path + 3 * n
 
 
 @compiled(nrt=False)
 def begin_wide(worker, output, matrix, path):
-    """Put a node on the stack of frames, unless it is finished at once.
+    """Push a node on the stack of frames, unless it is finished at once.
 
     Parameters
     ----------
     worker : WorkerState
         Its arenas have room for the whole frame.
     path : Path
-        In front of the vertices of the columns.
+        Stands before the vertices of the columns.
     """
     control, words = worker.control, worker.words
     n, n_words, rows, excluded, top, ids = matrix
@@ -50,27 +67,27 @@ def begin_wide(worker, output, matrix, path):
     if is_empty(words, top, n_words):
         emit_path(worker, output, new_path)
         return
-    # The excluded rows that go leave a gap, into which the mask of the candidates moves.
+    # Dropped excluded rows leave a gap, into which the mask of the candidates moves.
     candidates = _keep_excluded(worker, matrix)
     for k in range(n_words):
         words[candidates + k] = words[top + k]
     branches = new_path.start + new_path.n
     n_branches = _branch(worker, matrix, candidates, branches)
-    control[at.DEPTH] += 1
-    frame = worker.frames[control[at.DEPTH]]
-    frame[at.KIND] = at.WIDE
-    frame[at.FIRST], frame[at.CURSOR], frame[at.END] = 0, 0, n_branches
-    frame[at.N_COLUMNS], frame[at.N_WORDS] = n, n_words
-    frame[at.CANDIDATES], frame[at.ROWS] = candidates, rows
-    frame[at.EXCLUDED], frame[at.N_EXCLUDED] = excluded, (candidates - excluded) // n_words
-    frame[at.WORDS_TOP] = candidates + n_words
-    frame[at.IDS], frame[at.PATH], frame[at.N_PATH] = ids, new_path.start, new_path.n
-    frame[at.BRANCHES], frame[at.INTS_TOP] = branches, branches + n_branches
+    control[layout.DEPTH] += 1
+    frame = worker.frames[control[layout.DEPTH]]
+    frame[layout.KIND] = layout.WIDE
+    frame[layout.FIRST], frame[layout.CURSOR], frame[layout.END] = 0, 0, n_branches
+    frame[layout.N_COLUMNS], frame[layout.N_WORDS] = n, n_words
+    frame[layout.CANDIDATES], frame[layout.ROWS] = candidates, rows
+    frame[layout.EXCLUDED], frame[layout.N_EXCLUDED] = excluded, (candidates - excluded) // n_words
+    frame[layout.WORDS_TOP] = candidates + n_words
+    frame[layout.IDS], frame[layout.PATH], frame[layout.N_PATH] = ids, new_path.start, new_path.n
+    frame[layout.BRANCHES], frame[layout.INTS_TOP] = branches, branches + n_branches
 
 
 @njit(inline="always")
 def _join_universal(worker, matrix, path):
-    """Write the candidates without the universal ones behind the rows, and the path with these behind the ids."""
+    """Write the candidates without the universal ones behind the rows, and the path with them behind the ids."""
     words, ints = worker.words, worker.ints
     n, n_words, rows, _, candidates, ids = matrix
     new_path = Path(ids + n, path.n)
@@ -87,7 +104,7 @@ def _join_universal(worker, matrix, path):
 
 @njit(inline="always")
 def _keep_excluded(worker, matrix):
-    """Keep the excluded rows that hold all universal candidates, and for whom no candidate stands; where they end."""
+    """Keep excluded rows that contain every universal candidate and are not dominated; return the new end."""
     words = worker.words
     n, n_words, rows, excluded, top, _ = matrix
     candidates, universal = top, top + n_words
@@ -108,13 +125,13 @@ def _keep_excluded(worker, matrix):
 
 @njit(inline="always")
 def _is_dominated(words, row, rows, candidates, n_words):
-    """True if some candidate is adjacent to all that a row holds, which are candidates too (`word_walk`)."""
+    """Return True if some candidate is adjacent to all candidates of a row (`word_walk`)."""
     for k in range(n_words):
         common = words[candidates + k]
         for j in range(n_words):
             rest = words[row + j]
             while rest != _ZERO and common != _ZERO:
-                common &= words[rows + (j * at.WORD_BITS + lowest_bit_index(rest)) * n_words + k]
+                common &= words[rows + (j * layout.WORD_BITS + lowest_bit_index(rest)) * n_words + k]
                 rest &= rest - _ONE
         if common != _ZERO:
             return True
@@ -123,9 +140,9 @@ def _is_dominated(words, row, rows, candidates, n_words):
 
 @njit(inline="always")
 def _branch(worker, matrix, candidates, branches):
-    """Write the candidates that the pivot is not adjacent to; returns how many.
+    """Write the candidates that are not adjacent to the pivot; return their number.
 
-    The excluded rows that are left end where the mask of the candidates stands.
+    The kept excluded rows end at the mask of the candidates.
     """
     words = worker.words
     n, n_words, rows, excluded, _, _ = matrix
@@ -146,3 +163,141 @@ def _branch(worker, matrix, candidates, branches):
             worker.ints[branches + n_branches] = column
             n_branches += 1
     return n_branches
+
+
+@compiled(nrt=False)
+def visit_branch(worker, output, frame, cursor):
+    """Begin the child of a frame in which a branch's candidate has joined, or finish it.
+
+    Parameters
+    ----------
+    frame : (FRAME_FIELDS,) int64
+
+    Returns
+    -------
+    int
+        `OK`, or the arena that is short: then nothing has changed.
+    """
+    control, words, ints = worker.control, worker.words, worker.ints
+    n_words, n_path = frame[layout.N_WORDS], frame[layout.N_PATH]
+    column = np.int64(ints[frame[layout.BRANCHES] + cursor])
+    candidates = frame[layout.WORDS_TOP]
+    before = candidates + n_words
+    n_most = words_of_frame(frame[layout.N_COLUMNS], frame[layout.N_EXCLUDED] + cursor, n_words)
+    if before + n_words + n_most + layout.WORD_BITS > words.size:
+        control[layout.NEEDED] = before + n_words + n_most + layout.WORD_BITS
+        return layout.WORDS_SHORT
+    top = frame[layout.INTS_TOP]
+    if top + ints_of_frame(frame[layout.N_COLUMNS], n_path + 1) > ints.size:
+        control[layout.NEEDED] = top + ints_of_frame(frame[layout.N_COLUMNS], n_path + 1)
+        return layout.INTS_SHORT
+    control[layout.VISITED] += 1
+    control[layout.WORK] += n_words * (frame[layout.N_COLUMNS] + frame[layout.N_EXCLUDED])
+    _mask(worker, frame, cursor, frame[layout.ROWS] + column * n_words)
+    n = n_in(words, candidates, n_words)
+    if n_path + 1 + n < control[layout.MIN_SIZE] or n_path + 1 > control[layout.MAX_SIZE]:
+        return OK
+    path = inserted(ints, Path(frame[layout.PATH], n_path), ints[frame[layout.IDS] + column], top)
+    if n == 0:
+        if is_empty(words, before, n_words) and not _is_excluded(worker, frame, column):
+            emit_path(worker, output, path)
+    elif WORDS and n <= layout.WORD_BITS:
+        _begin_packed_words(worker, output, frame, column, path)
+    else:
+        _begin_packed(worker, output, frame, column, path)
+    return OK
+
+
+@njit(inline="always")
+def _mask(worker, frame, cursor, row):
+    """Write the mask of a child's candidates, and that of the candidates branched on before, which are excluded."""
+    words, n_words = worker.words, frame[layout.N_WORDS]
+    candidates = frame[layout.WORDS_TOP]
+    before = candidates + n_words
+    words[before : before + n_words] = _ZERO
+    for k in range(cursor):
+        set_bit(words, before, worker.ints[frame[layout.BRANCHES] + k])
+    for k in range(n_words):
+        words[candidates + k] = words[frame[layout.CANDIDATES] + k] & words[row + k] & ~words[before + k]
+        words[before + k] &= words[row + k]
+
+
+@njit(inline="always")
+def _is_excluded(worker, frame, column):
+    """True if an excluded row holds a column."""
+    for k in range(frame[layout.N_EXCLUDED]):
+        if has_bit(worker.words, frame[layout.EXCLUDED] + k * frame[layout.N_WORDS], column):
+            return True
+    return False
+
+
+@njit(inline="always")
+def _begin_packed_words(worker, output, frame, column, path):
+    """Begin the child as a node of few candidates. Its mask and that of new excluded ones are behind the frame."""
+    words, n_words = worker.words, frame[layout.N_WORDS]
+    mask = frame[layout.WORDS_TOP]
+    before, start = mask + n_words, mask + 2 * n_words
+    n_ids = 0
+    for k in range(n_words):
+        rest = words[mask + k]
+        while rest != _ZERO:
+            worker.ids[n_ids] = worker.ints[frame[layout.IDS] + k * layout.WORD_BITS + lowest_bit_index(rest)]
+            n_ids += 1
+            rest &= rest - _ONE
+    candidates, joined = place_columns(worker, output, np.int64(n_ids), path)
+    places, top = candidates, start
+    for k in range(n_words):
+        rest = words[mask + k]
+        while rest != _ZERO:
+            row = frame[layout.ROWS] + (k * layout.WORD_BITS + lowest_bit_index(rest)) * n_words
+            packed = packed_word(words, row, mask, n_words)
+            worker.rows[lowest_bit_index(places)] = deposit_bits(packed, candidates)
+            places &= places - _ONE
+            rest &= rest - _ONE
+        rest = words[before + k]
+        while rest != _ZERO:
+            row = frame[layout.ROWS] + (k * layout.WORD_BITS + lowest_bit_index(rest)) * n_words
+            words[top] = deposit_bits(packed_word(words, row, mask, n_words), candidates)
+            top += words[top] != _ZERO
+            rest &= rest - _ONE
+    for k in range(frame[layout.N_EXCLUDED]):
+        row = frame[layout.EXCLUDED] + k * n_words
+        if has_bit(words, row, column):
+            words[top] = deposit_bits(packed_word(words, row, mask, n_words), candidates)
+            top += words[top] != _ZERO
+    begin_words(worker, output, candidates, joined, Excluded(start, top))
+
+
+@njit(inline="always")
+def _begin_packed(worker, output, frame, column, path):
+    """Begin the child as a frame of its own."""
+    words, ints, n_words = worker.words, worker.ints, frame[layout.N_WORDS]
+    mask = frame[layout.WORDS_TOP]
+    before, rows = mask + n_words, mask + 2 * n_words
+    n = n_in(words, mask, n_words)
+    child_words = (n + layout.WORD_BITS - 1) >> 6
+    ids = to_id = path.start + path.n
+    to_row = rows
+    for k in range(n_words):
+        rest = words[mask + k]
+        while rest != _ZERO:
+            parent = k * layout.WORD_BITS + lowest_bit_index(rest)
+            ints[to_id] = ints[frame[layout.IDS] + parent]
+            to_id += 1
+            packed_row(words, frame[layout.ROWS] + parent * n_words, mask, n_words, to_row)
+            to_row += child_words
+            rest &= rest - _ONE
+    top = excluded = to_row
+    for k in range(n_words):
+        rest = words[before + k]
+        while rest != _ZERO:
+            parent = k * layout.WORD_BITS + lowest_bit_index(rest)
+            packed_row(words, frame[layout.ROWS] + parent * n_words, mask, n_words, top)
+            top += 0 if is_empty(words, top, child_words) else child_words
+            rest &= rest - _ONE
+    for k in range(frame[layout.N_EXCLUDED]):
+        row = frame[layout.EXCLUDED] + k * n_words
+        if has_bit(words, row, column):
+            packed_row(words, row, mask, n_words, top)
+            top += 0 if is_empty(words, top, child_words) else child_words
+    begin_wide(worker, output, Matrix(n, child_words, rows, excluded, top, ids), path)

@@ -1,6 +1,6 @@
-"""Rows of several words, in the arena of words: count, compare, pack to some of their columns.
+"""Rows of several words in the arena of words: count, compare, pack to some of their columns.
 
-Also the vertices of the columns of a node with few candidates, in the order of the user's ids.
+Also orders the columns' vertices of a node with few candidates by the user's ids.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import extract_bits, popcount
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.layout import Path
 
 _U = np.uint64
@@ -19,9 +19,9 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def fill(words, row, n):
-    """All of the first `n` columns; the row ends with them."""
-    for k in range((n + at.WORD_BITS - 1) >> 6):
-        words[row + k] = ~_ZERO >> _U(max(0, at.WORD_BITS * (k + 1) - n))
+    """Fill a row with the first `n` columns; it ends with them."""
+    for k in range((n + layout.WORD_BITS - 1) >> 6):
+        words[row + k] = ~_ZERO >> _U(max(0, layout.WORD_BITS * (k + 1) - n))
 
 
 @njit(inline="always")
@@ -74,7 +74,7 @@ def is_empty(words, row, n_words):
 
 @njit(inline="always")
 def packed_word(words, row, mask, n_words):
-    """Columns of a mask (at most 64) that a row holds, packed into one word of these alone."""
+    """Pack the row's columns of a mask (at most 64) into one word."""
     packed, n = _ZERO, np.int64(0)
     for k in range(n_words):
         if words[mask + k] != _ZERO:
@@ -85,7 +85,7 @@ def packed_word(words, row, mask, n_words):
 
 @njit(inline="always")
 def packed_row(words, row, mask, n_words, into):
-    """Write what a row holds of the columns of a mask, as a row of these alone, to another place behind it."""
+    """Pack the row's columns of a mask into a row further on."""
     word, n = _ZERO, np.int64(0)
     for k in range(n_words):
         if words[mask + k] == _ZERO:
@@ -93,11 +93,11 @@ def packed_row(words, row, mask, n_words, into):
         found = extract_bits(words[row + k], words[mask + k])
         word |= found << _U(n)
         n += popcount(words[mask + k])
-        if n >= at.WORD_BITS:
-            n -= at.WORD_BITS
+        if n >= layout.WORD_BITS:
+            n -= layout.WORD_BITS
             words[into] = word
             into += 1
-            # What did not fit; of no columns nothing, as a shift by all 64 bits is not defined.
+            # Bits that did not fit; none without columns, since a shift by all 64 bits is undefined.
             word = found >> _U(popcount(words[mask + k]) - n) if n > 0 else _ZERO
     if n > 0:
         words[into] = word
@@ -105,7 +105,7 @@ def packed_row(words, row, mask, n_words, into):
 
 @njit(inline="always")
 def inserted(ints, path, vertex, into):
-    """Write a path with one more vertex to another place, or in place."""
+    """Insert a vertex into a path, in place or at another position."""
     start, n = path
     k = n
     while k > 0 and ints[start + k - 1] > vertex:
@@ -119,27 +119,27 @@ def inserted(ints, path, vertex, into):
 
 @njit(inline="always")
 def place_columns(worker, output, n_candidates, path):
-    """Give candidates, and the path where members are wanted and it fits, columns in the order of the user's ids.
+    """Order columns by the user's ids: candidates, and the path if members are wanted and it fits.
 
-    Then a clique's members ascend as its columns do.
+    Then a clique's members ascend in the order of its columns.
 
     Parameters
     ----------
     worker : WorkerState
-        ``ids`` holds the candidates' vertices, ascending; afterwards those of all columns.
+        ``ids`` holds the candidates' vertices, ascending, and afterwards those of all columns.
 
     Returns
     -------
     candidates, joined : uint64
-        The candidates' columns, in the order of their vertices, and those of the path.
+        The candidates' columns, in the order of their vertices, and the path's columns.
     """
     control, ids, ints = worker.control, worker.ids, worker.ints
-    joined, columns = _U(0), ~_U(0) >> _U(at.WORD_BITS - n_candidates)
+    joined, columns = _U(0), ~_U(0) >> _U(layout.WORD_BITS - n_candidates)
     start, n_path = path
-    control[at.OUTER], control[at.N_OUTER] = start, n_path
-    if output is not None and output.members.size > 0 and n_candidates + n_path <= at.WORD_BITS:
-        control[at.N_OUTER] = 0
-        # From the last one on: none is overwritten before it has moved.
+    control[layout.OUTER], control[layout.N_OUTER] = start, n_path
+    if output is not None and output.members.size > 0 and n_candidates + n_path <= layout.WORD_BITS:
+        control[layout.N_OUTER] = 0
+        # Backwards, so that no vertex is overwritten before it has moved.
         candidate, member = n_candidates - 1, n_path - 1
         for column in range(n_candidates + n_path - 1, -1, -1):
             if member >= 0 and (candidate < 0 or ints[start + member] > ids[candidate]):
@@ -149,5 +149,5 @@ def place_columns(worker, output, n_candidates, path):
             else:
                 ids[column] = ids[candidate]
                 candidate -= 1
-        columns = ~joined & (~_U(0) >> _U(at.WORD_BITS - n_candidates - n_path))
+        columns = ~joined & (~_U(0) >> _U(layout.WORD_BITS - n_candidates - n_path))
     return columns, joined

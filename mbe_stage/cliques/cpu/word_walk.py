@@ -1,8 +1,8 @@
-"""Nodes of at most 64 candidates: a row is a word, and the walk is a loop over a stack of masks.
+"""Nodes of at most 64 candidates: a row is a word, and the walk a loop over a stack of masks.
 
-A node is cut where excluded rows say so, its universal candidates join at once, and it branches on the candidates that
-its pivot is not adjacent to (Tomita, Tanaka and Takahashi, TCS 363, 2006). Children of at most six candidates are
-finished where they stand (`emit`), from the excluded rows of the node above.
+A node is cut if an excluded row holds all candidates. Its universal candidates join at once, and it branches on the
+candidates that are not adjacent to its pivot (Tomita, Tanaka and Takahashi, TCS 363, 2006). Children of at most six
+candidates are finished at once (`emit`), with the excluded rows of their parent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import lowest_bit_index, popcount
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import WIDTH, emit_columns, emit_subsets, has_room, maximal_subsets
 from mbe_stage.cliques.cpu.layout import Excluded
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
@@ -21,14 +21,14 @@ from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 _U = np.uint64
 _ZERO = _U(0)
 _ONE = _U(1)
-# What a child takes beside its excluded rows.
+# Words of a child besides its excluded rows.
 _STEPS = 8
 _MOST_AT_ONCE = WIDTH if SUBSETS else 0
 
 
 @compiled(nrt=False)
 def begin_words(worker, output, candidates, joined, excluded):
-    """Begin with a node whose candidates' rows stand in ``worker.rows``.
+    """Begin a node whose candidates' rows are in ``worker.rows``.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def begin_words(worker, output, candidates, joined, excluded):
     start, end = excluded
     if DOMINATED:
         end = _not_dominated(worker.words, worker.rows, start, end)
-    worker.control[at.NODE] = -1
+    worker.control[layout.NODE] = -1
     for k in range(start, end):
         if worker.words[k] == candidates:
             return
@@ -47,10 +47,10 @@ def begin_words(worker, output, candidates, joined, excluded):
 
 @njit(inline="always")
 def _not_dominated(words, rows, start, end):
-    """Keep the excluded rows that lie inside the row of no candidate: those are whom the candidates do not stand for.
+    """Keep the excluded rows that no candidate's row contains.
 
-    A candidate that is adjacent to all that an excluded vertex is adjacent to joins, or is excluded, wherever the
-    excluded vertex would rule a clique out. (RMCE drops visited vertices that other visited ones dominate.)
+    If a candidate is adjacent to all neighbours of an excluded vertex, it rules out the same cliques: wherever the
+    excluded vertex would, the candidate joins or is excluded. (RMCE drops visited vertices that others dominate.)
     """
     kept = start
     for k in range(start, end):
@@ -66,7 +66,7 @@ def _not_dominated(words, rows, start, end):
 
 @njit(inline="always")
 def _open(worker, output, candidates, joined, excluded):
-    """Put a node on the stack, unless it is finished at once; no excluded row holds all candidates."""
+    """Push a node on the stack, unless it is finished at once. No excluded row holds all candidates."""
     start, end = excluded
     rows, words, control = worker.rows, worker.words, worker.control
     n = popcount(candidates)
@@ -99,16 +99,16 @@ def _open(worker, output, candidates, joined, excluded):
             degree = popcount(words[k])
             if degree > best:
                 pivot, best = words[k], degree
-    control[at.NODE] += 1
-    node = worker.nodes[control[at.NODE]]
-    node[at.P], node[at.R] = candidates, joined
-    node[at.BRANCH] = node[at.TODO] = candidates & ~pivot
-    node[at.X], node[at.X_END] = _U(start), _U(end)
+    control[layout.NODE] += 1
+    node = worker.nodes[control[layout.NODE]]
+    node[layout.P], node[layout.R] = candidates, joined
+    node[layout.BRANCH] = node[layout.TODO] = candidates & ~pivot
+    node[layout.X], node[layout.X_END] = _U(start), _U(end)
 
 
 @njit(inline="always")
 def _with_all(words, start, end, universal, candidates):
-    """Keep the excluded rows that hold all universal candidates, without these; returns where they end."""
+    """Keep the excluded rows that hold all universal candidates, without these; return their end."""
     kept = start
     for k in range(start, end):
         row = words[k]
@@ -119,43 +119,43 @@ def _with_all(words, start, end, universal, candidates):
 
 @njit(inline="always")
 def walk_words(worker, output, work_limit):
-    """Go on with the nodes on the stack until none is left; returns `OK` then, or why it stopped."""
+    """Continue with the nodes on the stack until none is left; return `OK`, or the reason to stop."""
     control, nodes = worker.control, worker.nodes
-    while control[at.NODE] >= 0:
-        node = nodes[control[at.NODE]]
-        todo = node[at.TODO]
+    while control[layout.NODE] >= 0:
+        node = nodes[control[layout.NODE]]
+        todo = node[layout.TODO]
         if todo == _ZERO:
-            control[at.NODE] -= 1
+            control[layout.NODE] -= 1
             continue
-        if control[at.WORK] >= work_limit:
+        if control[layout.WORK] >= work_limit:
             return QUANTUM_OVER
         if not has_room(worker, output):
             return OUTPUT_FULL
-        n_excluded = np.int64(node[at.X_END] - node[at.X])
-        needed = np.int64(node[at.X_END]) + n_excluded + at.WORD_BITS
+        n_excluded = np.int64(node[layout.X_END] - node[layout.X])
+        needed = np.int64(node[layout.X_END]) + n_excluded + layout.WORD_BITS
         if needed > worker.words.size:
-            control[at.NEEDED] = needed
-            return at.WORDS_SHORT
-        node[at.TODO] = todo & (todo - _ONE)
-        control[at.WORK] += n_excluded + _STEPS
-        control[at.VISITED] += 1
+            control[layout.NEEDED] = needed
+            return layout.WORDS_SHORT
+        node[layout.TODO] = todo & (todo - _ONE)
+        control[layout.WORK] += n_excluded + _STEPS
+        control[layout.VISITED] += 1
         _visit(worker, output, node, todo & (~todo + _ONE))
     return OK
 
 
 @njit(inline="always")
 def _visit(worker, output, node, bit):
-    """The child of a node where one more candidate has joined."""
+    """Visit the child of a node in which one more candidate has joined."""
     control, rows, words = worker.control, worker.rows, worker.words
     row = rows[_U(lowest_bit_index(bit))]
-    before = node[at.BRANCH] & (bit - _ONE)
+    before = node[layout.BRANCH] & (bit - _ONE)
     excluded = before & row
-    candidates = node[at.P] & ~before & row
-    joined = node[at.R] | bit
-    size, n = control[at.N_OUTER] + popcount(joined), popcount(candidates)
-    if size + n < control[at.MIN_SIZE] or size > control[at.MAX_SIZE]:
+    candidates = node[layout.P] & ~before & row
+    joined = node[layout.R] | bit
+    size, n = control[layout.N_OUTER] + popcount(joined), popcount(candidates)
+    if size + n < control[layout.MIN_SIZE] or size > control[layout.MAX_SIZE]:
         return
-    start, end = np.int64(node[at.X]), np.int64(node[at.X_END])
+    start, end = np.int64(node[layout.X]), np.int64(node[layout.X_END])
     if n <= _MOST_AT_ONCE:
         subsets = maximal_subsets(candidates, n, rows, excluded, words, start, end, bit)
         emit_subsets(worker, output, joined, candidates, subsets)

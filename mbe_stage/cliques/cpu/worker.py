@@ -1,30 +1,157 @@
-"""One thread's work: walk pieces of the tree in time quanta, and deliver blocks of results."""
+"""One thread's work: walk subproblems in time quanta, and deliver blocks of results.
+
+Make, grow and split the state of workers: the host's side of the tree walk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import MOST_CLIQUES
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
 from mbe_stage.cliques.cpu.tree import run_quantum
-from mbe_stage.cliques.cpu.worker_state import (
-    FirstSizes,
-    give_back,
-    new_state,
-    set_piece,
-    share_left,
-    short_of,
-    split_piece,
-)
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.search.cpu.arenas import Shortage
 from mbe_stage.search.cpu.pool import WorkerPool
-from mbe_stage.search.cpu.quanta import QuantumWorker
+from mbe_stage.search.cpu.quanta import QuantumWorker, RangeFields, Shortage, nbytes, range_given_back, ranges_ahead
+
+_ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
+_RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
+FirstSizes = tuple[int, int, int]
+"""Initial entries of the arenas of ints and words, and of the stack of frames."""
+
+
+def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16)) -> WorkerState:
+    """Return a state without a task. Its arenas are small; the walk reports when they must grow."""
+    first_ints, first_words, first_frames = first_sizes
+    worker = WorkerState(
+        frames=np.zeros((first_frames, layout.FRAME_FIELDS), np.int64),
+        words=np.zeros(first_words, np.uint64),
+        ints=np.zeros(first_ints, np.int32),
+        nodes=np.zeros((layout.NODE_DEPTH, layout.NODE_FIELDS), np.uint64),
+        rows=np.zeros(layout.WORD_BITS, np.uint64),
+        ids=np.zeros(layout.WORD_BITS, np.int32),
+        marks=np.zeros(n_vertices, np.uint64),
+        columns=np.full(n_vertices, -1, np.int32),
+        control=np.zeros(layout.CONTROL_FIELDS, np.int64),
+    )
+    worker.control[layout.DEPTH] = worker.control[layout.NODE] = -1
+    return worker
+
+
+def set_subproblem(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
+    """Give a worker the subtrees of a range of roots, whose cliques all hold `path`, ascending."""
+    worker.ints[: len(path)] = path
+    frame = worker.frames[0]
+    frame[:] = 0
+    frame[layout.KIND] = layout.ROOTS
+    frame[layout.CURSOR], frame[layout.END] = first, end
+    frame[layout.N_PATH] = frame[layout.INTS_TOP] = len(path)
+    worker.control[layout.DEPTH], worker.control[layout.NODE] = 0, -1
+
+
+def short_of(state: WorkerState, status: int) -> Shortage:
+    """The arena that is short, by the status of a quantum."""
+    return Shortage(_ARENAS[status], int(state.control[layout.NEEDED]))
+
+
+def share_left(state: WorkerState) -> float:
+    """Share of a worker's task that is still ahead, 0 to 1, with equal weights for siblings."""
+    ahead, weight = ranges_ahead(state.frames[: int(state.control[layout.DEPTH]) + 1], _RANGE)
+    for node in state.nodes[: int(state.control[layout.NODE]) + 1]:
+        n_children = max(1, int(node[layout.BRANCH]).bit_count())
+        ahead += weight * int(node[layout.TODO]).bit_count() / n_children
+        weight /= n_children
+    return min(1.0, ahead)
+
+
+def give_back(state: WorkerState) -> tuple[int, int, float] | None:
+    """Take the roots that have not begun from a worker's task.
+
+    Returns
+    -------
+    tuple or None
+        First root, end, and their share of the work ahead, 0 to 1. None if the task is within one root, or in its last.
+    """
+    frame = state.frames[0]
+    if state.control[layout.DEPTH] < 0 or frame[layout.KIND] != layout.ROOTS:
+        return None
+    return range_given_back(frame, _RANGE, share_left(state))
+
+
+def split_subproblem(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
+    """Split off half of the children ahead of the shallowest node that has some.
+
+    The children of a node depend on that node alone, so its copy with other children is a task of its own.
+
+    Parameters
+    ----------
+    donor : WorkerState
+        Keeps the earlier half, and its current child.
+    reserve : callable
+        Takes bytes from the budget; returns 0 if there were enough.
+
+    Returns
+    -------
+    WorkerState or None
+        State of a new worker with the later half as its task. None if there is nothing to share, or no memory for it.
+    """
+    n_frames, n_nodes = int(donor.control[layout.DEPTH]) + 1, int(donor.control[layout.NODE]) + 1
+    for depth in range(n_frames):
+        frame = donor.frames[depth]
+        ahead = int(frame[layout.END] - frame[layout.CURSOR])
+        # The deepest node keeps at least one child, so that its worker has work.
+        given = ahead // 2 if depth == n_frames - 1 and n_nodes == 0 else ahead - ahead // 2
+        if given > 0:
+            receiver = _copy(donor, int(frame[layout.WORDS_TOP]), reserve)
+            if receiver is not None:
+                receiver.frames[0] = frame
+                receiver.frames[0, layout.FIRST] = receiver.frames[0, layout.CURSOR] = frame[layout.END] - given
+                receiver.control[layout.DEPTH] = 0
+                frame[layout.END] -= given
+            return receiver
+    for depth in range(n_nodes):
+        node = donor.nodes[depth]
+        ahead = int(node[layout.TODO]).bit_count()
+        given = ahead // 2 if depth == n_nodes - 1 else ahead - ahead // 2
+        if given > 0:
+            receiver = _copy(donor, int(node[layout.X_END]), reserve)
+            if receiver is not None:
+                kept = _lowest(int(node[layout.TODO]), ahead - given)
+                receiver.nodes[0] = node
+                receiver.nodes[0, layout.TODO] = node[layout.TODO] ^ np.uint64(kept)
+                receiver.control[layout.NODE] = 0
+                node[layout.TODO] = kept
+            return receiver
+    return None
+
+
+def _lowest(word: int, n: int) -> int:
+    """The `n` lowest set bits of a word."""
+    rest = word
+    for _ in range(n):
+        rest &= rest - 1
+    return word ^ rest
+
+
+def _copy(donor: WorkerState, words_used: int, reserve: Callable[[int], int]) -> WorkerState | None:
+    """Copy everything that nodes may refer to into a state with empty stacks. None if there is no memory for it."""
+    sizes = donor.ints.size, max(2 * words_used, 1 << 12), donor.frames.shape[0]
+    receiver = new_state(donor.columns.size, sizes)
+    if reserve(nbytes(receiver)):
+        return None
+    receiver.words[:words_used] = donor.words[:words_used]
+    receiver.ints[:] = donor.ints
+    receiver.rows[:], receiver.ids[:] = donor.rows, donor.ids
+    receiver.control[layout.OUTER], receiver.control[layout.N_OUTER] = (
+        donor.control[layout.OUTER],
+        donor.control[layout.N_OUTER],
+    )
+    return receiver
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +161,11 @@ class Plan:
     Attributes
     ----------
     held : tuple of int
-        Vertices that all cliques hold beside those of the graph, ascending.
+        Vertices that all cliques hold besides those of the graph, ascending.
     min_size, max_size : int
-        Of a clique, those included.
+        Sizes of a clique, including `held`.
     first_sizes : FirstSizes
-        Entries that a worker's arenas start with.
+        Initial sizes of a worker's arenas.
     """
 
     graph: OrderedGraph
@@ -51,25 +178,25 @@ class Plan:
 
     @property
     def largest(self) -> int:
-        """No clique has more members: a vertex is in none that is larger than its core number and itself."""
+        """Most members of a clique: no vertex is in one larger than its core number plus one."""
         return len(self.held) + 1 + int(self.graph.cores[-1])
 
     @property
     def first_root(self) -> int:
-        """Those before are in no clique that is large enough; core numbers ascend."""
+        """First root that can be in a clique of the minimum size; core numbers ascend."""
         return int(np.searchsorted(self.graph.cores, self.min_size - 1 - len(self.held)))
 
     def new_output(self) -> Output:
-        """Room for found cliques: for what a block takes, and for whatever one step finds."""
+        """Allocate output for a block, and for whatever one step finds."""
         most = MOST_CLIQUES * self.largest if self.detail == Detail.MEMBERS else 0
         n_bytes = self.block_bytes if self.detail == Detail.MEMBERS else 0
-        # Members are written where a size fits too: the shortest cliques have two.
+        # Members are written if their size fits; the shortest cliques have two.
         n_sizes = self.block_bytes // (12 if self.detail == Detail.MEMBERS else 4) + MOST_CLIQUES
         return Output(np.empty(n_bytes // 4 + most, np.int32), np.empty(n_sizes, np.int32))
 
 
 class Worker(QuantumWorker):
-    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+    """Take subproblems from the pool until there are none, and deliver the results."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
@@ -80,7 +207,7 @@ class Worker(QuantumWorker):
         self.n_visited = 0
 
     def work(self) -> None:
-        """Everything until the pool has no more pieces."""
+        """Work until the pool has no more subproblems."""
         if self._plan.detail > Detail.COUNT:
             self._output = self._plan.new_output()
             self._reserve(sum(array.nbytes for array in self._output))
@@ -91,46 +218,41 @@ class Worker(QuantumWorker):
         sizes = max(n_ints, len(self._plan.held)), n_words, n_frames
         return new_state(self._plan.graph.vertices.size, sizes)
 
-    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
-        set_piece(state, first, end, self._plan.held)
+    def _set_subproblem(self, state: WorkerState, first: int, end: int) -> None:
+        set_subproblem(state, first, end, self._plan.held)
 
-    def _share_left(self, state: WorkerState) -> float:
-        return share_left(state)
+    _share_left = staticmethod(share_left)
+    _give_back = staticmethod(give_back)
+    _short_of = staticmethod(short_of)
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
-        return split_piece(state, reserve)
-
-    def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
-        return give_back(state)
-
-    def _short_of(self, state: WorkerState, status: int) -> Shortage:
-        return short_of(state, status)
+        return split_subproblem(state, reserve)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
-        """Go on with a state's piece, with this worker's output."""
+        """Continue a state's subproblem, with this worker's output."""
         plan, control = self._plan, state.control
-        control[at.MIN_SIZE], control[at.MAX_SIZE] = plan.min_size, plan.max_size
-        control[at.LARGEST], control[at.FIRST_ROOT] = self._largest, self._first_root
-        control[at.N_OUT], control[at.MEMBERS_USED] = self._n_out, self._members_used
-        control[at.COUNT] = control[at.VISITED] = 0
+        control[layout.MIN_SIZE], control[layout.MAX_SIZE] = plan.min_size, plan.max_size
+        control[layout.LARGEST], control[layout.FIRST_ROOT] = self._largest, self._first_root
+        control[layout.N_OUT], control[layout.MEMBERS_USED] = self._n_out, self._members_used
+        control[layout.COUNT] = control[layout.VISITED] = 0
         status = run_quantum(plan.graph, state, self._output, work_limit)
-        self._n_found += int(control[at.COUNT])
-        self.n_visited += int(control[at.VISITED])
-        self._n_out, self._members_used = int(control[at.N_OUT]), int(control[at.MEMBERS_USED])
+        self._n_found += int(control[layout.COUNT])
+        self.n_visited += int(control[layout.VISITED])
+        self._n_out, self._members_used = int(control[layout.N_OUT]), int(control[layout.MEMBERS_USED])
         return status
 
     def _make_room(self) -> None:
         self._flush()
 
     def _flush(self) -> None:
-        """Deliver everything found so far; its arrays go with it."""
+        """Deliver all results so far; their arrays go with them."""
         plan, output, work_done = self._plan, self._output, self._pool.work_done
         if output is None:
             self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
         else:
             sizes, members = output.sizes[: self._n_out], output.members[: self._members_used]
             if 2 * (sizes.size + members.size) > output.sizes.size + output.members.size:
-                # Nothing is copied: the arrays go with the blocks.
+                # Without a copy: the arrays belong to the blocks from here on.
                 self._output = plan.new_output()
             else:
                 sizes, members = sizes.copy(), members.copy()
@@ -144,13 +266,13 @@ class Worker(QuantumWorker):
 def blocks_of(
     sizes: np.ndarray, members: np.ndarray | None, block_bytes: int, work_done: float
 ) -> Iterator[CliqueBlock]:
-    """Blocks of at most `block_bytes`, a larger clique alone in its own; one without cliques where there are none.
+    """Cut cliques into blocks of at most `block_bytes`, a larger clique alone; one empty block if there are none.
 
     Parameters
     ----------
     sizes : (n,) int32
     members : int32 or None
-        None where only sizes are wanted.
+        None if only sizes are wanted.
     block_bytes : int
         Bytes of members and sizes.
     work_done : float

@@ -1,4 +1,4 @@
-"""Blocks of cliques in device memory: what `CliqueBlock` is on the host."""
+"""Blocks of cliques in device memory, as `CliqueBlock` on the host."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class DeviceCliqueBlock:
     Attributes
     ----------
     sizes : (n_cliques,) int32
-        Members of each.
+        Number of members of each.
     members : int32
         Dense ids, clique after clique, ascending within each.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
     remaining : tuple of Task or None
-        As of `CliqueBlock`: what is left, of an empty block that marks a barrier.
+        As in `CliqueBlock`: the remaining tasks, in an empty block that marks a barrier.
     """
 
     sizes: cp.ndarray
@@ -33,12 +33,12 @@ class DeviceCliqueBlock:
 
     @classmethod
     def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceCliqueBlock:
-        """No clique: such a block only reports progress, or marks a barrier."""
+        """Make a block without cliques, which only reports progress or marks a barrier."""
         return cls(cp.empty(0, cp.int32), cp.empty(0, cp.int32), work_done, remaining)
 
     @classmethod
     def from_host(cls, block: CliqueBlock) -> DeviceCliqueBlock:
-        """A block at `Detail.MEMBERS`, in the memory of the current device."""
+        """Copy a block at `Detail.MEMBERS` into the memory of the current device."""
         return cls(cp.asarray(block.sizes), cp.asarray(block.members), block.work_done, block.remaining)
 
     def __len__(self) -> int:
@@ -46,12 +46,12 @@ class DeviceCliqueBlock:
 
     @property
     def n_cliques(self) -> int:
-        """How many. Zero is allowed: such a block only reports progress."""
+        """Number of cliques. Zero is allowed: such a block only reports progress."""
         return int(self.sizes.size)
 
     @property
     def offsets(self) -> cp.ndarray:
-        """``(n_cliques + 1,) int64``: where each clique's members begin."""
+        """First member of each clique, ``(n_cliques + 1,) int64``."""
         offsets = cp.zeros(self.n_cliques + 1, cp.int64)
         cp.cumsum(self.sizes, dtype=cp.int64, out=offsets[1:])
         return offsets

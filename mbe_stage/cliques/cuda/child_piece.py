@@ -1,8 +1,8 @@
-"""A child of a wide node: a frame, or a wide node of its own, with the candidates and excluded vertices that are left.
+"""A child of a wide node: a frame, or a wide node, with the remaining candidates and excluded vertices.
 
-Child ``k`` lets the ``k``-th of the branches join; those before it are excluded there. What is adjacent to all other
-candidates joins at once. Columns are the candidates that are left, rows of excluded vertices those that are adjacent to
-all that joined and to a candidate; where one is adjacent to all of them, the child is nothing.
+In child ``k`` the ``k``-th branch joins; the branches before it are excluded. Candidates adjacent to all others join at
+once. Columns are the remaining candidates. Rows of excluded vertices are kept if these are adjacent to all joined
+vertices and to a candidate. If one is adjacent to all candidates, the child has no maximal clique.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
+from mbe_stage.cliques.cuda import layout
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, new_wide, no_frame, open_wide, publish_wide
 from mbe_stage.cliques.cuda.techniques import JOINS
-from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bits_below, low_bits, of_halves
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit, rank
-from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.search.cuda.nodes import pool_offset_of
 
 _I = np.int32
 _L = np.int64
@@ -27,7 +26,7 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _nth_branch(wide, n, words):
-    """The branch that has `n` others before it, int32."""
+    """The branch with `n` others before it, int32."""
     tile = _I(0)
     branch = _I(-1)
     while branch < 0 and tile < wide.n_words:
@@ -47,7 +46,7 @@ def _nth_branch(wide, n, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _mask_candidates(wide, branch, own, words):
-    """Write the candidates of a child, and the branch as what has joined; how many candidates there are, int32."""
+    """Write a child's candidates, and the branch as joined; return the number of candidates, int32."""
     row_at = _L(wide.rows_at + _L(branch) * _L(wide.n_words))
     n = _I(0)
     tile = _I(0)
@@ -68,7 +67,7 @@ def _mask_candidates(wide, branch, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _join_full(wide, n, own, words):
-    """Let candidates join that are adjacent to all others; how many, int32."""
+    """Let candidates join that are adjacent to all others; return their number, int32."""
     lane = _I(cuda.laneid)
     n_joined = _I(0)
     word = _I(0)
@@ -88,7 +87,7 @@ def _join_full(wide, n, own, words):
         n_joined = _I(n_joined + count_bits(full))
         word = next_one(word)
     cuda.syncwarp()
-    # Not before all have been compared with all candidates.
+    # Only after all have been compared with all candidates.
     word = lane
     while word < wide.n_words:
         own.mask[word] = _U(own.mask[word] & ~_U(own.joined[word]))
@@ -99,7 +98,7 @@ def _join_full(wide, n, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_candidates(wide, own):
-    """List the columns of the candidates that are left."""
+    """List the columns of the remaining candidates."""
     lane = _I(cuda.laneid)
     n = _I(0)
     word = _I(0)
@@ -114,7 +113,7 @@ def _list_candidates(wide, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _keep_row(row, n, n_kept, wide, own, words):
-    """Put a row of each lane (-1: none) on the list where it is of an excluded vertex of the child.
+    """Add a row of each lane (-1: none) to the list if it belongs to an excluded vertex of the child.
 
     Parameters
     ----------
@@ -128,7 +127,7 @@ def _keep_row(row, n, n_kept, wide, own, words):
     Returns
     -------
     int32
-        Rows on the list now; -1 where one has all candidates.
+        Rows on the list afterwards; -1 if one has all candidates.
     """
     is_excluded = row >= 0
     met = _I(0)
@@ -153,7 +152,7 @@ def _keep_row(row, n, n_kept, wide, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_excluded(wide, branch, n, own, words):
-    """List the rows of the child's excluded vertices; how many, int32; -1 where one is adjacent to all candidates."""
+    """List the rows of the child's excluded vertices; return their number, int32, or -1 if one has all candidates."""
     lane = _I(cuda.laneid)
     n_kept = _I(0)
     tile = _I(0)
@@ -175,7 +174,7 @@ def _list_excluded(wide, branch, n, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _packed(row_at, first, n, own, words):
-    """Which of up to 32 listed candidates, those from number `first` on, a row of this lane has, uint32."""
+    """Pack this lane's row to up to 32 listed candidates, from number `first` on, uint32."""
     bits = _U(0)
     word, number = _U(0), _I(-1)
     last = min(n, _I(first + 32))
@@ -192,7 +191,7 @@ def _packed(row_at, first, n, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_base(wide, to, stride, own, words):
-    """Write the base of a child: that of its node, then what has joined."""
+    """Write the base of a child: the base of its node, then the joined vertices."""
     lane = _I(cuda.laneid)
     k = lane
     while k < wide.n_base:
@@ -210,7 +209,7 @@ def _write_base(wide, to, stride, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _packed_row(row, n, wide, own, words):
-    """The row of at most 64 candidates that a row of the node becomes, uint64."""
+    """Pack a row of the node to the child's candidates, at most 64, uint64."""
     row_at = _L(wide.rows_at + _L(row) * _L(wide.n_words))
     high = _U(0)
     low = _packed(row_at, _I(0), n, own, words)
@@ -221,27 +220,27 @@ def _packed_row(row, n, wide, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
-    """The frame of a child with at most 64 candidates, whose candidates and excluded vertices are listed.
+    """Make the frame of a child with at most 64 candidates, whose candidates and excluded vertices are listed.
 
     Parameters
     ----------
     n, n_excluded, n_base : int32
-        Of the child.
+        Those of the child.
     mode : int
     """
     words = device.words
     lane = _I(cuda.laneid)
-    home = home_of(device.settings)
-    excluded_at = _L(home + at.BASE_AT + 2 * n_base)
+    pool_offset = pool_offset_of(device.settings)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2 * n_base)
     low, high = _W(0), _W(0)
     if lane < n:
         column = _I(own.columns[lane])
         low = _packed_row(column, n, wide, own, words)
-        words[home + at.IDS_AT + lane] = words[wide.ids_at + column]
+        words[pool_offset + layout.IDS_AT + lane] = words[wide.ids_at + column]
     if lane + 32 < n:
         column = _I(own.columns[lane + 32])
         high = _packed_row(column, n, wide, own, words)
-        words[home + at.IDS_AT + lane + 32] = words[wide.ids_at + column]
+        words[pool_offset + layout.IDS_AT + lane + 32] = words[wide.ids_at + column]
     cuda.syncwarp()
     own.frame[own.frame_at + lane] = low
     own.frame[own.frame_at + lane + 32] = high
@@ -251,16 +250,16 @@ def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
         words[excluded_at + 2 * k] = _U(row & _W(0xFFFFFFFF))
         words[excluded_at + 2 * k + 1] = _U(row >> _W(32))
         k = next_tile(k)
-    _write_base(wide, _L(home + at.BASE_AT), _I(2), own, words)
+    _write_base(wide, _L(pool_offset + layout.BASE_AT), _I(2), own, words)
     cuda.syncwarp()
-    if mode == at.MEMBERS:
-        place_members(home, n_base, n, words)
-    return at.Frame(home, n_base, n_excluded, excluded_at, low, high)
+    if mode == layout.MEMBERS:
+        place_members(pool_offset, n_base, n, words)
+    return layout.Frame(pool_offset, n_base, n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _child_node(wide, child, newest, own, device, techniques):
-    """The wide node of a child; the newest node of this warp, or -2, as `publish_wide` gives it.
+    """Make the wide node of a child; return the newest node of this warp, or -2, as `publish_wide`.
 
     Parameters
     ----------
@@ -289,21 +288,21 @@ def _child_node(wide, child, newest, own, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_piece(node, child, newest, own, device, launch):
-    """The frame or the wide node that a child of a wide node is.
+def child_subproblem(node, child, newest, own, device, launch):
+    """Make the frame or the wide node of a wide node's child.
 
     Parameters
     ----------
     node, child : int32
     newest : int32
-        The node that this warp made before, or -1.
+        The last node that this warp made, or -1.
 
     Returns
     -------
     outcome : int
-        As in `root_piece`.
+        As in `root_subproblem`.
     joined, candidates : uint64
-        Of the frame, where it is one.
+        Those of the frame, if there is one.
     frame : Frame
     newest : int32
     """
@@ -315,14 +314,14 @@ def child_piece(node, child, newest, own, device, launch):
     if launch.techniques & JOINS != 0:
         n_joined = _join_full(wide, n, own, words)
         n, n_base = _I(n - n_joined), _I(n_base + n_joined)
-    is_out = launch.mode != at.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
+    is_out = launch.mode != layout.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
     n_excluded = _I(-1)
     if not is_out:
         n_excluded = _list_excluded(wide, branch, n, own, words)
     if n_excluded < 0:
         return DONE, _W(0), _W(0), no_frame(), newest
     _list_candidates(wide, own)
-    if n <= device.settings[at.NARROW]:
+    if n <= device.settings[layout.NARROW]:
         frame = _child_frame(wide, n, n_excluded, n_base, own, device, launch.mode)
         return FRAME, _W(0), low_bits(n), frame, newest
     block = new_wide(n, n_excluded, n_base, device)

@@ -1,9 +1,9 @@
-"""Maximal cliques counted, by size too, or written.
+"""Count maximal cliques, also by size, or write them.
 
-A warp writes cliques onto a page of its own, and copies a full page to the output. Room there is one addition to one
-word, which holds how many cliques and how many members there are: so the cliques stand without gaps, and in the same
-order in both arrays. What does not fit ends the quantum: then nobody gets room any more, and what was written before is
-what stands before the first that did not fit. A page that does not fit waits for the next quantum.
+A warp writes cliques onto a page of its own, and copies a full page to the output. To reserve space there, it adds to
+one word that holds the numbers of cliques and members. So the cliques are contiguous, and in the same order in both
+arrays. A page that does not fit ends the quantum and waits for the next one: no warp gets space any more, and the
+output ends before the first page that did not fit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES
 from mbe_stage.cliques.cuda.writing import write_sets
 from mbe_stage.device.masks import size_of
@@ -25,22 +25,24 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _reserve(n_cliques, n_members, control, output):
-    """Where so many cliques and members begin, as in `OUTPUT_TOP`, int64; -1 where they do not fit."""
+    """Reserve output for some cliques and members; return its begin, int64, or -1 if they do not fit."""
     start = _L(-1)
     if cuda.laneid == 0:
-        start = _L(cuda.atomic.add(control, at.OUTPUT_TOP, _L((_L(n_cliques) << at.CLIQUES_SHIFT) | _L(n_members))))
-        n_before, members_before = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
+        start = _L(
+            cuda.atomic.add(control, layout.OUTPUT_TOP, _L((_L(n_cliques) << layout.CLIQUES_SHIFT) | _L(n_members)))
+        )
+        n_before, members_before = _L(start >> layout.CLIQUES_SHIFT), _L(start & layout.MEMBERS_MASK)
         if n_before + n_cliques > output.sizes.size or members_before + n_members > output.members.size:
-            cuda.atomic.min(control, at.OUTPUT_END, start)
-            cuda.atomic.max(control, at.OUTPUT_NEEDED, _L(n_members))
-            cuda.atomic.or_(control, at.STATUS, _L(at.OUTPUT_FULL))
+            cuda.atomic.min(control, layout.OUTPUT_END, start)
+            cuda.atomic.max(control, layout.OUTPUT_NEEDED, _L(n_members))
+            cuda.atomic.or_(control, layout.STATUS, _L(layout.OUTPUT_FULL))
             start = _L(-1)
     return cuda.shfl_sync(ALL, start, 0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _copy(source, n, to, target):
-    """Copy `n` numbers from the beginning of an array to place `to` of another one, four of a lane at a time."""
+    """Copy `n` numbers from the beginning of an array to position `to` of another, four per lane at a time."""
     k = _I(cuda.laneid)
     while k < n:
         second, third, fourth = _I(k + 32), _I(k + 64), _I(k + 96)
@@ -60,39 +62,39 @@ def _copy(source, n, to, target):
 
 @cuda.jit(device=True, forceinline=True)
 def empty_page(own, control, output):
-    """Copy the warp's page to the output; False where it does not fit, and the page is as it was."""
-    page = _L(own.frame[own.frame_at + at.PAGE_AT])
-    n_cliques, n_members = _I(page >> at.CLIQUES_SHIFT), _I(page & at.MEMBERS_MASK)
+    """Copy the warp's page to the output; return False, with the page unchanged, if it does not fit."""
+    page = _L(own.frame[own.frame_at + layout.PAGE_AT])
+    n_cliques, n_members = _I(page >> layout.CLIQUES_SHIFT), _I(page & layout.MEMBERS_MASK)
     if n_cliques == 0:
         return True
     start = _reserve(n_cliques, n_members, control, output)
     if start < 0:
         return False
-    _copy(own.page_sizes, n_cliques, _L(start >> at.CLIQUES_SHIFT), output.sizes)
-    _copy(own.page, n_members, _L(start & at.MEMBERS_MASK), output.members)
+    _copy(own.page_sizes, n_cliques, _L(start >> layout.CLIQUES_SHIFT), output.sizes)
+    _copy(own.page, n_members, _L(start & layout.MEMBERS_MASK), output.members)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[own.frame_at + at.PAGE_AT] = _W(0)
+        own.frame[own.frame_at + layout.PAGE_AT] = _W(0)
     cuda.syncwarp()
     return True
 
 
 @cuda.jit(device=True, forceinline=True)
 def room_for(n_cliques, n_members, own, control, output):
-    """Room for some cliques on the warp's page, or, where it is too small for so many, in the output.
+    """Reserve space for some cliques on the warp's page, or in the output if the page is too small for them.
 
     Returns
     -------
     is_on_page : bool
     start : int64
-        Where they begin, as in `OUTPUT_TOP`; -1 where there is no room.
+        Begin, as in `OUTPUT_TOP`; -1 if there is no space.
     """
     if n_members > own.page.size or n_cliques > own.page_sizes.size:
         return False, _reserve(n_cliques, n_members, control, output)
-    before = _L(own.frame[own.frame_at + at.PAGE_AT])
+    before = _L(own.frame[own.frame_at + layout.PAGE_AT])
     n_after, members_after = (
-        _I(_I(before >> at.CLIQUES_SHIFT) + n_cliques),
-        _I(_I(before & at.MEMBERS_MASK) + n_members),
+        _I(_I(before >> layout.CLIQUES_SHIFT) + n_cliques),
+        _I(_I(before & layout.MEMBERS_MASK) + n_members),
     )
     if n_after > own.page_sizes.size or members_after > own.page.size:
         if not empty_page(own, control, output):
@@ -100,21 +102,21 @@ def room_for(n_cliques, n_members, own, control, output):
         before, n_after, members_after = _L(0), n_cliques, n_members
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.frame[own.frame_at + at.PAGE_AT] = _W((_L(n_after) << at.CLIQUES_SHIFT) | _L(members_after))
+        own.frame[own.frame_at + layout.PAGE_AT] = _W((_L(n_after) << layout.CLIQUES_SHIFT) | _L(members_after))
     return True, before
 
 
 @cuda.jit(device=True, forceinline=True)
 def write_sizes(low, high, size, start, sizes):
-    """Write the size of a clique for each set: that of the lane's number, and the one that has the sixth candidate too.
+    """Write the size of a clique per set: the lane's own set, and that with the sixth candidate.
 
     Parameters
     ----------
     low, high : uint32
     size : int32
-        Of the clique of the lane's set, without the sixth candidate.
+        Size of the clique of the lane's set, without the sixth candidate.
     start : int64
-        Where the first one's stands.
+        Position of the first size.
     sizes : int32, global
     """
     lane = _U(cuda.laneid)
@@ -131,19 +133,19 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     Parameters
     ----------
     low, high : uint32
-        Sets of the node's candidates, as `maximal_sets` gave them.
+        Sets of the node's candidates, from `maximal_sets`.
     joined : uint64
-        What all of the cliques have, of the frame's candidates.
+        Candidates of the frame that all of the cliques have.
     candidates : uint64
-        Of the node.
+        Candidates of the node.
 
     Returns
     -------
     is_done : bool
-        False where the output has no room: nothing is counted then.
+        False if the output has no space: then nothing is counted.
     n_found : int32
     """
-    if launch.mode == at.COUNT:
+    if launch.mode == layout.COUNT:
         return True, _I(count_bits(low) + count_bits(high))
     lane = _I(cuda.laneid)
     n_joined = _I(frame.n_base + size_of(joined))
@@ -156,7 +158,7 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     n_found = _I(count_bits(low) + count_bits(high))
     if n_found == 0:
         return True, n_found
-    if launch.mode == at.SIZES:
+    if launch.mode == layout.SIZES:
         if is_low:
             cuda.atomic.add(own.histogram, size, _L(1))
         if is_high:
@@ -169,7 +171,7 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    # Not slices: where these begin and end would be worked out for every node.
-    write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
-    write_sets(low, high, joined, candidates, _L(start & at.MEMBERS_MASK), frame, own, device.words, members)
+    # No slices: their bounds would be computed for every node.
+    write_sizes(low, high, size, _L(start >> layout.CLIQUES_SHIFT), sizes)
+    write_sets(low, high, joined, candidates, _L(start & layout.MEMBERS_MASK), frame, own, device.words, members)
     return True, n_found

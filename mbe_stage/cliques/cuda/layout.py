@@ -1,15 +1,15 @@
-"""Where things stand in device memory: control words, settings, nodes, frames, and what belongs to one warp.
+"""Layout of device memory: control words, settings, nodes, frames, and each warp's own data.
 
-A clique is grown from a *base*: the root, and what has joined it. *Candidates* (P in the papers) are adjacent to all
-of it, and later in the order; *excluded* vertices (X) are adjacent to all of it as well, and their cliques are found
+A clique grows from a *base*: the root and the joined vertices. *Candidates* (P in the papers) are adjacent to all of
+it, and later in the order. *Excluded* vertices (X) are adjacent to all of it, too, but their cliques are found
 elsewhere. Every part of the search is a bit matrix: a row for each candidate and each excluded vertex, a column for
 each candidate.
 
-A *frame* has at most 64 candidates. Its block of words, in the pool or in the warp's own place behind it, holds the
-rows of the candidates, their ids, where they stand among the base (`EARLIER_AT`), the base (`BASE_AT`; two words a
-vertex: the id, and where it stands), and behind it the rows of the excluded vertices; 64 bits a row. A *wide node* has
-more candidates. Its block holds their ids, the base, the candidates to branch on as bits, the rows of the candidates
-and those of the excluded vertices.
+A *frame* has at most 64 candidates. Its block of words is in the pool, or in the warp's own place behind it. It holds
+the rows of the candidates, their ids, their positions among the base (`EARLIER_AT`), the base (`BASE_AT`), and the rows
+of the excluded vertices; 64 bits a row. A vertex of the base takes two words: its id, and its position. A *wide node*
+has more candidates. Its block holds their ids, the base, the candidates to branch on as bits, the rows of the
+candidates and those of the excluded vertices.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ from mbe_stage.search.cuda.control import *  # noqa: F403 - one layout, part of 
 from mbe_stage.search.cuda.control import CONTROL_LINE, OWN_CONTROL, OWN_FIELDS, OWN_SETTINGS, OWN_STATE, OWN_STATUS
 
 COUNT, SIZES, MEMBERS = range(3)
-"""What a kernel is compiled for; `SIZES` looks after size limits too."""
+"""Modes that a kernel is compiled for; `SIZES` also checks size limits."""
 
 FRAME_WIDTH = 64
-"""Candidates of a frame at most: masks of one word."""
+"""Most candidates of a frame: masks of one word."""
 
 STACK = FRAME_WIDTH
-LEVEL_WORDS = 3
-LEVELS = FRAME_WIDTH
-"""Each level has joined a candidate that the one before had not."""
+ENTRY_WORDS = 3
+STACK_ENTRIES = FRAME_WIDTH
+"""Each entry has joined a candidate more than the one below it."""
 SMALL_ROOT, SMALL_DEGREE, ROOTS_AT_ONCE = 6, 64, 4
-"""Candidates and neighbours of a small root at most, and how many of them a warp ends at once."""
+"""Most candidates and neighbours of a small root, and the number of small roots a warp finishes at once."""
 UNION_WIDTH = 32
-UNION_AT = STACK + LEVELS * LEVEL_WORDS
+UNION_AT = STACK + STACK_ENTRIES * ENTRY_WORDS
 TABLE_BITS = 8
 TABLE_SLOTS = 1 << TABLE_BITS
 TABLE_AT = STACK
-"""In the place of stack and union, before there are any."""
+"""Replaces stack and union before these are used."""
 PAGE_AT = max(UNION_AT + UNION_WIDTH, TABLE_AT + TABLE_SLOTS)
 N_WHOLE_AT = PAGE_AT + 1
 FRAME_WORDS = N_WHOLE_AT + 1
-"""Words of 64 bits that a warp has in shared memory: the candidates' rows; its stack, and a tile of what cliques of a
-node have, or the hash table of a root's candidates; how many cliques and members are on its page, as in `OUTPUT_TOP`;
-rows of excluded vertices in all, where the frame has those of a list."""
+"""Words of 64 bits per warp in shared memory: rows of the candidates; the stack and a tile of the cliques' members,
+or the hash table of a root's candidates; cliques and members on the page, as in `OUTPUT_TOP`; and the number of all
+excluded rows, for a frame that has listed ones."""
 
 SMALL = -3
-"""In the place of a node, beside `ROOT`: some small roots."""
+"""Instead of a node, like `ROOT`: some small roots."""
 
 # A frame's block, in words of 32 bits.
 IDS_AT = 2 * FRAME_WIDTH
 EARLIER_AT = IDS_AT + FRAME_WIDTH
 BASE_AT = EARLIER_AT + FRAME_WIDTH
 
-# Control words behind those of every search: cliques found; how many cliques and members were written, in one word;
-# where the first that did not fit would have begun; members of the largest group of cliques that did not fit; when the
-# first warp began and the last one ended, by the device's clock.
+# Control words besides those of every search: cliques found; cliques and members written, in one word; begin of the
+# first that did not fit; members of the largest group of cliques that did not fit; start of the first warp and end of
+# the last one, by the device's clock.
 FOUND, OUTPUT_TOP, OUTPUT_END, OUTPUT_NEEDED, BEGAN, ENDED = (OWN_CONTROL + CONTROL_LINE * k for k in range(6))
 CONTROL_WORDS = OWN_CONTROL + 6 * CONTROL_LINE
 CLIQUES_SHIFT = 34
-"""In `OUTPUT_TOP`, members stand below the cliques. Both have to fit: `MemoryPlan` refuses what might not."""
+"""In `OUTPUT_TOP`, members are in the bits below the cliques. `MemoryPlan` refuses sizes that might not fit."""
 MEMBERS_MASK = (1 << CLIQUES_SHIFT) - 1
 NEVER = (1 << 63) - 1
-"""In `OUTPUT_END` where everything fitted, and in `BEGAN` before."""
+"""In `OUTPUT_END` if everything fitted, and in `BEGAN` at first."""
 MOST_AT_ONCE = 1 << 6
-"""Cliques of a node that are written together: a set of six candidates each."""
+"""Most cliques of a node that are written together: each is a set of six candidates."""
 
 # One more reason to end a quantum.
 OUTPUT_FULL = OWN_STATUS
@@ -72,12 +72,12 @@ OUTPUT_FULL = OWN_STATUS
 MIN_SIZE, MAX_SIZE, N_LARGE = range(OWN_SETTINGS, OWN_SETTINGS + 3)
 N_SETTINGS = OWN_SETTINGS + 3
 
-# Fields of a node, int64: masks are those of a frame's level.
+# Fields of a node, int64: masks are those of a stack entry.
 KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
 WIDE, FRAME = range(2)
-"""Kinds of nodes: more candidates than a frame has, and a level of a frame's stack."""
+"""Kinds of nodes: a wide node, and an entry of a frame's stack."""
 
-# State of a warp: what is on its page, as in `OUTPUT_TOP`, and nanoseconds with work.
+# State of a warp: contents of its page, as in `OUTPUT_TOP`, and nanoseconds with work.
 PAGE, BUSY_NS = range(OWN_STATE, OWN_STATE + 2)
 
 
@@ -88,11 +88,11 @@ class Graph(NamedTuple):
     ----------
     offsets : (n + 1,) int64
     later_ends : (n,) int64
-        Where the later neighbours of each vertex end, and the earlier ones begin.
+        End of each vertex's later neighbours; the earlier ones follow.
     members : (2 n_edges,) int32
         Ascending in both parts.
     order : (n_roots,) int32
-        The roots that are wanted, the heaviest first.
+        The wanted roots, the heaviest first.
     """
 
     offsets: Any
@@ -114,7 +114,7 @@ class Warps(NamedTuple):
     histogram : (n_warps, most_members + 1) int64
         Cliques by size.
     page : (n_warps, n_members) int32
-        Cliques that are on their way to the output.
+        Cliques that are not yet in the output.
     page_sizes : (n_warps, n_cliques) int32
     state : (n_warps, STATE_FIELDS) int64
     """
@@ -130,7 +130,7 @@ class Warps(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What belongs to this warp: its rows of `Warps`; its words in shared memory begin at `frame_at`."""
+    """This warp's rows of `Warps`. Its words in shared memory begin at `frame_at`."""
 
     columns: Any
     rows: Any
@@ -145,15 +145,15 @@ class Own(NamedTuple):
 
 
 class Device(NamedTuple):
-    """What all warps share.
+    """Memory shared by all warps.
 
     Attributes
     ----------
     words : uint32
-        Blocks of nodes, in stretches taken with an atomic addition. Those from `POOL_LIMIT` on belong to one warp
-        each, for the frame that it works on.
+        Blocks of nodes, in pool segments taken with an atomic addition. Those from `POOL_LIMIT` on belong to one warp
+        each, for its current frame.
     nodes : (n_nodes, NODE_FIELDS) int64
-        Those from `NODE_LIMIT` on belong to one warp each, for what it has in hand when a quantum ends.
+        Those from `NODE_LIMIT` on belong to one warp each, for its unfinished work when a quantum ends.
     control : (CONTROL_WORDS,) int64
     settings : (N_SETTINGS,) int64
     """
@@ -165,7 +165,7 @@ class Device(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Cliques, one behind the other.
+    """The cliques, contiguous.
 
     Attributes
     ----------
@@ -179,15 +179,15 @@ class Output(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """What a launch sets for all warps.
+    """Settings of a launch, for all warps.
 
     Attributes
     ----------
     min_size, max_size : int32
     deadline : int64
-        When the quantum ends, by the device's clock.
+        End of the quantum, by the device's clock.
     mode, techniques : int
-        Known when the kernel is compiled.
+        Known at compile time.
     """
 
     min_size: Any
@@ -198,7 +198,7 @@ class Launch(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a warp works with: `Own`, `Graph`, `Device`, `Output` and `Launch`."""
+    """Everything a warp works with: `Own`, `Graph`, `Device`, `Output` and `Launch`."""
 
     own: Any
     graph: Any
@@ -208,21 +208,21 @@ class Work(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The frame that this warp works on.
+    """The current frame of this warp.
 
     Attributes
     ----------
-    home : int64
-        Where its block begins.
+    pool_offset : int64
+        Begin of its block.
     n_base, n_excluded : int32
         Vertices of the base, and rows of excluded ones.
     excluded_at : int64
-        Where these begin.
+        Begin of the excluded rows.
     row, high_row : uint64
-        Those of the candidates ``lane`` and ``lane + 32``; 0 where there is none.
+        Rows of the candidates ``lane`` and ``lane + 32``; 0 if there is none.
     """
 
-    home: Any
+    pool_offset: Any
     n_base: Any
     n_excluded: Any
     excluded_at: Any

@@ -1,7 +1,7 @@
-"""The graph on the device, ready to be searched: each vertex's later neighbours first, the heaviest roots first.
+"""Prepare the graph on the device: later neighbours first in each list, heaviest roots first.
 
-The order is by ascending degree, equal ones by id. It needs no sorting: which of two vertices is later, their degrees
-say. Its later neighbours are hardly more than those of a degeneracy order, whose rounds cost more than they save.
+The order is by ascending degree, then by id. It needs no sorting: the degrees show which of two vertices is later. A
+vertex has hardly more later neighbours than in a degeneracy order, whose rounds cost more than they save.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.layout import Graph
 from mbe_stage.device.arrays import kernel_views
 from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, on_grid, this_warp
@@ -23,13 +23,13 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 8, 56
 _MOST_MEMBERS = 1 << 31
-# Words of `facts`.
+# Indices into `facts`.
 _MOST_LATER, _MOST_NEIGHBOURS, _N_SMALL = range(3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceGraph:
-    """A graph, as the search reads it.
+    """The graph as the search reads it.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class DeviceGraph:
         Its roots are all vertices.
     n_roots : int
     n_small : int
-        Small roots, the last ones in the order.
+        Number of small roots, the last ones in the order.
     most_later : int
-        Later neighbours of a vertex.
+        Most later neighbours of a vertex.
     most_neighbours : int
-        Neighbours of a vertex that has later ones.
+        Most neighbours of a vertex that has later ones.
     """
 
     lists: Graph
@@ -51,7 +51,7 @@ class DeviceGraph:
     most_neighbours: int
 
     def with_roots(self, wanted: np.ndarray) -> DeviceGraph:
-        """The same with some of the vertices as roots."""
+        """Return the same graph with some of the vertices as roots."""
         is_wanted = cp.zeros(self.lists.later_ends.size, cp.bool_)
         is_wanted[cp.asarray(wanted)] = True
         order = self.lists.order
@@ -61,19 +61,19 @@ class DeviceGraph:
 
 
 def preparation_bytes(graph: UndirectedCSR) -> int:
-    """Device memory that `prepare` takes at most, beside the graph itself."""
+    """Most device memory of `prepare`, besides the graph itself."""
     return _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * graph.n
 
 
 def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
-    """Part the neighbours of each vertex into later and earlier ones, and put the roots in order.
+    """Split the neighbours of each vertex into later and earlier ones, and order the roots.
 
     Parameters
     ----------
     graph : UndirectedCSR
-        Arrays are CuPy's.
+        With CuPy arrays.
     n_blocks : int
-        Blocks that are resident.
+        Number of resident blocks.
     budget : int
         Bytes.
 
@@ -112,13 +112,13 @@ def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights
     neighbours : (2 n_edges,) int32
         Ascending for each vertex.
     later_ends : (n,) int64
-        Where the later ones end.
+        End of the later ones.
     members : (2 n_edges,) int32
     weights : (n,) int64
-        The less, the more work the root may be: minus the later neighbours, then minus all neighbours; not below 0 for
-        small roots alone.
+        Sort key of each root; smaller means more work: minus the later neighbours, then minus all neighbours. Not below
+        0 for small roots only.
     facts : (3,) int64
-        The most later neighbours, the most neighbours of a vertex that has later ones, and small roots; zeros before.
+        Most later neighbours, most neighbours of a vertex that has later ones, and number of small roots; zeros before.
     """
     lane = cuda.laneid
     most_later, most_neighbours, n_small = np.int64(0), np.int64(0), np.int64(0)
@@ -145,8 +145,8 @@ def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights
                 if n_later > 0:
                     most_neighbours = max(most_neighbours, degree)
                 weight = -((n_later << 32) | degree)
-                if n_later <= at.SMALL_ROOT and degree <= at.SMALL_DEGREE:
-                    weight = at.SMALL_DEGREE - degree
+                if n_later <= layout.SMALL_ROOT and degree <= layout.SMALL_DEGREE:
+                    weight = layout.SMALL_DEGREE - degree
                     n_small += 1
                 if lane == 0:
                     later_ends[vertex] = place

@@ -1,4 +1,4 @@
-"""The roots of a search in the order of their tasks, by ascending degree; worked out when somebody asks.
+"""The roots of a search in the order of their tasks, by ascending degree; computed on demand.
 
 Needs neither numba-cuda nor a GPU, unless the graph is on one.
 """
@@ -17,15 +17,15 @@ from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
 
 class RootOrder:
-    """The roots of the cliques of a part.
+    """The roots of a part's cliques.
 
     Parameters
     ----------
     graph : UndirectedCSR
-        The user's; its arrays may be CuPy's.
+        The user's graph; its arrays may be CuPy's.
     query : CliqueQuery
     part : CommonPart
-        What the query is about.
+        The part that the query is about.
     """
 
     def __init__(self, graph: UndirectedCSR, query: CliqueQuery, part: CommonPart) -> None:
@@ -33,7 +33,7 @@ class RootOrder:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """The vertex of the part that each root is, (n,) int64."""
+        """The part's vertex of each root, (n,) int64."""
         degrees = self._part.graph.degrees
         if not self._part.graph.is_on_host:
             import cupy as cp
@@ -43,16 +43,16 @@ class RootOrder:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """The root that each vertex of the part is, (n,) int64."""
+        """The root of each of the part's vertices, (n,) int64."""
         ranks = np.empty(self.order.size, np.int64)
         ranks[self.order] = np.arange(ranks.size)
         return ranks
 
     @cached_property
     def identity(self) -> Roots:
-        """What tasks know them by: the user's vertices that they are.
+        """The roots as tasks identify them: by the user's vertices.
 
-        Where nothing is left beside those that must be members, the root is one of these.
+        If nothing is left besides the vertices that must be members, one of these is the root.
         """
         part = self._part
         vertices = self.order
@@ -63,7 +63,7 @@ class RootOrder:
         return Roots.of("cliques", vertices, *self._query.identity, self._graph.n, self._graph.edges_checksum)
 
     def of_tasks(self, tasks: Iterable[Task]) -> np.ndarray:
-        """The roots that some tasks have, (n,) int64.
+        """Return the roots of some tasks, (n,) int64.
 
         Raises
         ------
@@ -74,5 +74,5 @@ class RootOrder:
 
 
 def task_costs(n_later: np.ndarray) -> np.ndarray:
-    """Work expected below vertices with so many later neighbours, float64, in no unit."""
+    """Expected work below vertices, by their numbers of later neighbours; float64, in no unit."""
     return 1.0 + np.asarray(n_later, np.float64) ** 2

@@ -1,10 +1,12 @@
-"""What a root is: a frame, or a wide node. Later neighbours are candidates, the earlier ones excluded.
+"""Turn a root into a frame or a wide node. Later neighbours are candidates, earlier ones excluded.
 
-Edges between candidates are found once each, from their earlier end; the matrix is then made symmetric.
+Each edge between candidates is found once, from its earlier end; then the matrix is made symmetric.
 
-An edge between a candidate and an earlier vertex is one of the earlier vertex's later neighbours. So each lane walks
-the later neighbours of one vertex, four at a time, and looks each up among up to 64 candidates, a hash table in shared
-memory.
+An edge between a candidate and an earlier vertex is in the earlier vertex's list of later neighbours. So each lane
+walks the later neighbours of one vertex, four at a time, and looks each up in a hash table of up to 64 candidates in
+shared memory.
+
+*Wide nodes* have more candidates than a frame. They have blocks in the pool, and pivots of their own.
 """
 
 from __future__ import annotations
@@ -14,19 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
+from mbe_stage.cliques.cuda import layout
+from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
 from mbe_stage.cliques.cuda.writing import place_members
-from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
-from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
-from mbe_stage.search.cuda.levels import home_of
+from mbe_stage.device.masks import bit_of, bits_below, low_bits, of_halves, transposed
+from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_one, next_tile, rank
+from mbe_stage.search.cuda.nodes import new_node, pool_offset_of, publish, take_words
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
-"""What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
-
+"""Outcomes for a part of the search: nothing left, a frame, a node, or not done for lack of memory."""
 _MIXER = 0x9E3779B1
-"""Of Fibonacci hashing: 2^32 over the golden ratio."""
-_SHIFT = 32 - at.TABLE_BITS
+"""Multiplier of Fibonacci hashing: 2^32 over the golden ratio."""
+_SHIFT = 32 - layout.TABLE_BITS
 _LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
@@ -34,13 +35,143 @@ _U = np.uint32
 _W = np.uint64
 
 
-class Lists(NamedTuple):
+class Wide(NamedTuple):
+    """The block of a wide node.
+
+    Attributes
+    ----------
+    ids_at, base_at, branches_at, rows_at : int64
+        Begin of the candidates' ids, the base, the bits of the candidates to branch on, and the rows: first of the
+        candidates, then of the excluded vertices.
+    n, n_excluded, n_base, n_words : int32
+        Candidates, rows of excluded vertices, vertices of the base, words of a row.
+    """
+
+    ids_at: Any
+    base_at: Any
+    branches_at: Any
+    rows_at: Any
+    n: Any
+    n_excluded: Any
+    n_base: Any
+    n_words: Any
+
+
+NO_BLOCK = -1
+"""In `Wide.ids_at`: the pool is short."""
+
+
+@cuda.jit(device=True, forceinline=True)
+def _wide(place, n, n_excluded, n_base):
+    """Return the parts of a block that begins at `place`."""
+    n_words = _I((n + 31) >> 5)
+    base_at = _L(place + n)
+    branches_at = _L(base_at + n_base)
+    return Wide(place, base_at, branches_at, _L(branches_at + n_words), n, n_excluded, n_base, n_words)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _size_of(n, n_excluded, n_base):
+    """Words of a block, int64."""
+    n_words = _I((n + 31) >> 5)
+    return _L(n + n_base + n_words) + _L(_I(n + n_excluded)) * _L(n_words)
+
+
+@cuda.jit(device=True, forceinline=True)
+def new_wide(n, n_excluded, n_base, device):
+    """Allocate a block of the pool; its place is `NO_BLOCK` if there is no room."""
+    place = take_words(_size_of(n, n_excluded, n_base), True, device.control, device.settings)
+    return _wide(place, n, n_excluded, n_base)
+
+
+@cuda.jit(device=True, forceinline=True)
+def open_wide(node, nodes):
+    """Return the block of a node."""
+    fields = nodes[node]
+    n, n_excluded, n_base = _I(fields[layout.N_CANDIDATES]), _I(fields[layout.N_EXCLUDED]), _I(fields[layout.N_BASE])
+    return _wide(_L(fields[layout.OFFSET]), n, n_excluded, n_base)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _pivot(wide, n_rows, words):
+    """Return the row with the most bits, and their number."""
+    best, most = _I(0), _I(-1)
+    row = _I(cuda.laneid)
+    tile = _I(0)
+    while tile < n_rows:
+        if row < n_rows:
+            place = _L(wide.rows_at + _L(row) * _L(wide.n_words))
+            met = _I(0)
+            k = _I(0)
+            while k < wide.n_words:
+                met = _I(met + count_bits(words[place + k]))
+                k = next_one(k)
+            if met > most:
+                best, most = row, met
+        row = next_tile(row)
+        tile = next_tile(tile)
+    most_of_all = max_all(most)
+    return max_all(_I(best if most == most_of_all else -1)), most_of_all
+
+
+@cuda.jit(device=True, forceinline=True)
+def publish_wide(wide, newest, device, techniques):
+    """Choose the pivot of a written node, and open the node to all warps.
+
+    Parameters
+    ----------
+    newest : int32
+        The node that this warp made before, or -1.
+    techniques : int
+
+    Returns
+    -------
+    int32
+        The newest node of this warp. It is the one before if an excluded vertex is adjacent to all candidates, and -2
+        if there is no room.
+    """
+    words = device.words
+    cuda.syncwarp()
+    pivot, most = _pivot(wide, _I(wide.n + wide.n_excluded), words)
+    if most == wide.n:
+        return newest
+    if techniques & EXCLUDED_PIVOTS == 0:
+        pivot, most = _pivot(wide, wide.n, words)
+    node = new_node(True, device.control, device.settings)
+    if node < 0:
+        return _I(-2)
+    row_at = _L(wide.rows_at + _L(pivot) * _L(wide.n_words))
+    n_children = _I(0)
+    tile = _I(0)
+    while tile < wide.n_words:
+        word = _I(tile + _I(cuda.laneid))
+        n_here = _I(0)
+        if word < wide.n_words:
+            branches = _U(bits_below(word, wide.n) & _U(~_U(words[row_at + word])))
+            words[wide.branches_at + word] = branches
+            n_here = count_bits(branches)
+        n_children = _I(n_children + cuda.shfl_sync(ALL, inclusive_sum(n_here), 31))
+        tile = next_tile(tile)
+    if cuda.laneid == 0:
+        device.nodes[node, layout.OFFSET] = wide.ids_at
+        device.nodes[node, layout.WORDS] = _size_of(wide.n, wide.n_excluded, wide.n_base)
+        device.nodes[node, layout.LINK] = _L(newest)
+        device.nodes[node, layout.KIND] = _L(layout.WIDE)
+        device.nodes[node, layout.N_CANDIDATES] = _L(wide.n)
+        device.nodes[node, layout.N_EXCLUDED] = _L(wide.n_excluded)
+        device.nodes[node, layout.N_BASE] = _L(wide.n_base)
+    cuda.syncwarp()
+    publish(node, n_children, device.nodes, device.control)
+    return node
+
+
+class RootNeighbours(NamedTuple):
     """The neighbours of a root.
 
     Attributes
     ----------
     first, first_excluded : int64
-        Where candidates and excluded vertices begin among the graph's members, each ascending.
+        First candidate and first excluded vertex among the graph's members, each ascending.
     n, n_excluded : int32
     root : int32
     """
@@ -54,27 +185,27 @@ class Lists(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _slot_of(vertex):
-    """Where the search for a vertex begins, int32."""
+    """First slot of the search for a vertex, int32."""
     return _I(_U(_U(vertex) * _U(_MIXER)) >> _U(_SHIFT))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _insert(vertex, column, own):
-    """Put a candidate into the first free place."""
+    """Put a candidate into the first free slot."""
     slot = _slot_of(vertex)
     entry = of_halves(_U(vertex), _U(column + 1))
-    while cuda.atomic.cas(own.frame, _I(own.frame_at + at.TABLE_AT + slot), _W(0), entry) != _W(0):
-        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
+    while cuda.atomic.cas(own.frame, _I(own.frame_at + layout.TABLE_AT + slot), _W(0), entry) != _W(0):
+        slot = _I(_I(slot + 1) & _I(layout.TABLE_SLOTS - 1))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _fill_table(first, n, own, members):
-    """Make the table of `n` candidates, 64 at most, which stand from `first` on; column 0 is the first one's."""
+    """Build the table of `n` candidates, at most 64, from position `first` on, which is column 0."""
     lane = _I(cuda.laneid)
     cuda.syncwarp()
     slot = lane
-    while slot < at.TABLE_SLOTS:
-        own.frame[own.frame_at + at.TABLE_AT + slot] = _W(0)
+    while slot < layout.TABLE_SLOTS:
+        own.frame[own.frame_at + layout.TABLE_AT + slot] = _W(0)
         slot = next_tile(slot)
     cuda.syncwarp()
     if lane < n:
@@ -86,10 +217,10 @@ def _fill_table(first, n, own, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _bit_from(slot, entry, vertex, own):
-    """The bit of a vertex's column, uint64; 0 where it is no candidate; `entry` is what stands in the first slot."""
+    """The bit of a vertex's column, uint64; 0 if it is no candidate. `entry` is the content of its first slot."""
     while entry != _W(0) and _I(entry & _W(_LOW_HALF)) != vertex:
-        slot = _I(_I(slot + 1) & _I(at.TABLE_SLOTS - 1))
-        entry = own.frame[own.frame_at + at.TABLE_AT + slot]
+        slot = _I(_I(slot + 1) & _I(layout.TABLE_SLOTS - 1))
+        entry = own.frame[own.frame_at + layout.TABLE_AT + slot]
     if entry == _W(0):
         return _W(0)
     return bit_of(_I(_I(entry >> _W(32)) - 1))
@@ -97,14 +228,14 @@ def _bit_from(slot, entry, vertex, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _row_of(place, end, last, own, members):
-    """Which candidates of the table are among some neighbours, in ascending order; called by each lane for itself.
+    """Collect the candidates among some ascending neighbours; called by each lane on its own.
 
     Parameters
     ----------
     place, end : int64
-        Where the neighbours stand among the members.
+        Range of the neighbours among the members.
     last : int32
-        Neighbours above this one are left for later.
+        Neighbours above this one are left.
     members : int32, global
         Of the graph.
 
@@ -112,13 +243,13 @@ def _row_of(place, end, last, own, members):
     -------
     row : uint64
     place : int64
-        Of the first neighbour that is left.
+        The first neighbour that is left.
     """
-    table = own.frame_at + at.TABLE_AT
+    table = own.frame_at + layout.TABLE_AT
     row = _W(0)
     n_passed = _I(4)
     while n_passed == 4 and place < end:
-        # Four at once: most of the time goes by waiting for memory.
+        # Four at once: most of the time is spent waiting for memory.
         n_left = _L(end - place)
         a = members[place]
         b = members[place + 1] if n_left > 1 else a
@@ -142,27 +273,27 @@ def _row_of(place, end, last, own, members):
 
 @cuda.jit(device=True, forceinline=True)
 def no_frame():
-    """In the place of a frame where there is none."""
-    return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
+    """Return an empty frame, for outcomes without one."""
+    return layout.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _later_of(vertex, own, graph):
-    """Which candidates of the table are later neighbours of a vertex, uint64; called by each lane for itself."""
+    """Candidates that are later neighbours of a vertex, uint64; called by each lane on its own."""
     row, _ = _row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
     return row
 
 
 @cuda.jit(device=True, forceinline=True)
 def _excluded_rows(lists, excluded_at, own, graph, words):
-    """Write the rows of excluded vertices that are adjacent to a candidate; how many, int32; -1 where one is to all.
+    """Write the excluded rows with a candidate; return their number, int32, or -1 if one has all candidates.
 
     Parameters
     ----------
-    lists : Lists
+    lists : RootNeighbours
         With 1 to 64 candidates, which are in the table.
     excluded_at : int64
-        Where the rows are to stand.
+        Position of the rows.
     words : uint32, global
     """
     lane = _I(cuda.laneid)
@@ -187,7 +318,7 @@ def _excluded_rows(lists, excluded_at, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _candidates_rows(lists, own, graph):
-    """Put the rows of at most 64 candidates, which are in the table, into shared memory; returns this lane's two."""
+    """Put the rows of at most 64 candidates of the table into shared memory; return this lane's two."""
     lane = _I(cuda.laneid)
     low, high = _W(0), _W(0)
     if lane < lists.n:
@@ -208,7 +339,7 @@ def _candidates_rows(lists, own, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _root_frame(lists, own, graph, device, mode):
-    """The frame of a root with at most 64 candidates.
+    """Make the frame of a root with at most 64 candidates.
 
     Parameters
     ----------
@@ -221,8 +352,8 @@ def _root_frame(lists, own, graph, device, mode):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    home = home_of(device.settings)
-    excluded_at = _L(home + at.BASE_AT + 2)
+    pool_offset = pool_offset_of(device.settings)
+    excluded_at = _L(pool_offset + layout.BASE_AT + 2)
     n_excluded = _I(0)
     if lists.n == 0:
         if lists.n_excluded > 0:
@@ -234,15 +365,15 @@ def _root_frame(lists, own, graph, device, mode):
             return DONE, no_frame()
     low, high = _candidates_rows(lists, own, graph)
     if lane < lists.n:
-        words[home + at.IDS_AT + lane] = _U(graph.members[lists.first + lane])
+        words[pool_offset + layout.IDS_AT + lane] = _U(graph.members[lists.first + lane])
     if lane + 32 < lists.n:
-        words[home + at.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
+        words[pool_offset + layout.IDS_AT + lane + 32] = _U(graph.members[lists.first + lane + 32])
     if lane == 0:
-        words[home + at.BASE_AT] = _U(lists.root)
+        words[pool_offset + layout.BASE_AT] = _U(lists.root)
     cuda.syncwarp()
-    if mode == at.MEMBERS:
-        place_members(home, _I(1), lists.n, words)
-    return FRAME, at.Frame(home, _I(1), n_excluded, excluded_at, low, high)
+    if mode == layout.MEMBERS:
+        place_members(pool_offset, _I(1), lists.n, words)
+    return FRAME, layout.Frame(pool_offset, _I(1), n_excluded, excluded_at, low, high)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -272,7 +403,7 @@ def _make_symmetric(wide, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _write_rows(row, vertex, wide, lists, own, graph, words):
-    """Write a row of each lane (a vertex of -1: none), the candidates 64 at a time.
+    """Write a row per lane (none for vertex -1), 64 candidates at a time.
 
     Parameters
     ----------
@@ -298,7 +429,7 @@ def _write_rows(row, vertex, wide, lists, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _root_node(lists, newest, own, graph, device, techniques):
-    """The wide node of a root.
+    """Make the wide node of a root.
 
     Parameters
     ----------
@@ -337,8 +468,8 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, newest, own, graph, device, launch):
-    """The frame or the wide node of a root.
+def root_subproblem(root, newest, own, graph, device, launch):
+    """Make the frame or the wide node of a root.
 
     Parameters
     ----------
@@ -350,16 +481,16 @@ def root_piece(root, newest, own, graph, device, launch):
     -------
     outcome : int
     joined, candidates : uint64
-        Of the frame, where it is one.
+        Those of the frame, if there is one.
     frame : Frame
     newest : int32
     """
     first, begin = graph.offsets[root], graph.later_ends[root]
     n, n_excluded = _I(begin - first), _I(graph.offsets[root + 1] - begin)
-    if launch.mode != at.COUNT and n + 1 < launch.min_size:
+    if launch.mode != layout.COUNT and n + 1 < launch.min_size:
         return DONE, _W(0), _W(0), no_frame(), newest
-    lists = Lists(first, begin, n, n_excluded, root)
-    if n <= device.settings[at.NARROW]:
+    lists = RootNeighbours(first, begin, n, n_excluded, root)
+    if n <= device.settings[layout.NARROW]:
         outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
         return outcome, _W(0), low_bits(n), frame, newest
     outcome, newest = _root_node(lists, newest, own, graph, device, launch.techniques)

@@ -1,23 +1,32 @@
-"""One search on the device: its memory, its time quanta, and room made between them."""
+"""One search on the device: its memory, its time quanta, and room made between them.
+
+One search on the current device, quantum by quantum: what is prepared, planned and searched, and its barriers.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.kernels import kernel_for
+from mbe_stage.cliques.cuda import layout
+from mbe_stage.cliques.cuda.kernels import kernel_blocks, kernel_for
 from mbe_stage.cliques.cuda.layout import Device, Output, Warps
-from mbe_stage.cliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.cliques.cuda.prepare import DeviceGraph
+from mbe_stage.cliques.cuda.memory_plan import MemoryPlan, SearchSizes, plan_memory
+from mbe_stage.cliques.cuda.prepare import DeviceGraph, prepare
+from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
 from mbe_stage.device.arrays import upload
+from mbe_stage.device.launch import resident_blocks
+from mbe_stage.device.memory_budget import device_work
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.plan import budget_refusal
-from mbe_stage.search.cuda.pool import KeptNodes
-from mbe_stage.search.cuda.session import PoolSession
+from mbe_stage.search.cuda.session import HeldSearch, KeptNodes, PoolSession
+from mbe_stage.tasks import Task
 
 
 class Session(PoolSession):
@@ -26,14 +35,14 @@ class Session(PoolSession):
     Parameters
     ----------
     prepared : DeviceGraph
-        With the roots that are wanted.
+        With the wanted roots.
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
     size_limits : tuple of int
         Fewest and most members, below 2^31.
     plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed.
+        Limit for growing.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -47,11 +56,11 @@ class Session(PoolSession):
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        super().__init__(prepared.lists, plan, budget_bytes, kernel_for(mode, techniques), at.CONTROL_WORDS)
+        super().__init__(prepared.lists, plan, budget_bytes, kernel_for(mode, techniques), layout.CONTROL_WORDS)
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
-        self._is_written, self._size_limits = mode == at.MEMBERS, size_limits
-        # Small roots fit any frame, but those that a test makes narrower.
-        n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= at.SMALL_ROOT else 0
+        self._is_written, self._size_limits = mode == layout.MEMBERS, size_limits
+        # Small roots fit into any frame, except if a test makes frames narrower.
+        n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= layout.SMALL_ROOT else 0
         self._n_large = self._n_wanted - n_small
         self._n_large_held, self._holds_back = 0, False
         n_warps = plan.n_warps
@@ -65,7 +74,7 @@ class Session(PoolSession):
             cp.empty((n_warps, plan.page_cliques), cp.int32),
             self._new_state(),
         )
-        self._device = Device(*self._new_pool(), cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(self._settings()))
+        self._device = Device(*self._new_pool(), cp.zeros(layout.CONTROL_WORDS, cp.int64), cp.asarray(self._settings()))
         self._output = Output(cp.empty(plan.members, cp.int32), cp.empty(plan.cliques, cp.int32))
 
     def _bundles(self) -> tuple[Any, ...]:
@@ -73,8 +82,8 @@ class Session(PoolSession):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
-        busy = cp.asnumpy(self._warps.state[:, at.BUSY_NS])
+        """Statistics of the quanta, for benchmarks and tests."""
+        busy = cp.asnumpy(self._warps.state[:, layout.BUSY_NS])
         return super().statistics | {
             "busy_ns": int(busy.sum()),
             "least_busy_ns": int(busy.min()),
@@ -87,25 +96,25 @@ class Session(PoolSession):
 
     @property
     def n_roots_done(self) -> int:
-        """As `SearchSession.n_roots_done`: not those that open nodes are below."""
+        """As in `SearchSession`; roots with open nodes below them do not count."""
         return self._n_roots_done
 
     def quantum(self) -> Session:
-        """Work for a while; this, which has what was found. What was found before is forgotten.
+        """Work for a while; return this session, with the results. Earlier results are dropped.
 
         Raises
         ------
         RuntimeError
-            More or fewer cliques were written than found.
+            The numbers of written and of found cliques differ.
         """
         control = self._control
-        control[at.OUTPUT_END] = control[at.BEGAN] = at.NEVER
-        self._run(at.FOUND, at.OUTPUT_TOP, at.OUTPUT_NEEDED, at.ENDED)
-        self._nanoseconds += int(self._control[at.ENDED] - self._control[at.BEGAN])
+        control[layout.OUTPUT_END] = control[layout.BEGAN] = layout.NEVER
+        self._run(layout.FOUND, layout.OUTPUT_TOP, layout.OUTPUT_NEEDED, layout.ENDED)
+        self._nanoseconds += int(self._control[layout.ENDED] - self._control[layout.BEGAN])
         self._n_found += self.n_found
-        self._n_written += self._written_end >> at.CLIQUES_SHIFT
+        self._n_written += self._written_end >> layout.CLIQUES_SHIFT
         self.n_roots_taken = self._n_begun
-        self.is_over = int(self._control[at.STATUS]) == 0
+        self.is_over = int(self._control[layout.STATUS]) == 0
         if self.is_over:
             self._n_roots_done = self.n_roots_taken
             self._check_all_is_written()
@@ -114,100 +123,102 @@ class Session(PoolSession):
         return self
 
     def _look_at_what_is_left(self) -> None:
-        """Find the nodes that are kept for the next quantum, and how many roots are finished."""
+        """Find the nodes to keep for the next quantum, and count the finished roots."""
         self._state = cp.asnumpy(self._warps.state).copy()
-        pending = self._state[:, [at.PENDING_NODE, at.PENDING_CHILD]]
+        pending = self._state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]]
         self._kept = KeptNodes(self._device.nodes, pending[:, 0])
         self._n_roots_done = self.n_roots_taken - self._n_unfinished(pending)
 
     def _n_unfinished(self, pending: np.ndarray) -> int:
-        """How many roots that were begun are not finished: open nodes are below them, or warps have them in hand.
+        """Count begun roots that are not finished: with open nodes, or in a warp's task.
 
         Parameters
         ----------
         pending : (n_warps, 2) int64, on the host
-            The node and the child that each warp has in its hands.
+            The node and the child of each warp's task.
         """
         nodes, order = self._kept.fields, self._graph.order
-        places = nodes[:, at.OFFSET] + cp.where(nodes[:, at.KIND] == at.FRAME, at.BASE_AT, nodes[:, at.N_CANDIDATES])
+        places = nodes[:, layout.OFFSET] + cp.where(
+            nodes[:, layout.KIND] == layout.FRAME, layout.BASE_AT, nodes[:, layout.N_CANDIDATES]
+        )
         # The root is the first vertex of every base.
         of_nodes = self._device.words[places].astype(cp.int64)
-        begun = pending[pending[:, 0] == at.ROOT, 1]
-        firsts = pending[pending[:, 0] == at.SMALL, 1]
-        numbers = (firsts[:, None] + np.arange(at.ROOTS_AT_ONCE)).reshape(-1)
+        begun = pending[pending[:, 0] == layout.ROOT, 1]
+        firsts = pending[pending[:, 0] == layout.SMALL, 1]
+        numbers = (firsts[:, None] + np.arange(layout.ROOTS_AT_ONCE)).reshape(-1)
         small = order[cp.asarray(numbers[numbers < order.size])].astype(cp.int64)
         return int(cp.unique(cp.concatenate([of_nodes, cp.asarray(begun), small])).size)
 
     @property
     def _n_turns(self) -> int:
-        """How often warps take roots: large ones one by one."""
+        """Number of times that warps take roots: large ones are taken one by one."""
         n_small = int(self._graph.order.size) - self._n_large
-        return self._n_large + -(-n_small // at.ROOTS_AT_ONCE)
+        return self._n_large + -(-n_small // layout.ROOTS_AT_ONCE)
 
     @property
     def _n_begun(self) -> int:
-        """Roots that warps have taken."""
-        n_turns = min(self._n_turns, int(self._control[at.NEXT_ROOT]))
-        n_begun = min(n_turns, self._n_large) + at.ROOTS_AT_ONCE * max(0, n_turns - self._n_large)
+        """Number of roots that warps have taken."""
+        n_turns = min(self._n_turns, int(self._control[layout.NEXT_ROOT]))
+        n_begun = min(n_turns, self._n_large) + layout.ROOTS_AT_ONCE * max(0, n_turns - self._n_large)
         return min(n_begun, int(self._graph.order.size))
 
     def later_neighbours(self) -> np.ndarray:
-        """How many each vertex has; (n,) int64, on the host."""
+        """Number of later neighbours of each vertex; (n,) int64, on the host."""
         return cp.asnumpy(self._graph.later_ends - self._graph.offsets[:-1])
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """As `SearchSession.replace_roots`, of vertices.
+        """As in `SearchSession`, with vertices.
 
-        What has been taken stays where it is: tasks of small roots are called by their places.
+        Taken roots keep their positions: tasks of small roots refer to these.
         """
         n_begun = self.n_roots_taken
         large_ahead = cp.asnumpy(self._graph.order[n_begun : max(n_begun, self._n_large)])
-        # Of those ahead the large ones come first, and small ones are taken in whole turns.
+        # Of the roots ahead, large ones come first, and small ones are taken in full groups.
         self._n_large_held = large_ahead.size - int(np.isin(roots, large_ahead).sum())
         super().replace_roots(roots)
         self._set_large(self._n_large - self._n_large_held)
         self._holds_back = True
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`; cliques that were counted stay so."""
+        """As in `SearchSession`; counted cliques stay."""
         super().restart(roots)
         self._n_roots_done, self._holds_back = 0, False
         self._set_large(self._n_large_held)
 
     def _set_large(self, n_large: int) -> None:
-        """Say how many large roots come first in the order."""
+        """Set the number of large roots, which come first in the order."""
         self._n_large = n_large
         self._device = self._device._replace(settings=cp.asarray(self._settings()))
 
     @property
     def n_found(self) -> int:
-        """Cliques that the last quantum found."""
-        return int(self._control[at.FOUND])
+        """Number of cliques found by the last quantum."""
+        return int(self._control[layout.FOUND])
 
     def take_histogram(self) -> np.ndarray:
-        """How many cliques of each size were found since this was asked last, int64."""
+        """Return the cliques of each size found since the last call, int64."""
         counts = cp.asnumpy(self._warps.histogram.sum(axis=0))
         self._warps.histogram.fill(0)
         return counts
 
     def written(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """The cliques that the last quantum wrote: their sizes, and their members; views, until the next one."""
+        """Sizes and members of the cliques written by the last quantum; views, valid until the next one."""
         end = self._written_end
-        n_members = end & at.MEMBERS_MASK
-        return self._output.sizes[: end >> at.CLIQUES_SHIFT], self._output.members[:n_members]
+        n_members = end & layout.MEMBERS_MASK
+        return self._output.sizes[: end >> layout.CLIQUES_SHIFT], self._output.members[:n_members]
 
     @property
     def is_output_kept(self) -> bool:
-        """Whether `written` may be kept as it is: nothing is written there any more, and most of the room is used."""
+        """True if `written` may be kept: it is not overwritten any more, and uses most of the memory."""
         return self.is_over and not self._holds_back and 2 * self.written()[1].size >= self._output.members.size
 
     @property
     def _written_end(self) -> int:
-        """Cliques and members that the last quantum wrote, as in `OUTPUT_TOP`."""
-        return min(int(self._control[at.OUTPUT_TOP]), int(self._control[at.OUTPUT_END]))
+        """Cliques and members written by the last quantum, as in `OUTPUT_TOP`."""
+        return min(int(self._control[layout.OUTPUT_TOP]), int(self._control[layout.OUTPUT_END]))
 
     def _check_all_is_written(self) -> None:
-        """At the end, when all pages are empty."""
+        """Check the numbers at the end, when all pages are empty."""
         if self._is_written and self._n_written != self._n_found:
             raise RuntimeError(
                 f"{self._n_found:,} cliques were found and {self._n_written:,} written, an error of the CUDA engine: "
@@ -215,47 +226,125 @@ class Session(PoolSession):
             )
 
     def make_room(self) -> None:
-        """After a quantum that ended early: new room for what was short; or the search is over.
+        """Make room after a quantum that ended early, or note that the search is over.
 
         Raises
         ------
         MemoryBudgetExceeded
-            It does not fit the budget, with the old pool beside the new one.
+            The larger pool does not fit the budget, beside the old one.
         RuntimeError
-            Nothing is left to do, and more or fewer cliques were written than found.
+            Nothing is left to do, but the numbers of written and of found cliques differ.
         """
         state, kept = self._state, self._kept
-        pending = state[:, at.PENDING_NODE]
-        roots_left = int(self._control[at.NEXT_ROOT]) < self._n_turns
-        is_all_written = (state[:, at.PAGE] == 0).all()
-        if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
+        pending = state[:, layout.PENDING_NODE]
+        roots_left = int(self._control[layout.NEXT_ROOT]) < self._n_turns
+        is_all_written = (state[:, layout.PAGE] == 0).all()
+        if kept.n == 0 and (pending == layout.NOTHING).all() and not roots_left and is_all_written:
             self._check_all_is_written()
             self.is_over = True
             return
         old, self._plan = self._plan, self._with_room(kept.n_words, kept.n)
         words, nodes = cp.empty(self._plan.all_words, cp.uint32), self._device.nodes
         if self._plan.n_nodes != old.n_nodes:
-            nodes = cp.empty((self._plan.all_nodes, at.NODE_FIELDS), cp.int64)
+            nodes = cp.empty((self._plan.all_nodes, layout.NODE_FIELDS), cp.int64)
         kept.copy(self._device.words, words)
         kept.write(nodes, self._control)
-        state[:, at.PENDING_NODE] = kept.numbers(pending)
+        state[:, layout.PENDING_NODE] = kept.numbers(pending)
         upload(state, self._warps.state)
         self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
         if self._plan.members != old.members:
             self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
 
     def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """The plan, grown where what is kept and what was short would take more than half of the room."""
-        plan: MemoryPlan = self._plan.with_room(n_words + int(self._control[at.NEEDED]), n_nodes, self._control)
-        if int(self._control[at.OUTPUT_NEEDED]) > plan.members:
-            plan = replace(plan, members=int(self._control[at.OUTPUT_NEEDED]))
+        """Return the plan, enlarged if kept nodes and shortages would take more than half of the memory."""
+        plan: MemoryPlan = self._plan.with_room(n_words + int(self._control[layout.NEEDED]), n_nodes, self._control)
+        if int(self._control[layout.OUTPUT_NEEDED]) > plan.members:
+            plan = replace(plan, members=int(self._control[layout.OUTPUT_NEEDED]))
         needed = plan.total_bytes + 4 * self._plan.all_words
         if needed > self._budget:
             raise budget_refusal("the search", needed, self._budget, " to go on")
         return plan
 
     def _settings(self) -> np.ndarray:
-        settings = self._plan.settings(at.N_SETTINGS)
-        settings[at.MIN_SIZE], settings[at.MAX_SIZE] = self._size_limits
-        settings[at.N_LARGE] = self._n_large
+        settings = self._plan.settings(layout.N_SETTINGS)
+        settings[layout.MIN_SIZE], settings[layout.MAX_SIZE] = self._size_limits
+        settings[layout.N_LARGE] = self._n_large
         return settings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchRequest:
+    """A search's task and means.
+
+    Attributes
+    ----------
+    graph : UndirectedCSR
+        With at least one vertex.
+    roots : RootOrder
+    mode : int
+        `layout.COUNT`, `SIZES` or `MEMBERS`.
+    size_limits : tuple of int
+        Fewest and most members, besides those that all cliques hold.
+    budget : int
+        Bytes of device memory.
+    wanted : (n,) int64 or None
+        The wanted roots; None for all.
+    sizes : dict
+        Fields of the `MemoryPlan` to override.
+    techniques : int
+        `Techniques.kernel_mask`.
+    n_copies : int
+        As in `MemoryPlan`.
+    """
+
+    graph: UndirectedCSR
+    roots: RootOrder
+    mode: int
+    size_limits: tuple[int, int]
+    budget: int
+    wanted: np.ndarray | None
+    sizes: dict[str, Any]
+    techniques: int
+    n_copies: int = 0
+
+
+class Search(HeldSearch[Session]):
+    """A search on the current device.
+
+    Parameters
+    ----------
+    request : SearchRequest
+    """
+
+    def __init__(self, request: SearchRequest) -> None:
+        self._roots = request.roots
+        graph, budget = request.graph, request.budget
+        with device_work(budget):
+            prepared = prepare(_on_device(graph), resident_blocks(), budget)
+            if request.wanted is not None:
+                prepared = prepared.with_roots(request.roots.order[request.wanted])
+            of_graph = (graph.n_edges, prepared.most_later, prepared.most_neighbours)
+            facts = SearchSizes(*of_graph, request.mode, request.n_copies)
+            plan = replace(plan_memory(facts, kernel_blocks(), budget), **request.sizes)
+            session = Session(prepared, request.mode, request.size_limits, plan, budget, request.techniques)
+        super().__init__(session, budget)
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """Expected work below each root."""
+        return task_costs(self.session.later_neighbours()[self._roots.order])
+
+    def _ahead(self) -> np.ndarray | None:
+        vertices = self.session.roots_ahead()
+        return self._roots.ranks[vertices] if vertices.size else None
+
+    def _vertices(self, roots: np.ndarray) -> np.ndarray:
+        return self._roots.order[roots]
+
+    def _remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
+        with device_work(self._budget):
+            return tasks_from(roots, self._roots.identity, self.costs)
+
+
+def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
+    return UndirectedCSR(graph.n, cp.asarray(graph.offsets, cp.int64), cp.asarray(graph.members, cp.int32))

@@ -1,9 +1,9 @@
-"""Nodes of at most six candidates, ended at once: a set of candidates is a bit of two words.
+"""Finish nodes of at most six candidates at once: a set of candidates is a bit of two words.
 
-Bit ``s`` of the low word stands for the set of those of the first five candidates that ``s`` has bits of; the high word
-has the sixth candidate besides. A vertex that is adjacent to all of a set, and not in it, *dominates* it: the sets
-within its row, which for a candidate are without itself. A set that nobody dominates and whose members are pairwise
-adjacent is what a maximal clique has of the candidates. (`mbe_stage.bicliques.cuda.closed_sets` does the like.)
+Bit ``s`` of the low word stands for the subset ``s`` of the first five candidates; in the high word, the sixth
+candidate is in the subset, too. A vertex adjacent to all of a set, and not in it, *dominates* it. It dominates the sets
+within its row, for a candidate those without itself. A set of pairwise adjacent candidates that no vertex dominates is
+one maximal clique's share of the candidates. (Compare `mbe_stage.bicliques.cuda.closed_sets`.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mbe_stage.device.masks import bit_of, has, of_halves, size_of
 from mbe_stage.device.warp import next_tile, or_all
 
 MOST_CANDIDATES = 6
-# Sets that hold the first of five candidates, the second, ...
+# Sets that hold the first of five candidates, the second, and so on.
 _HOLDING = (0xAAAAAAAA, 0xCCCCCCCC, 0xF0F0F0F0, 0xFF00FF00, 0xFFFF0000)
 _ALL = 0xFFFFFFFF
 _I = np.int32
@@ -26,13 +26,13 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _lowest(mask):
-    """The set of its lowest element; of none where it is empty."""
+    """The set of the lowest element; empty if the set is."""
     return _W(mask & _W(~mask + _W(1)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def lowest_six(mask):
-    """Its six lowest elements, each as a set; empty ones where it has fewer."""
+    """The six lowest elements, each as a set; empty sets if there are fewer."""
     first = _lowest(mask)
     mask = _W(mask & ~first)
     second = _lowest(mask)
@@ -47,13 +47,13 @@ def lowest_six(mask):
 
 @cuda.jit(device=True, forceinline=True)
 def _lacks(row, element):
-    """Whether a set of one element is not within a row; the empty one is."""
+    """True if a set of one element is not within a row; False for the empty set."""
     return _W(element & ~row) != _W(0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _without(row, six):
-    """Sets that hold one of the first five candidates that a row has not, uint32."""
+    """Sets with one of the first five candidates that is not in a row, uint32."""
     word = _U(0)
     if _lacks(row, six[0]):
         word = _U(_HOLDING[0])
@@ -70,7 +70,7 @@ def _without(row, six):
 
 @cuda.jit(device=True, forceinline=True)
 def _holding(element, six):
-    """Sets that hold one of the first five candidates, uint32; 0 for the sixth."""
+    """Sets with one of the first five candidates, uint32; 0 for the sixth."""
     word = _U(0)
     if element == six[0]:
         word = _U(_HOLDING[0])
@@ -94,7 +94,7 @@ def dominated(row, six):
 
 @cuda.jit(device=True, forceinline=True)
 def no_cliques(row, element, six):
-    """Sets that hold a candidate and one that it is not adjacent to: the low and the high word."""
+    """Sets with a candidate and another not adjacent to it: the low and the high word."""
     seen = _W(row | element)
     outside = _without(seen, six)
     if element == six[5]:
@@ -106,13 +106,13 @@ def no_cliques(row, element, six):
 
 @cuda.jit(device=True, forceinline=True)
 def is_excluded(row, joined):
-    """Whether a candidate's row is of one that is excluded now: adjacent to all that joined. None is before any has."""
+    """True if a candidate's row belongs to an excluded vertex: it holds all joined ones, and there are some."""
     return joined != _W(0) and _W(joined & ~row) == _W(0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _ruled_out(row, number, joined, candidates, six):
-    """Sets that a candidate's row rules out, as one of the node's candidates or as an excluded vertex."""
+    """Sets that a candidate's row rules out, as a candidate of the node or as an excluded vertex."""
     low, high = _U(0), _U(0)
     if has(candidates, number):
         low, high = dominated(row, six)
@@ -125,13 +125,13 @@ def _ruled_out(row, number, joined, candidates, six):
 
 @cuda.jit(device=True, forceinline=True)
 def there(n):
-    """The sets of the first five of `n` candidates: 2^n, uint32."""
+    """All subsets of the first five of `n` candidates: 2^n, uint32."""
     return _U(_ALL) if n >= 5 else _U(_U(_U(1) << _U(1 << n)) - _U(1))
 
 
 @cuda.jit(device=True, forceinline=True)
 def maximal_sets(joined, candidates, six, frame, words):
-    """Which sets of at most six candidates are, with what has joined, maximal cliques.
+    """Find the subsets of at most six candidates that are maximal cliques with the joined vertices.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Small roots, four at a time: eight lanes each.
+"""Find the cliques of small roots, four at a time: eight lanes each.
 
-A root of at most six candidates is ended at once, as `small_ends` does with a node: its neighbours, candidates first,
-each rule out sets of candidates. Most roots of most graphs are such, and a warp for each would wait for memory most of
-the time (sub-warp partitioning; Almasri et al., 2022).
+A root of at most six candidates is finished at once, as nodes in `small_ends`: each of its neighbours, candidates
+first, rules out sets of candidates. Most roots of most graphs are small, and a warp for each would mostly wait for
+memory (sub-warp partitioning; Almasri et al., 2022).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.emit import room_for, write_sizes
 from mbe_stage.cliques.cuda.small_ends import dominated, no_cliques, there
 from mbe_stage.cliques.cuda.writing import ALWAYS, put, write_tile
 from mbe_stage.device.masks import bit_of, has
 from mbe_stage.device.warp import ballot, count_bits, next_one, shuffle_word, shuffle_xor, sum_small
 
-_LANES = 32 // at.ROOTS_AT_ONCE
+_LANES = 32 // layout.ROOTS_AT_ONCE
 _ROOTS_LANE = _LANES - 1
 _I = np.int32
 _L = np.int64
@@ -33,13 +33,13 @@ class SmallRoot(NamedTuple):
     Attributes
     ----------
     vertex : int32
-        -1 where there is none.
+        -1 if there is none.
     first : int64
-        Where its neighbours begin.
+        First of its neighbours.
     n, degree : int32
-        Candidates, and all neighbours.
+        Number of candidates, and of all neighbours.
     number : int32
-        Of the lane among those of this root.
+        Number of the lane among those of this root.
     """
 
     vertex: Any
@@ -51,7 +51,7 @@ class SmallRoot(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_among(vertex, place, end, members):
-    """Whether a vertex is among ascending neighbours, from `place` to `end`; called by each lane for itself."""
+    """True if a vertex is among ascending neighbours, from `place` to `end`; called by each lane on its own."""
     stop = end
     while place < end:
         middle = _L((place + end) >> 1)
@@ -64,7 +64,7 @@ def _is_among(vertex, place, end, members):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_later(vertex, of, graph):
-    """Whether a vertex is a later neighbour of another one; called by each lane for itself."""
+    """True if a vertex is a later neighbour of another; called by each lane on its own."""
     return _is_among(vertex, graph.offsets[of], graph.later_ends[of], graph.members)
 
 
@@ -78,7 +78,7 @@ def _or_of_root(word):
 
 @cuda.jit(device=True, forceinline=True)
 def _open(position, graph):
-    """The root of this lane, where the first one is number `position` of the order."""
+    """Return the root of this lane; the first root is number `position` of the order."""
     lane = _I(cuda.laneid)
     position = _I(position + _I(lane // _LANES))
     vertex, first, n, degree = _I(-1), _L(0), _I(0), _I(0)
@@ -91,7 +91,7 @@ def _open(position, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _row_of(k, root, graph):
-    """Which candidates are later neighbours of neighbour number `k`, uint64; called by each lane for itself."""
+    """Candidates that are later neighbours of neighbour number `k`, uint64; called by each lane on its own."""
     row = _W(0)
     if k < root.degree:
         vertex = _I(graph.members[root.first + _L(k)])
@@ -105,11 +105,11 @@ def _row_of(k, root, graph):
 
 @cuda.jit(device=True, forceinline=True)
 def _symmetric(row, root):
-    """The row of this lane's candidate with those before it that it is a later neighbour of."""
+    """Row of this lane's candidate, with earlier candidates that it is a later neighbour of."""
     begin = _I(_I(cuda.laneid) - root.number)
     whole = row
     column = _I(0)
-    while column < at.SMALL_ROOT:
+    while column < layout.SMALL_ROOT:
         other = shuffle_word(_U(row), _I(begin + column))
         if has(_W(other), root.number):
             whole = _W(whole | bit_of(column))
@@ -119,7 +119,7 @@ def _symmetric(row, root):
 
 @cuda.jit(device=True, forceinline=True)
 def _sets_of(root, graph):
-    """The sets of a root's candidates that are maximal cliques with it: the low and the high word."""
+    """Sets of a root's candidates that are maximal cliques with it: the low and the high word."""
     six = (
         bit_of(0) if root.n > 0 else _W(0),
         bit_of(1) if root.n > 1 else _W(0),
@@ -146,12 +146,12 @@ def _sets_of(root, graph):
     low, high = _or_of_root(low), _or_of_root(high)
     if root.vertex < 0:
         return _U(0), _U(0)
-    return _U(there(root.n) & ~low), _U(~high) if root.n == at.SMALL_ROOT else _U(0)
+    return _U(there(root.n) & ~low), _U(~high) if root.n == layout.SMALL_ROOT else _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _of_sizes(low, high, root, own, launch):
-    """Those of some sets whose cliques are of the sizes that are asked for; counts them by size, where that is asked.
+    """Keep sets whose cliques have wanted sizes; count these by size if requested.
 
     Parameters
     ----------
@@ -165,11 +165,11 @@ def _of_sizes(low, high, root, own, launch):
         bit = _U(_U(1) << _U(number))
         if _U(low & bit) != 0 and size >= launch.min_size and size <= launch.max_size:
             kept_low = _U(kept_low | bit)
-            if launch.mode == at.SIZES:
+            if launch.mode == layout.SIZES:
                 cuda.atomic.add(own.histogram, size, _L(1))
         if _U(high & bit) != 0 and size + 1 >= launch.min_size and size + 1 <= launch.max_size:
             kept_high = _U(kept_high | bit)
-            if launch.mode == at.SIZES:
+            if launch.mode == layout.SIZES:
                 cuda.atomic.add(own.histogram, _I(size + 1), _L(1))
         number = _I(number + _LANES)
     cuda.syncwarp()
@@ -178,7 +178,7 @@ def _of_sizes(low, high, root, own, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _n_members(low, high, number):
-    """Members of the cliques of this lane's share of a root's sets, int32."""
+    """Number of members in the cliques of this lane's share of a root's sets, int32."""
     n = _I(0)
     while number < 32:
         size = _I(1 + count_bits(_U(number)))
@@ -189,7 +189,7 @@ def _n_members(low, high, number):
 
 @cuda.jit(device=True, forceinline=True)
 def _put_in_order(turn, root, graph, own):
-    """Put the root number `turn` and its candidates into shared memory, ascending."""
+    """Put root number `turn` and its candidates into shared memory, ascending."""
     is_candidate = root.number < root.n
     vertex = root.vertex
     if is_candidate:
@@ -215,21 +215,21 @@ def _write(low, high, start, root, own, graph, members, sizes):
     low, high : uint32
         Sets of this lane's root.
     start : int64
-        Where the cliques begin, as in `OUTPUT_TOP`.
+        Begin of the cliques, as in `OUTPUT_TOP`.
     root : SmallRoot
     members, sizes : int32, global
     """
     lane = _I(cuda.laneid)
-    clique_at, member_at = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
+    clique_at, member_at = _L(start >> layout.CLIQUES_SHIFT), _L(start & layout.MEMBERS_MASK)
     place = _I(0)
     turn = _I(0)
-    while turn < at.ROOTS_AT_ONCE:
+    while turn < layout.ROOTS_AT_ONCE:
         source = _I(turn * _LANES)
         its_low, its_high = shuffle_word(low, source), shuffle_word(high, source)
         if its_low != 0 or its_high != 0:
             _put_in_order(turn, root, graph, own)
             n = cuda.shfl_sync(0xFFFFFFFF, root.n, source)
-            entry = own.frame[own.frame_at + at.UNION_AT + lane] if lane <= n else _W(0)
+            entry = own.frame[own.frame_at + layout.UNION_AT + lane] if lane <= n else _W(0)
             vertex, bits = _I(entry & _W(0xFFFFFFFF)), _U(entry >> _W(32))
             write_sizes(its_low, its_high, _I(1 + count_bits(_U(lane))), clique_at, sizes)
             clique_at = _L(clique_at + _L(_I(count_bits(its_low) + count_bits(its_high))))
@@ -240,7 +240,7 @@ def _write(low, high, start, root, own, graph, members, sizes):
 
 @cuda.jit(device=True, forceinline=True)
 def small_roots(position, own, graph, device, output, launch):
-    """Count or write the maximal cliques of the roots from number `position` of the order on, four of them at most.
+    """Count or write the maximal cliques of at most four roots, from number `position` of the order on.
 
     Parameters
     ----------
@@ -249,17 +249,17 @@ def small_roots(position, own, graph, device, output, launch):
     Returns
     -------
     bool
-        False where the output had no room: nothing is counted then.
+        False if the output had no space: then nothing is counted.
     """
     root = _open(position, graph)
     low, high = _sets_of(root, graph)
-    if launch.mode != at.COUNT:
+    if launch.mode != layout.COUNT:
         low, high = _of_sizes(low, high, root, own, launch)
     n_here = _I(count_bits(low) + count_bits(high)) if root.number == 0 else _I(0)
     n_found = sum_small(n_here)
     if n_found == 0:
         return True
-    if launch.mode == at.MEMBERS:
+    if launch.mode == layout.MEMBERS:
         n_members = sum_small(_n_members(low, high, root.number))
         is_on_page, start = room_for(n_found, n_members, own, device.control, output)
         if start < 0:
@@ -269,5 +269,5 @@ def small_roots(position, own, graph, device, output, launch):
             members, sizes = own.page, own.page_sizes
         _write(low, high, start, root, own, graph, members, sizes)
     if cuda.laneid == 0:
-        cuda.atomic.add(device.control, at.FOUND, _L(n_found))
+        cuda.atomic.add(device.control, layout.FOUND, _L(n_found))
     return True

@@ -1,4 +1,4 @@
-"""Techniques of the search, each of which can be left out to see what it is worth. The cliques are the same without."""
+"""Techniques of the search that can be switched off, to measure their worth. The cliques stay the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from mbe_stage.device.techniques import TechniqueSwitches
 
-# Bits of the constant that the kernel is compiled for, in the order of the fields.
+# Bits of the constant that the kernel is compiled with, in the order of the fields.
 SHARING, DONATION, EXCLUDED_PIVOTS, JOINS, SMALL_ENDS, SUB_WARPS, SHRINKING = (1 << k for k in range(7))
 
 
@@ -17,20 +17,21 @@ class Techniques(TechniqueSwitches):
     Attributes
     ----------
     sharing : bool
-        Children of a node that does not fit a frame are taken by any warp (second-level subtrees of Almasri et al.,
-        at every level). Without it a warp works alone on what is below its root.
+        Any warp may take children of a node too large for a frame (second-level subtrees of Almasri et al., at every
+        depth). Without it a warp works alone on all nodes below its root.
     donation : bool
-        A warp gives away the shallowest level of its stack if others are idle (their worker list).
+        A warp gives away the lowest entry of its stack if others are idle (their worker list).
     excluded_pivots : bool
-        Excluded vertices may be pivots, as in Tomita, Tanaka and Takahashi, TCS 363, 2006; without it candidates alone.
+        Excluded vertices may be pivots, as in Tomita, Tanaka and Takahashi, TCS 363, 2006; without it only candidates.
     joins : bool
         Candidates that are adjacent to all others join at once.
     small_ends : bool
-        Nodes of at most six candidates are ended at once, the sets of candidates as bits of a word.
+        Nodes of at most six candidates are finished at once, with sets of candidates as bits of a word.
     sub_warps : bool
-        Roots of at most six candidates and few neighbours are ended four at a time, each by eight lanes.
+        Roots of at most six candidates and few neighbours are finished four at a time, by eight lanes each.
     shrinking : bool
-        Rows of excluded vertices that are no longer adjacent to what joined are left out below a node where half are.
+        Below a node, rows of excluded vertices no longer adjacent to the joined ones are dropped if they are half of
+        all.
     """
 
     sharing: bool = True
@@ -43,7 +44,7 @@ class Techniques(TechniqueSwitches):
 
     @property
     def kernel_mask(self) -> int:
-        """The bits of the techniques that the kernel is compiled for."""
+        """Bits of the techniques that the kernel is compiled with."""
         return self._mask_of(*(field.name for field in fields(self)))
 
 

@@ -1,7 +1,7 @@
-"""The members of a node's cliques, ascending, one clique behind the other.
+"""Write the members of a node's cliques, ascending, contiguously.
 
-The cliques of a node differ by at most six candidates. So what any of them has is put in order once, in shared memory,
-and a lane holds one vertex of it: for each clique the lanes whose vertex is in it vote, and write side by side.
+The cliques of a node differ in at most six candidates. So the union of their members is sorted once, in shared memory,
+with one vertex per lane. For each clique, the lanes of its vertices vote, and write side by side.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.device.masks import low_bits, of_halves, size_of
 from mbe_stage.device.warp import ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
 
 ALWAYS = 1 << 6
-"""The bit of what all cliques have; the bits below it are the candidates', in turn."""
+"""The bit of the members that all cliques share; the bits below it belong to the candidates, in turn."""
 _LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
@@ -24,30 +24,30 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def put(vertex, bit, place, own):
-    """Put a vertex into the ordered list, where its place is on the tile that stands there."""
-    if place >= 0 and place < at.UNION_WIDTH:
-        own.frame[_W(own.frame_at + at.UNION_AT + place)] = of_halves(vertex, bit)
+    """Put a vertex into the ordered list, if its position is on the current tile."""
+    if place >= 0 and place < layout.UNION_WIDTH:
+        own.frame[_W(own.frame_at + layout.UNION_AT + place)] = of_halves(vertex, bit)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, frame, own, words):
-    """Put the vertices of 32 columns into the list, a column a lane, where cliques have them.
+    """Put the vertices of 32 columns into the list, a column per lane, if cliques have them.
 
     Parameters
     ----------
     first : int
         The first column.
     n_all_before, n_free_before : int32
-        Of the columns before the first one, what any of the cliques has, and candidates.
+        Before the first column: members of any clique, and candidates.
     all_here, free_here : uint32
-        The same of these columns.
+        The same for these columns.
     tile : int32
     words : uint32, global
     """
     lane = _U(cuda.laneid)
     if _U(all_here >> lane) & _U(1) != 0:
-        column = _L(frame.home + first + _I(lane))
-        vertex, n_earlier = _U(words[_W(column + at.IDS_AT)]), _I(words[_W(column + at.EARLIER_AT)])
+        column = _L(frame.pool_offset + first + _I(lane))
+        vertex, n_earlier = _U(words[_W(column + layout.IDS_AT)]), _I(words[_W(column + layout.EARLIER_AT)])
         bit = _U(ALWAYS)
         if _U(free_here >> lane) & _U(1) != 0:
             bit = _U(_U(1) << _U(n_free_before + rank(free_here)))
@@ -56,7 +56,7 @@ def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, 
 
 @cuda.jit(device=True, forceinline=True)
 def _put_in_order(tile, joined, candidates, frame, own, words):
-    """Put what cliques of a node have into shared memory, from place `tile` on.
+    """Put the union of a node's cliques into shared memory, from position `tile` on.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
         _put_columns(32, count_bits(low), count_bits(low_free), high, high_free, tile, frame, own, words)
     k = _I(cuda.laneid)
     while k < frame.n_base:
-        entry = _L(frame.home + at.BASE_AT + 2 * k)
+        entry = _L(frame.pool_offset + layout.BASE_AT + 2 * k)
         position = _U(words[_W(entry + 1)])
         n_columns = size_of(_W(everything & low_bits(_I(position & _U(127)))))
         put(_U(words[_W(entry)]), _U(ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
@@ -83,7 +83,7 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def write_tile(low, high, vertex, bits, seen, place, n_joined, start, members):
-    """Write this lane's vertex of each clique that has it; returns where the next clique would begin.
+    """Write this lane's vertex of each clique that has it; return the begin of the next clique.
 
     Parameters
     ----------
@@ -91,19 +91,19 @@ def write_tile(low, high, vertex, bits, seen, place, n_joined, start, members):
         Sets of the candidates, a bit each.
     vertex : int32
     bits : uint32
-        The vertex's bit; 0 where the lane has none.
+        The vertex's bit; 0 if the lane has none.
     seen : uint32
-        Bits of candidates on tiles before.
+        Bits of candidates on earlier tiles.
     place : int32
-        Where this tile of the first clique begins, if that has all candidates of the tiles before.
+        Begin of this tile in the first clique, if that has all candidates of the earlier tiles.
     n_joined : int32
-        What all cliques have.
+        Number of members that all cliques share.
     start : int64
-        Where places are counted from.
+        Origin of the places.
     members : int32, global
     """
     number_of_first = _U(ALWAYS)
-    # Numbers have one bit more than the candidates; the compilers would work the rest out anew for every clique.
+    # Numbers have one bit more than the candidates; otherwise the compilers would recompute the rest for every clique.
     step = next_one(_I(n_joined - 2))
     while True:
         while low != 0:
@@ -128,13 +128,13 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
     ----------
     low, high : uint32
     joined : uint64
-        What all of them have.
+        Members that all of them share.
     candidates : uint64
     start : int64
-        Where the first one begins.
+        Begin of the first one.
     words : uint32, global
     members : int32, global
-        What is written.
+        The output.
     """
     lane = _I(cuda.laneid)
     n_joined = _I(frame.n_base + size_of(joined))
@@ -145,7 +145,7 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
         _put_in_order(tile, joined, candidates, frame, own, words)
         entry = _W(0)
         if tile + lane < n_union:
-            entry = own.frame[_W(own.frame_at + at.UNION_AT + lane)]
+            entry = own.frame[_W(own.frame_at + layout.UNION_AT + lane)]
         bits = _U(entry >> _W(32))
         write_tile(low, high, _I(entry & _W(_LOW_HALF)), bits, seen, tile, n_joined, start, members)
         tile = next_tile(tile)
@@ -155,14 +155,14 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
 
 
 @cuda.jit(device=True, forceinline=True)
-def place_members(home, n_base, n, words):
-    """Find out where the vertices of a frame stand in its cliques.
+def place_members(pool_offset, n_base, n, words):
+    """Find the positions of a frame's vertices in its cliques.
 
-    Each candidate learns how many of the base are smaller. Each of the base learns how many of the base are smaller,
-    and how many candidates.
+    Count the smaller vertices of the base for each candidate; for each vertex of the base, those of the base and the
+    candidates.
     """
     lane = _I(cuda.laneid)
-    base_at, ids_at = _L(home + at.BASE_AT), _L(home + at.IDS_AT)
+    base_at, ids_at = _L(pool_offset + layout.BASE_AT), _L(pool_offset + layout.IDS_AT)
     high = _I(lane + 32)
     low_vertex = _U(words[ids_at + lane]) if lane < n else _U(0)
     high_vertex = _U(words[ids_at + high]) if high < n else _U(0)
@@ -183,9 +183,9 @@ def place_members(home, n_base, n, words):
             high_smaller = _I(high_smaller + (_I(1) if other < high_vertex else _I(0)))
             k = next_one(k)
         if tile == 0 and lane < n:
-            words[home + at.EARLIER_AT + lane] = _U(low_smaller)
+            words[pool_offset + layout.EARLIER_AT + lane] = _U(low_smaller)
         if tile == 0 and high < n:
-            words[home + at.EARLIER_AT + high] = _U(high_smaller)
+            words[pool_offset + layout.EARLIER_AT + high] = _U(high_smaller)
         if own < n_base:
             words[base_at + 2 * own + 1] = _U((smaller << 7) | below)
         tile = next_tile(tile)

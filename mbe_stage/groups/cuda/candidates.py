@@ -16,9 +16,9 @@ import numpy as np
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
+from mbe_stage.device.copying import take_lists, take_warp_per_list
 from mbe_stage.device.jit import compile_steps_of
 from mbe_stage.device.launch import launch_warps
-from mbe_stage.device.lists import take_lists, take_warp_per_list
 from mbe_stage.groups import block_scores as at
 from mbe_stage.groups.candidates import (
     LOWEST,

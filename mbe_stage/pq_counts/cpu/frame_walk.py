@@ -1,8 +1,8 @@
-"""The count below a node of at most 64 rows and columns: a node is two masks, and its degrees are counted bits.
+"""Count below a node of at most 64 rows and columns: nodes are two masks, and degrees counted bits.
 
 The pivot of a node is the row that misses the fewest of its columns, or the column that misses the fewest of its rows.
-A biclique holds the first of what the pivot misses, or the second and not the first, and so on: a child each. Or it
-holds none of them: then the pivot fits in all the same, as an optional vertex (Jain and Seshadhri, WSDM 2020, for
+A biclique contains the first vertex missed by the pivot, or the second and not the first, and so on, with a child for
+each. Or it contains none of them: then the pivot can join it, as an optional vertex (Jain and Seshadhri, WSDM 2020, for
 cliques; node pivots of arXiv 2412.16485 for bicliques). The walk is iterative, as GBC's (section III-B).
 """
 
@@ -13,7 +13,7 @@ from numba import njit
 
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, Size
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
+from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -31,14 +31,14 @@ def first_bits(n):
 
 
 @njit(nogil=True)
-def walk_frame(worker, asked, size, n_rows, n_columns):
-    """Count all leaves below the node that the frame holds."""
+def walk_frame(worker, size_bounds, size, n_rows, n_columns):
+    """Count all leaves below the node in the frame."""
     frame = worker.frame
     rows, columns = first_bits(n_rows), first_bits(n_columns)
     depth = 0
     while True:
         worker.control[NODES] += 1
-        rows, columns, size, pivot, missed, holds_rows = _narrowed(worker, asked, size, rows, columns)
+        rows, columns, size, pivot, missed, holds_rows = _reduced(worker, size_bounds, size, rows, columns)
         if missed != _NOTHING:
             _push(frame.stack[depth], rows, columns, size, pivot, missed, holds_rows)
             depth += 1
@@ -49,8 +49,8 @@ def walk_frame(worker, asked, size, n_rows, n_columns):
 
 
 @njit(nogil=True, inline="always")
-def _narrowed(worker, asked, size, rows, columns):
-    """The node without what is too small and with all that is full as optional; and its pivot.
+def _reduced(worker, size_bounds, size, rows, columns):
+    """Drop vertices with too few neighbours, make full ones optional, and choose the pivot.
 
     Parameters
     ----------
@@ -60,31 +60,33 @@ def _narrowed(worker, asked, size, rows, columns):
     -------
     rows, columns : uint64
     missed : uint64
-        What the pivot misses, of the other side; 0 where the node is a leaf, which is counted then.
+        Vertices that the pivot misses; 0 if the node is a leaf, which is then counted.
     holds_rows : bool
-        True if they are rows.
+        True if `missed` are rows.
     """
     frame = worker.frame
     while True:
         n_rows, n_columns = popcount(rows), popcount(columns)
-        if is_too_small(asked, size, n_rows, n_columns) or is_at_end(worker, asked, size, n_rows, n_columns):
+        if is_too_small(size_bounds, size, n_rows, n_columns) or is_at_end(
+            worker, size_bounds, size, n_rows, n_columns
+        ):
             break
-        if _counts_last(worker, asked, size, rows, columns):
+        if _counts_last(worker, size_bounds, size, rows, columns):
             break
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         rows, full, row, degree = degrees(frame.rows, rows, columns, n_columns, least)
         size = Size(size.held_rows, size.optional_rows + popcount(full), size.held_columns, size.optional_columns)
         n_rows = popcount(rows)
         if n_rows <= 2:
-            _count_few_rows(worker, asked, size, rows, columns)
+            _count_few_rows(worker, size_bounds, size, rows, columns)
             break
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         before = columns
         columns, full, column, column_degree = degrees(frame.columns, columns, rows, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + popcount(full))
         n_columns = popcount(columns)
         if n_columns <= 2:
-            _count_few_columns(worker, asked, size, rows, columns)
+            _count_few_columns(worker, size_bounds, size, rows, columns)
             break
         if columns != before:
             continue
@@ -95,38 +97,38 @@ def _narrowed(worker, asked, size, rows, columns):
 
 
 @njit(nogil=True, inline="always")
-def degrees(lines, mask, others, n_others, least):
-    """The lines of a side that are neither full nor too small, those that are full, and the one with most neighbours.
+def degrees(vertices, mask, others, n_others, least):
+    """Split the vertices of a side into kept and full ones, and find the one with most neighbours.
 
     Parameters
     ----------
-    lines : (64,) uint64
-        Neighbours of each.
+    vertices : (64,) uint64
+        Neighbours of each vertex.
     mask, others : uint64
-        The lines, and the vertices of the other side.
+        The vertices of the side, and those of the other side.
     least : int64
-        Neighbours below which a line is in no biclique that is asked for.
+        Fewest neighbours of a vertex in a wanted biclique.
     """
     kept, full, best, most = mask, _NOTHING, 0, -1
     left = mask
     while left:
-        line = lowest_bit_index(left)
+        vertex = lowest_bit_index(left)
         bit = left & (_NOTHING - left)
         left ^= bit
-        degree = popcount(lines[line] & others)
+        degree = popcount(vertices[vertex] & others)
         if degree == n_others:
             full |= bit
             kept ^= bit
         elif degree < least:
             kept ^= bit
         elif degree > most:
-            best, most = line, degree
+            best, most = vertex, degree
     return kept, full, best, most
 
 
 @njit(nogil=True, inline="always")
-def _counts_last(worker, asked, size, rows, columns):
-    """Count a node whose bicliques hold one more row, or column, at most: each line is a leaf. Whether it is one.
+def _counts_last(worker, size_bounds, size, rows, columns):
+    """Count a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for others.
 
     Parameters
     ----------
@@ -134,28 +136,28 @@ def _counts_last(worker, asked, size, rows, columns):
     """
     frame = worker.frame
     held_rows, optional_rows, held_columns, optional_columns = size
-    if held_rows + 1 == asked[MAX_ROWS]:
-        tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns + popcount(columns))
+    if held_rows + 1 == size_bounds[MAX_ROWS]:
+        count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns + popcount(columns))
         left = rows
         while left:
             n = popcount(frame.rows[lowest_bit_index(left)] & columns)
             left &= left - _ONE
-            tally(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
+            count_leaves(worker, size_bounds, held_rows + 1, 0, held_columns, optional_columns + n)
         return True
-    if held_columns + 1 == asked[MAX_COLUMNS]:
-        tally(worker, asked, held_rows, optional_rows + popcount(rows), held_columns, optional_columns)
+    if held_columns + 1 == size_bounds[MAX_COLUMNS]:
+        count_leaves(worker, size_bounds, held_rows, optional_rows + popcount(rows), held_columns, optional_columns)
         left = columns
         while left:
             n = popcount(frame.columns[lowest_bit_index(left)] & rows)
             left &= left - _ONE
-            tally(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
+            count_leaves(worker, size_bounds, held_rows, optional_rows + n, held_columns + 1, 0)
         return True
     return False
 
 
 @njit(nogil=True, inline="always")
-def _count_few_rows(worker, asked, size, rows, columns):
-    """Count a node of two rows, of one, or of none: a leaf for each set of them that is held.
+def _count_few_rows(worker, size_bounds, size, rows, columns):
+    """Count a node of at most two rows: a leaf for each set of held ones.
 
     Parameters
     ----------
@@ -163,21 +165,21 @@ def _count_few_rows(worker, asked, size, rows, columns):
     """
     frame = worker.frame
     held, optional, held_columns, optional_columns = size
-    tally(worker, asked, held, optional, held_columns, optional_columns + popcount(columns))
+    count_leaves(worker, size_bounds, held, optional, held_columns, optional_columns + popcount(columns))
     if rows == _NOTHING:
         return
     one = frame.rows[lowest_bit_index(rows)] & columns
-    tally(worker, asked, held + 1, optional, held_columns, optional_columns + popcount(one))
+    count_leaves(worker, size_bounds, held + 1, optional, held_columns, optional_columns + popcount(one))
     rows &= rows - _ONE
     if rows == _NOTHING:
         return
     other = frame.rows[lowest_bit_index(rows)] & columns
-    tally(worker, asked, held + 1, optional, held_columns, optional_columns + popcount(other))
-    tally(worker, asked, held + 2, optional, held_columns, optional_columns + popcount(one & other))
+    count_leaves(worker, size_bounds, held + 1, optional, held_columns, optional_columns + popcount(other))
+    count_leaves(worker, size_bounds, held + 2, optional, held_columns, optional_columns + popcount(one & other))
 
 
 @njit(nogil=True, inline="always")
-def _count_few_columns(worker, asked, size, rows, columns):
+def _count_few_columns(worker, size_bounds, size, rows, columns):
     """As `_count_few_rows`, with the sides exchanged.
 
     Parameters
@@ -186,22 +188,22 @@ def _count_few_columns(worker, asked, size, rows, columns):
     """
     frame = worker.frame
     held_rows, optional_rows, held, optional = size
-    tally(worker, asked, held_rows, optional_rows + popcount(rows), held, optional)
+    count_leaves(worker, size_bounds, held_rows, optional_rows + popcount(rows), held, optional)
     if columns == _NOTHING:
         return
     one = frame.columns[lowest_bit_index(columns)] & rows
-    tally(worker, asked, held_rows, optional_rows + popcount(one), held + 1, optional)
+    count_leaves(worker, size_bounds, held_rows, optional_rows + popcount(one), held + 1, optional)
     columns &= columns - _ONE
     if columns == _NOTHING:
         return
     other = frame.columns[lowest_bit_index(columns)] & rows
-    tally(worker, asked, held_rows, optional_rows + popcount(other), held + 1, optional)
-    tally(worker, asked, held_rows, optional_rows + popcount(one & other), held + 2, optional)
+    count_leaves(worker, size_bounds, held_rows, optional_rows + popcount(other), held + 1, optional)
+    count_leaves(worker, size_bounds, held_rows, optional_rows + popcount(one & other), held + 2, optional)
 
 
 @njit(nogil=True, inline="always")
 def _push(node, rows, columns, size, pivot, missed, holds_rows):
-    """Put a node on the stack.
+    """Push a node on the stack.
 
     Parameters
     ----------
@@ -216,7 +218,7 @@ def _push(node, rows, columns, size, pivot, missed, holds_rows):
 
 @njit(nogil=True, inline="always")
 def _next_child(frame, node):
-    """The next child of a node: masks, size, and whether it is the last, where the pivot is optional."""
+    """Return the next child of a node: masks, size, and True if it is the last, in which the pivot is optional."""
     held_rows, optional_rows = np.int64(node[_HELD_ROWS]), np.int64(node[_OPTIONAL_ROWS])
     held_columns, optional_columns = np.int64(node[_HELD_COLUMNS]), np.int64(node[_OPTIONAL_COLUMNS])
     missed = node[_MISSED]
@@ -231,9 +233,9 @@ def _next_child(frame, node):
         return node[_ROWS], node[_COLUMNS], size, True
     node[_MISSED] = missed & (missed - _ONE)
     node[side] &= ~(missed & (_NOTHING - missed))
-    line = lowest_bit_index(missed)
+    vertex = lowest_bit_index(missed)
     if node[_HOLDS_ROWS]:
         size = Size(held_rows + 1, optional_rows, held_columns, optional_columns)
-        return node[_ROWS], node[_COLUMNS] & frame.rows[line], size, False
+        return node[_ROWS], node[_COLUMNS] & frame.rows[vertex], size, False
     size = Size(held_rows, optional_rows, held_columns + 1, optional_columns)
-    return node[_ROWS] & frame.columns[line], node[_COLUMNS], size, False
+    return node[_ROWS] & frame.columns[vertex], node[_COLUMNS], size, False

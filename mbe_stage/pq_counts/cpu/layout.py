@@ -10,27 +10,27 @@ from numba import types
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
 WIDTH = 64
-"""Rows and columns of a frame, at most: bits of a word."""
+"""Most rows and columns of a frame: bits of a word."""
 
-# Fields of `asked`, (4,) int64: the sizes of a query or a cell, in rows and columns.
+# Fields of `size_bounds`, (4,) int64: the sizes of a query or a cell, in rows and columns.
 MIN_ROWS, MAX_ROWS, MIN_COLUMNS, MAX_COLUMNS = range(4)
 
 # Fields of a worker's control.
 STOP, TABLE_USED, NODES, BYTES_HELD, MEMORY_BUDGET = range(5)
 N_CONTROL = 5
 
-# Why a worker stops (`STOP`), beside 0: it goes on.
+# Reasons of a worker to stop (`STOP`); 0 means continue.
 STOPPED, TABLE_FULL, LACKS_MEMORY = 1, 2, 3
 
-# Fields of a node of a frame that is worked on: masks of its rows and columns, the vertices still to be held, its
-# pivot, whether rows are held (else columns), and its size.
+# Fields of a stack entry: masks of rows and columns, the vertices still to be held, the pivot, whether rows are held
+# (else columns), and the size.
 FRAME_FIELDS = 9
-# A node holds one vertex more than the one above it, or has a vertex less.
+# Each node holds one vertex more than its parent, or has one less.
 FRAME_DEPTH = 2 * WIDTH + 2
 
 
 class Size(NamedTuple):
-    """Vertices of a node that are in each of its bicliques (held), and those that are in any of them (optional)."""
+    """Vertices of a node that are in each of its bicliques (held), and those that may be in them (optional)."""
 
     held_rows: Any
     optional_rows: Any
@@ -45,7 +45,7 @@ class Lists(NamedTuple):
     ----------
     row_offsets, column_offsets : int64
     columns, rows : int32
-        Of each row, and of each column.
+        Columns of each row, and rows of each column.
     """
 
     row_offsets: np.ndarray
@@ -55,14 +55,14 @@ class Lists(NamedTuple):
 
 
 class LeafTable(NamedTuple):
-    """Leaves by their kind: a hash table with open addressing.
+    """Leaves by their signature: a hash table with open addressing.
 
     Attributes
     ----------
     rows, columns : (capacity,) uint64
         Held vertices in the upper half of the word, optional ones in the lower half.
     times : (capacity,) int64
-        How many such leaves; 0 is a free place.
+        Number of such leaves; 0 is a free place.
     """
 
     rows: np.ndarray
@@ -71,7 +71,7 @@ class LeafTable(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A node of at most 64 rows and columns as bits, and the nodes below it that are worked on.
+    """A node of at most 64 rows and columns as bits, and the stack of nodes below it.
 
     Attributes
     ----------
@@ -92,9 +92,9 @@ class Worker(NamedTuple):
     ----------
     control : (N_CONTROL,) int64
     shared, place : (n_rows,) int32
-        Columns that a row shares with the root, zero between roots; and the row's number below it.
+        Columns that a row shares with the root, zero between roots; and the row's number below the root.
     touched : (n_rows,) int32
-        Rows that share some.
+        Rows that share some columns.
     """
 
     table: LeafTable
@@ -112,12 +112,12 @@ WORKER = types.NamedTuple((_LEAF_TABLE, _FRAME, LONGS, INTS, INTS, INTS), Worker
 
 
 def new_table(capacity: int) -> LeafTable:
-    """An empty one; `capacity` is a power of two."""
+    """Return an empty table; `capacity` is a power of two."""
     return LeafTable(np.zeros(capacity, np.uint64), np.zeros(capacity, np.uint64), np.zeros(capacity, np.int64))
 
 
 def new_worker(n_rows: int, capacity: int, memory_budget: int) -> Worker:
-    """Working memory of a thread for a graph of so many rows."""
+    """Allocate the working memory of a thread, for a graph with this number of rows."""
     control = np.zeros(N_CONTROL, np.int64)
     control[MEMORY_BUDGET] = memory_budget
     frame = Frame(

@@ -1,4 +1,4 @@
-"""Add leaves to the table of their kinds."""
+"""Add leaves to a table by their signatures."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here that Python calls."""
+    """Compile the functions that Python calls."""
     return steps_of(put_back)
 
 
 @njit(nogil=True, inline="always")
-def tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns):
-    """Count a leaf, where its bicliques reach the sizes that are asked for."""
-    tally_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
+def count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns):
+    """Count a leaf if its bicliques reach the wanted sizes."""
+    count_leaf_times(worker, size_bounds, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
 
 
 @njit(nogil=True, inline="always")
-def tally_times(worker, asked, size, n):
-    """Count a leaf `n` times, as `tally` does once."""
+def count_leaf_times(worker, size_bounds, size, n):
+    """Count a leaf `n` times, as `count_leaves` does once."""
     held_rows, optional_rows, held_columns, optional_columns = size
-    if held_rows + optional_rows < asked[MIN_ROWS] or held_columns + optional_columns < asked[MIN_COLUMNS]:
+    if held_rows + optional_rows < size_bounds[MIN_ROWS] or held_columns + optional_columns < size_bounds[MIN_COLUMNS]:
         return
     rows = (np.uint64(held_rows) << _HALF) | np.uint64(optional_rows)
     columns = (np.uint64(held_columns) << _HALF) | np.uint64(optional_columns)
@@ -49,7 +49,7 @@ def tally_times(worker, asked, size, n):
 
 @compiled(WORKER, WORDS, WORDS, LONGS)
 def put_back(worker, rows, columns, times):
-    """Count kinds of leaves so many times each."""
+    """Add leaf signatures with their numbers to a table."""
     for k in range(times.size):
         _add(worker.table, worker.control, rows[k], columns[k], times[k])
 
@@ -63,7 +63,7 @@ def _add(table, control, rows, columns, n):
             table.times[at] += n
             return
         at = (at + np.uint64(1)) & places
-    # One place stays free, or a search for what is not there would not end.
+    # One place stays free; otherwise a search for a missing signature would not end.
     if control[TABLE_USED] + 1 >= table.times.size:
         control[STOP] = TABLE_FULL
         return
@@ -74,37 +74,37 @@ def _add(table, control, rows, columns, n):
 
 
 @njit(nogil=True, inline="always")
-def is_too_small(asked, size, n_rows, n_columns):
-    """True if a node with so many rows and columns has no biclique of a size that is asked for."""
+def is_too_small(size_bounds, size, n_rows, n_columns):
+    """Return True if a node with these rows and columns has no biclique of a wanted size."""
     return (
-        size.held_rows + size.optional_rows + n_rows < asked[MIN_ROWS]
-        or size.held_columns + size.optional_columns + n_columns < asked[MIN_COLUMNS]
+        size.held_rows + size.optional_rows + n_rows < size_bounds[MIN_ROWS]
+        or size.held_columns + size.optional_columns + n_columns < size_bounds[MIN_COLUMNS]
     )
 
 
 @njit(nogil=True, inline="always")
-def is_at_end(worker, asked, size, n_rows, n_columns):
-    """True if a node is a leaf: a side is used up, or nothing more may be held of it. Then it is counted.
+def is_at_end(worker, size_bounds, size, n_rows, n_columns):
+    """Count a node that is a leaf: a side is used up, or no more vertices may be held. False for other nodes.
 
     Parameters
     ----------
     n_rows, n_columns : int64
-        Of the node, neither held nor optional.
+        Those of the node that are neither held nor optional.
     """
     if n_rows == 0 or n_columns == 0:
-        tally(
+        count_leaves(
             worker,
-            asked,
+            size_bounds,
             size.held_rows,
             size.optional_rows + n_rows,
             size.held_columns,
             size.optional_columns + n_columns,
         )
         return True
-    if size.held_rows == asked[MAX_ROWS]:
-        tally(worker, asked, size.held_rows, 0, size.held_columns, size.optional_columns + n_columns)
+    if size.held_rows == size_bounds[MAX_ROWS]:
+        count_leaves(worker, size_bounds, size.held_rows, 0, size.held_columns, size.optional_columns + n_columns)
         return True
-    if size.held_columns == asked[MAX_COLUMNS]:
-        tally(worker, asked, size.held_rows, size.optional_rows + n_rows, size.held_columns, 0)
+    if size.held_columns == size_bounds[MAX_COLUMNS]:
+        count_leaves(worker, size_bounds, size.held_rows, size.optional_rows + n_rows, size.held_columns, 0)
         return True
     return False

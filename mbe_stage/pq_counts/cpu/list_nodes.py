@@ -1,7 +1,7 @@
-"""Nodes too large for a frame, as adjacency lists: drop small lines, fill a frame, build a child.
+"""Nodes too large for a frame, as adjacency lists: drop small vertices, fill a frame, build a child.
 
-The arrays of a node are its own; what they take is booked before it is allocated (`held`), and given back by whoever
-is done with the node.
+The arrays of a node are its own. Their bytes are booked before they are allocated (`held`), and given back after the
+last use of the node.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from mbe_stage.pq_counts.cpu.layout import (
     Lists,
     Size,
 )
-from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
+from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
 
 FULL = -2
-"""In place of the new number of a line that is full; -1 is that of one that is too small."""
+"""Instead of the new number of a full vertex; too small ones have -1."""
 
 _ONE = np.uint64(1)
 
 
 @njit(nogil=True, inline="always")
 def has_room(worker, n_bytes):
-    """Book bytes of working memory, or stop the worker where the budget has no room for them."""
+    """Book bytes of working memory; stop the worker if the budget is exceeded."""
     control = worker.control
     if control[BYTES_HELD] + n_bytes > control[MEMORY_BUDGET]:
         control[STOP] = LACKS_MEMORY
@@ -42,7 +42,7 @@ def has_room(worker, n_bytes):
 
 @njit(nogil=True)
 def with_columns(row_offsets, columns, n_columns):
-    """The node with these rows, seen from both sides."""
+    """Make a node of these rows, with the lists of both sides."""
     n_rows = row_offsets.size - 1
     n = row_offsets[n_rows]
     column_offsets = np.zeros(n_columns + 1, np.int64)
@@ -61,22 +61,22 @@ def with_columns(row_offsets, columns, n_columns):
 
 
 @njit(nogil=True)
-def narrowed(asked, size, lists):
-    """The node without what is too small and with all that is full as optional, until nothing changes.
+def reduced(size_bounds, size, lists):
+    """Drop vertices with too few neighbours, and make full ones optional, until nothing changes.
 
     Returns
     -------
     is_leaf : bool
-        True if `count_leaf` counts all of it.
+        True if `count_leaf` counts the whole node.
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-        if is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns):
+        if is_too_small(size_bounds, size, n_rows, n_columns) or is_last(size_bounds, size, n_rows, n_columns):
             return size, lists, True
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
             return size, lists, False
         row_offsets, columns, n_full, _ = rows_on(lists, new_columns, n_kept, least)
@@ -85,40 +85,40 @@ def narrowed(asked, size, lists):
 
 
 @njit(nogil=True, inline="always")
-def is_last(asked, size, n_rows, n_columns):
-    """True if a side is used up, or at most one more vertex of it may be held."""
+def is_last(size_bounds, size, n_rows, n_columns):
+    """True if a side is used up, or if at most one more of its vertices may be held."""
     return (
         n_rows == 0
         or n_columns == 0
-        or size.held_rows + 1 >= asked[MAX_ROWS]
-        or size.held_columns + 1 >= asked[MAX_COLUMNS]
+        or size.held_rows + 1 >= size_bounds[MAX_ROWS]
+        or size.held_columns + 1 >= size_bounds[MAX_COLUMNS]
     )
 
 
 @njit(nogil=True)
-def count_leaf(worker, asked, size, lists):
-    """Count a node of which `narrowed` says that it is a leaf: by itself, or a leaf for each of its lines."""
+def count_leaf(worker, size_bounds, size, lists):
+    """Count a leaf node found by `reduced`: one leaf, or one for each of its vertices."""
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-    if is_too_small(asked, size, n_rows, n_columns) or is_at_end(worker, asked, size, n_rows, n_columns):
+    if is_too_small(size_bounds, size, n_rows, n_columns) or is_at_end(worker, size_bounds, size, n_rows, n_columns):
         return
     held_rows, optional_rows, held_columns, optional_columns = size
-    if held_rows + 1 == asked[MAX_ROWS]:
-        tally(worker, asked, held_rows, optional_rows, held_columns, optional_columns + n_columns)
+    if held_rows + 1 == size_bounds[MAX_ROWS]:
+        count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns + n_columns)
         for row in range(n_rows):
             n = lists.row_offsets[row + 1] - lists.row_offsets[row]
-            tally(worker, asked, held_rows + 1, 0, held_columns, optional_columns + n)
+            count_leaves(worker, size_bounds, held_rows + 1, 0, held_columns, optional_columns + n)
     else:
-        tally(worker, asked, held_rows, optional_rows + n_rows, held_columns, optional_columns)
+        count_leaves(worker, size_bounds, held_rows, optional_rows + n_rows, held_columns, optional_columns)
         for column in range(n_columns):
             n = lists.column_offsets[column + 1] - lists.column_offsets[column]
-            tally(worker, asked, held_rows, optional_rows + n, held_columns + 1, 0)
+            count_leaves(worker, size_bounds, held_rows, optional_rows + n, held_columns + 1, 0)
 
 
 @njit(nogil=True)
 def leaves_out(offsets, n_others, least):
-    """True if a line of a side is full, or too small."""
-    for line in range(offsets.size - 1):
-        degree = offsets[line + 1] - offsets[line]
+    """True if a vertex of a side is full, or has too few neighbours."""
+    for vertex in range(offsets.size - 1):
+        degree = offsets[vertex + 1] - offsets[vertex]
         if degree == n_others or degree < least:
             return True
     return False
@@ -126,29 +126,29 @@ def leaves_out(offsets, n_others, least):
 
 @njit(nogil=True)
 def kept(offsets, n_others, least):
-    """Count a side's full lines, renumber those that are neither full nor too small, and count these."""
+    """Count a side's full vertices, and number the remaining ones."""
     numbers = np.full(offsets.size - 1, -1, np.int32)
     n_full = n_kept = 0
-    for line in range(numbers.size):
-        degree = offsets[line + 1] - offsets[line]
+    for vertex in range(numbers.size):
+        degree = offsets[vertex + 1] - offsets[vertex]
         if degree == n_others:
-            numbers[line] = FULL
+            numbers[vertex] = FULL
             n_full += 1
         elif degree >= least:
-            numbers[line] = n_kept
+            numbers[vertex] = n_kept
             n_kept += 1
     return n_full, numbers, n_kept
 
 
 @njit(nogil=True)
 def rows_on(lists, new_columns, n_columns, least):
-    """The rows on the columns that are kept, without those that are full there or too small.
+    """Return the rows on the kept columns, without full rows and rows with too few of them.
 
     Returns
     -------
     offsets, columns : int64 and int32
     numbers : (former n_rows,) int32
-        As `kept` gives those of columns.
+        Numbers of columns, from `kept`.
     """
     numbers = np.full(lists.row_offsets.size - 1, -1, np.int32)
     offsets = np.zeros(lists.row_offsets.size, np.int64)
@@ -176,12 +176,12 @@ def rows_on(lists, new_columns, n_columns, least):
 
 @njit(nogil=True)
 def fill_frame(frame, lists):
-    """The node as bits; lines of small degree first, as they are held before those that have many neighbours.
+    """Write the node as bits. Vertices of small degree come first, so they are held before those with many neighbours.
 
     Returns
     -------
     row_order, column_order : int64
-        The row, and the column, of the node that each of the frame is.
+        The node's row, and column, of each of the frame.
     """
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
     place = np.empty(n_columns, np.int64)
@@ -201,7 +201,7 @@ def fill_frame(frame, lists):
 
 @njit(nogil=True)
 def missed_rows(lists, column):
-    """The rows that a column misses, those of few columns first: what is left below them is most then, and smallest."""
+    """List the rows that a column misses, those with few columns first: then the subtrees stay small."""
     is_missed = np.ones(lists.row_offsets.size - 1, np.bool_)
     for k in range(lists.column_offsets[column], lists.column_offsets[column + 1]):
         is_missed[lists.rows[k]] = False
@@ -215,41 +215,41 @@ def missed_rows(lists, column):
 
 @njit(nogil=True)
 def most_neighbours(offsets):
-    """The first of the lines with most neighbours, and how many these are."""
+    """Return the first vertex with most neighbours, and its number of neighbours."""
     best = most = 0
-    for line in range(offsets.size - 1):
-        if offsets[line + 1] - offsets[line] > most:
-            best, most = line, offsets[line + 1] - offsets[line]
+    for vertex in range(offsets.size - 1):
+        if offsets[vertex + 1] - offsets[vertex] > most:
+            best, most = vertex, offsets[vertex + 1] - offsets[vertex]
     return best, most
 
 
 @njit(nogil=True)
 def _by_degree(offsets):
-    """The lines of a side in ascending order of degree, equal ones by number; linear."""
+    """Sort the vertices of a side by degree, then by number; linear."""
     _, most = most_neighbours(offsets)
     ends = np.zeros(most + 2, np.int64)
-    for line in range(offsets.size - 1):
-        ends[offsets[line + 1] - offsets[line] + 1] += 1
+    for vertex in range(offsets.size - 1):
+        ends[offsets[vertex + 1] - offsets[vertex] + 1] += 1
     for degree in range(most + 1):
         ends[degree + 1] += ends[degree]
     order = np.empty(offsets.size - 1, np.int64)
-    for line in range(order.size):
-        degree = offsets[line + 1] - offsets[line]
-        order[ends[degree]] = line
+    for vertex in range(order.size):
+        degree = offsets[vertex + 1] - offsets[vertex]
+        order[ends[degree]] = vertex
         ends[degree] += 1
     return order
 
 
 @njit(nogil=True)
 def child_of_row(lists, row, gone, least):
-    """The child that holds a row: its columns, and the rows that are not gone and have enough of them.
+    """Make the child that holds a row: its columns, and the remaining rows with enough of them.
 
     Parameters
     ----------
     gone : (n_rows,) bool
-        Rows that were held before, and this one.
+        This row, and rows held in earlier children.
     least : int64
-        Columns that a row needs; where optional ones are enough, rows without any of these columns are there too.
+        Fewest columns of a row; 0 if optional columns are enough, so rows without any of these columns stay, too.
     """
     number, offsets = rows_beside(lists, row, gone, least)
     return child_on(lists, row, number, offsets)
@@ -257,7 +257,7 @@ def child_of_row(lists, row, gone, least):
 
 @njit(nogil=True)
 def rows_beside(lists, row, gone, least):
-    """The rows of `child_of_row`, which says what it takes: their numbers there, else -1; and where each begins."""
+    """Number the rows of `child_of_row`, -1 for others; return where each begins. Its size follows from this."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     shared = np.zeros(lists.row_offsets.size - 1, np.int64)
     for k in range(first, end):
@@ -277,7 +277,7 @@ def rows_beside(lists, row, gone, least):
 
 @njit(nogil=True)
 def child_on(lists, row, number, offsets):
-    """The result of `child_of_row`, from that of `rows_beside`."""
+    """Make the child of `child_of_row` from the result of `rows_beside`."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     columns = np.empty(offsets[-1], np.int32)
     ends = offsets[:-1].copy()
@@ -293,13 +293,13 @@ def child_on(lists, row, number, offsets):
 
 @njit(nogil=True)
 def child_of_column(lists, column, gone, least):
-    """As `child_of_row`, with the sides exchanged."""
-    return turned(child_of_row(turned(lists), column, gone, least))
+    """Make a child as `child_of_row`, with the sides exchanged."""
+    return transposed(child_of_row(transposed(lists), column, gone, least))
 
 
 @njit(nogil=True)
 def rest_of_row(lists, row):
-    """The child in which a row is optional: its columns, and all other rows."""
+    """Make the child in which a row is optional: its columns, and all other rows."""
     n_columns = lists.row_offsets[row + 1] - lists.row_offsets[row]
     numbers = np.full(lists.column_offsets.size - 1, -1, np.int32)
     for k in range(n_columns):
@@ -321,11 +321,11 @@ def rest_of_row(lists, row):
 
 @njit(nogil=True)
 def rest_of_column(lists, column):
-    """As `rest_of_row`, with the sides exchanged."""
-    return turned(rest_of_row(turned(lists), column))
+    """Make a child as `rest_of_row`, with the sides exchanged."""
+    return transposed(rest_of_row(transposed(lists), column))
 
 
 @njit(nogil=True, inline="always")
-def turned(lists):
-    """The same node with its sides exchanged."""
+def transposed(lists):
+    """Return the same node with its sides exchanged."""
     return Lists(lists.column_offsets, lists.rows, lists.row_offsets, lists.columns)

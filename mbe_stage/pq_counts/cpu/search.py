@@ -1,4 +1,4 @@
-"""The search of the CPU engine for a query, and the pieces of its work."""
+"""The search of the CPU engine for a query, and the task ranges of its work."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import numpy as np
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cpu.layout import Lists
 from mbe_stage.pq_counts.cpu.tree import later_paths
-from mbe_stage.pq_counts.cpu.workers import Piece
+from mbe_stage.pq_counts.cpu.workers import TaskRange
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import is_possible, reduced, to_choose, without_search
 from mbe_stage.pq_counts.results import Leaves
 from mbe_stage.tasks import Roots, split
 
-_PIECES_PER_THREAD = 32
+_RANGES_PER_THREAD = 32
 
 
-class Search:
-    """The part to search, and the counts known without: these are the first root, before the rows.
+class PlannedSearch:
+    """The part to search, and the counts known from degrees: these are the first root, before the rows.
 
     Attributes
     ----------
     whole : Reduced
-        What can be chosen from.
+        The part to choose vertices from.
     is_possible : bool
         True if all vertices that must be members are adjacent, and some cell has room for them.
     known : list of Leaves
     are_left : bool
         True if the roots are left vertices.
     part : Reduced
-        The core of `whole`, its sides exchanged where the roots are right vertices.
+        The core of `whole`, with exchanged sides if the roots are right vertices.
     order : (n_rows,) int64
-        The left vertex of `part` that each row is.
+        The left vertex of `part` of each row.
     lists : Lists
         Roots are its rows.
-    asked : (4,) int64
+    size_bounds : (4,) int64
     costs : (1 + n_rows,) float64
         Expected work of each root.
     """
@@ -52,7 +52,7 @@ class Search:
         lists, self.order = row_lists(self.part)
         self._root_ids = np.concatenate([[-1], self.part.left_ids[self.order]])
         self.lists = Lists(*lists)
-        self.asked = np.array([self.part.min_p, self.part.max_p, self.part.min_q, self.part.max_q], np.int64)
+        self.size_bounds = np.array([self.part.min_p, self.part.max_p, self.part.min_q, self.part.max_q], np.int64)
         paths = later_paths(self.lists) + 1.0
         # The work grows faster than the paths, as that of the enumeration does (`bicliques.ordering.task_costs`).
         self.costs = np.concatenate([[1.0], paths * np.sqrt(paths)])
@@ -64,7 +64,7 @@ class Search:
         )
 
     def leaves(self, counted: Sequence[np.ndarray]) -> Leaves:
-        """Counts below the rows, in left and right vertices."""
+        """Turn leaves of rows into those of left and right vertices."""
         part = self.part
         held_rows, optional_rows, held_columns, optional_columns, times = counted
         found = Leaves(
@@ -79,18 +79,18 @@ class Search:
         return found if self.are_left else found.swapped()
 
 
-def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[Piece]:
-    """Roots of some ranges in pieces of similar cost, the heaviest first; a heavy root is several pieces."""
+def task_ranges_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[TaskRange]:
+    """Cut some ranges of roots into task ranges of similar cost, the heaviest first; a heavy root becomes several."""
     rows = [(max(1, first), end) for first, end in ranges if end > 1]
     total = sum(float(costs[first:end].sum()) for first, end in rows)
-    most = max(1e-9, total / (n_threads * _PIECES_PER_THREAD))
-    pieces = []
+    most = max(1e-9, total / (n_threads * _RANGES_PER_THREAD))
+    task_ranges = []
     for first, end in rows:
         n = max(1, round(float(costs[first:end].sum()) / most))
         for start, stop in split(costs[first:end], n):
             cost = float(costs[first + start : first + stop].sum())
             n_parts = 1 if stop - start > 1 else max(1, int(cost / most))
-            pieces += [
-                Piece(first + start - 1, first + stop - 1, part, n_parts, cost / n_parts) for part in range(n_parts)
+            task_ranges += [
+                TaskRange(first + start - 1, first + stop - 1, part, n_parts, cost / n_parts) for part in range(n_parts)
             ]
-    return sorted(pieces, key=lambda piece: -piece.cost)
+    return sorted(task_ranges, key=lambda task_range: -task_range.cost)

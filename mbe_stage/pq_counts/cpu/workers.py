@@ -1,4 +1,4 @@
-"""Threads that count pieces of the work, each with a table of leaves of its own."""
+"""Threads that count task ranges, each with a table of leaves of its own."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _LOW = np.uint64((1 << 32) - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of work: a range of roots, or a part of the children of one.
+class TaskRange:
+    """A range of roots, or a part of the children of one.
 
     Attributes
     ----------
@@ -62,26 +62,26 @@ class Piece:
 
 
 def worked_off(
-    pieces: Sequence[Piece],
+    task_ranges: Sequence[TaskRange],
     n_threads: int,
-    work: Callable[[int, Piece], _Found | None],
+    work: Callable[[int, TaskRange], _Found | None],
     stop: Callable[[], None],
     deadline: float = math.inf,
 ) -> Generator[tuple[_Found | None, float]]:
-    """Do all pieces with some threads; yields results now and then, with the share that is done.
+    """Do all task ranges with some threads; yield results now and then, with the share that is done.
 
     Parameters
     ----------
     work : callable
-        Takes the number of a worker, for exclusive use, and a piece; its result is yielded.
+        Takes the number of a worker, for exclusive use, and a task range; its result is yielded.
     stop : callable
-        Called at the end in any thread, also if an exception or the caller ends the work early: stops the pieces at
-        work.
+        Called at the end in any thread, also if an exception or the caller ends the work early: stops the running task
+        ranges.
     deadline : float, optional
-        By `time.perf_counter`: then the pieces at work are stopped, and their results yielded.
+        By `time.perf_counter`: then the running task ranges are stopped, and their results yielded.
     """
-    todo, ready = deque(pieces), queue.SimpleQueue[_Found | None]()
-    total, done = max(1e-9, sum(piece.cost for piece in pieces)), [0.0] * n_threads
+    todo, ready = deque(task_ranges), queue.SimpleQueue[_Found | None]()
+    total, done = max(1e-9, sum(task_range.cost for task_range in task_ranges)), [0.0] * n_threads
     is_stopped = False
 
     def end() -> None:
@@ -92,9 +92,9 @@ def worked_off(
 
     def work_off(k: int) -> None:
         try:
-            while (piece := _first(todo)) is not None:
-                found = work(k, piece)
-                done[k] += 0.0 if is_stopped else piece.cost
+            while (task_range := _first(todo)) is not None:
+                found = work(k, task_range)
+                done[k] += 0.0 if is_stopped else task_range.cost
                 if found is not None:
                     ready.put(found)
         except BaseException:
@@ -103,7 +103,7 @@ def worked_off(
         finally:
             ready.put(None)
 
-    # One call a thread, and no message per piece: the consumer has a core only while no worker needs it.
+    # One call a thread, and no message per task range: the consumer has a core only while no worker needs it.
     with ThreadPoolExecutor(n_threads, thread_name_prefix="pq-counts") as pool:
         try:
             working = [pool.submit(work_off, k) for k in range(n_threads)]
@@ -126,8 +126,8 @@ def worked_off(
             end()
 
 
-def _first(todo: deque[Piece]) -> Piece | None:
-    """Take the next piece; several threads call this."""
+def _first(todo: deque[TaskRange]) -> TaskRange | None:
+    """Take the next task range; several threads call this."""
     try:
         return todo.popleft()
     except IndexError:
@@ -135,13 +135,13 @@ def _first(todo: deque[Piece]) -> Piece | None:
 
 
 class Counting:
-    """Counts the leaves below all roots of some pieces.
+    """Counts the leaves below all roots of some task ranges.
 
     Parameters
     ----------
     lists : Lists
         The whole graph; roots are rows.
-    asked : (4,) int64
+    size_bounds : (4,) int64
         Sizes, as `cpu.layout` numbers them.
     memory_budget : int
         Bytes for all threads together.
@@ -152,24 +152,26 @@ class Counting:
     def __init__(
         self,
         lists: Lists,
-        asked: np.ndarray,
+        size_bounds: np.ndarray,
         n_threads: int,
         memory_budget: int,
         first_capacity: int = _FIRST_CAPACITY,
     ) -> None:
         self._lists = lists
-        self._asked = asked
+        self._size_bounds = size_bounds
         self._n_threads = n_threads
         self._share = memory_budget // n_threads
         self._n_rows = lists.row_offsets.size - 1
         self._is_stopped = False
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
-        # The counts of each before its piece, in memory allocated in advance.
+        # Leaves of each worker before its task range, in memory allocated in advance.
         self._before = [_copied(worker.table) for worker in self._workers]
 
-    def run(self, pieces: Sequence[Piece], deadline: float = math.inf) -> Iterator[tuple[list[np.ndarray], float]]:
-        """Do all pieces; yields new counts now and then, with the share of the work that is done.
+    def run(
+        self, task_ranges: Sequence[TaskRange], deadline: float = math.inf
+    ) -> Iterator[tuple[list[np.ndarray], float]]:
+        """Do all task ranges; yield new counts now and then, with the share of the work that is done.
 
         Parameters
         ----------
@@ -182,36 +184,44 @@ class Counting:
             Held and optional rows, held and optional columns, times; empty if there is nothing new.
         """
         done = 0.0
-        with closing(worked_off(pieces, self._n_threads, self._count, self._stop, deadline)) as found:
+        with closing(worked_off(task_ranges, self._n_threads, self._count, self._stop, deadline)) as found:
             for leaves, done in found:
                 yield leaves or _NONE, done
         for worker in self._workers:
             yield _taken(worker), done
 
     def _stop(self) -> None:
-        """Make all workers return at once."""
+        """Make all workers return soon."""
         self._is_stopped = True
         for worker in self._workers:
             worker.control[STOP] = STOPPED
 
     @property
     def n_nodes(self) -> int:
-        """Nodes that were visited so far."""
+        """Number of nodes visited so far."""
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
-    def _count(self, k: int, piece: Piece) -> list[np.ndarray] | None:
-        """Count a piece with a free worker; returns its counts now and then."""
+    def _count(self, k: int, task_range: TaskRange) -> list[np.ndarray] | None:
+        """Count a task range with a free worker; return its counts now and then."""
         while True:
             worker = self._workers[k]
             for array, before in zip(worker.table, self._before[k], strict=True):
                 np.copyto(before, array)
-            count_roots(self._lists, worker, self._asked, piece.first, piece.end, piece.part, piece.n_parts)
+            count_roots(
+                self._lists,
+                worker,
+                self._size_bounds,
+                task_range.first,
+                task_range.end,
+                task_range.part,
+                task_range.n_parts,
+            )
             reason = int(worker.control[STOP])
             if reason in (0, STOPPED):
                 break
             if reason == LACKS_MEMORY:
                 raise self._lack(int(worker.control[MEMORY_BUDGET]))
-            # The full table holds a part of this piece: the piece starts over on the counts before it.
+            # The full table has a part of this task range, which starts over with the leaves from before.
             self._replace(k, self._before[k])
         now = time.perf_counter()
         if now - self._last_taken[k] < TAKING_SECONDS:
@@ -220,7 +230,7 @@ class Counting:
         return _taken(worker)
 
     def _replace(self, k: int, table: LeafTable) -> None:
-        """Give a worker these leaves, and room for four times as many kinds."""
+        """Give a worker these leaves, and room for four times as many signatures."""
         capacity = 4 * table.times.size
         control = self._workers[k].control
         held = int(control[BYTES_HELD]) + _table_bytes(capacity) - _table_bytes(table.times.size)
@@ -254,12 +264,12 @@ def _copied(table: LeafTable) -> LeafTable:
 
 
 def _table_bytes(capacity: int) -> int:
-    # The table, and its copy from before a piece.
+    # The table, and its copy from before a task range.
     return 2 * 24 * capacity
 
 
 def _taken(worker: Worker) -> list[np.ndarray]:
-    """The leaves of a worker's table, which is empty then."""
+    """Return the leaves of a worker's table, and clear it."""
     table = worker.table
     known = np.flatnonzero(table.times)
     rows, columns, times = table.rows[known], table.columns[known], table.times[known]

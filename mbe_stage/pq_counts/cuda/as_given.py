@@ -1,7 +1,7 @@
-"""Bicliques of two or three rows on the lists as they are given: nothing is made but the ranks of rows.
+"""Bicliques of two or three rows on the given lists: only ranks of rows are computed.
 
-Wedges and triples read every list a few times. Taking the core and writing it in order does so some ten times, which
-pays only where more is done with it.
+Wedges and triples read every list a few times. Taking the core and writing it in order would read the lists some ten
+times, which pays only for searches that need more.
 """
 
 from __future__ import annotations
@@ -16,20 +16,27 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
-from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
+from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, AllocatedSearch, Job, make_way
 from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
-from mbe_stage.pq_counts.cuda.wedge_session import PAIR, TRIPLE, Asked, Ranked, WedgeSession, wedge_bytes, wedges_of
+from mbe_stage.pq_counts.cuda.wedge_session import (
+    PAIR,
+    TRIPLE,
+    Ranked,
+    WedgeSession,
+    WindowSettings,
+    wedge_bytes,
+    wedges_of,
+)
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 
 _SQUARE_BYTES, _RANK_BYTES, _HELD_BYTES, _PARTNER_BYTES = 24, 64, 8, 48
-"""Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, with them, and while
-roots of triples are put in order."""
+"""Bytes of device memory per vertex: to sum two-step paths, to rank rows, for the ranks, and to order roots of
+triples."""
 _MOST_PATHS = 1 << 35
-"""Two-step paths, as often as there are windows of ranks, up to which partners are counted beforehand: half a second of
-an H100."""
+"""Most two-step paths, times windows of ranks, for which partners are counted in advance: half a second of an H100."""
 
 
 class RowsAsGiven:
@@ -39,12 +46,12 @@ class RowsAsGiven:
     ----------
     ranked : Ranked
     rows_are_left : bool
-        Whether they are the user's left vertices.
+        True if they are the user's left vertices.
     job : Job
     roots : PlannedRoots or None
-        Of triples; None where two rows are asked for.
+        For triples; None for pairs.
     held_bytes : int
-        Of device memory that the graph and its ranks take.
+        Device memory of the graph and its ranks.
 
     Attributes
     ----------
@@ -57,36 +64,36 @@ class RowsAsGiven:
         self.rows_are_left, self._ranked, self._job, self._roots = rows_are_left, ranked, job, roots
         self._held_bytes = held_bytes
 
-    def searches(self) -> Generator[Search]:
-        """The search, of all rows as roots; none where there are too few."""
-        job, (lists, ranks, asked), roots = self._job, self._ranked, self._roots
+    def searches(self) -> Generator[AllocatedSearch]:
+        """Yield the search, with all rows as roots; nothing if there are too few."""
+        job, (lists, ranks, window_settings), roots = self._job, self._ranked, self._roots
         if roots is not None:
             lists = lists._replace(order=roots.order)
         if lists.order.size == 0:
             return
         n_entries = 2 * int(lists.row_members.size)
-        job.tell(parts=1, entries=n_entries, core_entries=n_entries)
-        n_bytes = wedge_bytes(asked.max_row_degree) + (0 if roots is None else roots.n_bytes)
+        job.add_facts(parts=1, entries=n_entries, core_entries=n_entries)
+        n_bytes = wedge_bytes(window_settings.max_row_degree) + (0 if roots is None else roots.n_bytes)
         with device_work(job.budget):
             make_way(self._held_bytes + n_bytes, job.budget)
-            shared = wedges_of(asked, ranks)
+            shared = wedges_of(window_settings, ranks)
             if roots is None:
                 session = WedgeSession(lists, shared, wedge_blocks(), n_bytes)
             else:
                 session = WedgeSession(lists, roots.triples(shared), roots.n_blocks, n_bytes)
-        yield Search(session, 0.0, 1.0)
+        yield AllocatedSearch(session, 0.0, 1.0)
 
 
 def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
-    """The search where it is one of two or three rows, which are close enough, and fits the budget.
+    """Plan the search of two or three rows, if these are dense enough and fit the budget.
 
-    Else None: where there are few paths for all the rows that are looked at, a search of nodes is faster.
+    Otherwise None: with few paths for all visited rows, a search of nodes is faster.
 
     Parameters
     ----------
     job : Job
     in_brief : bool
-        Whether somebody may wait for the end: a search of triples that takes more than a few seconds is none then.
+        True if a caller may wait for the end: then None for triples that would take more than a few seconds.
     """
     graph = job.part.graph
     copied = copy_bytes(graph)
@@ -99,7 +106,7 @@ def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
         n_rows, paths, rows_are_left = chosen
         given = on_device(graph)
         given = given if rows_are_left else given.swapped()
-        fewest = job.asked(rows_are_left)[2]
+        fewest = job.size_bounds(rows_are_left)[2]
         degrees = cp.diff(given.left_offsets)
         n_ranked, longest = map(int, cp.asnumpy(cp.stack([(degrees >= fewest).sum(), degrees.max()])))
         del degrees
@@ -107,28 +114,28 @@ def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
         needed = held + wedge_bytes(longest) + (_PARTNER_BYTES * given.n_left if n_rows == TRIPLE else 0)
         if max(copied + _RANK_BYTES * given.n_left, needed) > job.budget or n_ranked**2 > ROWS_PER_PATH * paths:
             return None
-        asked = Asked(n_ranked, fewest, longest, SHORT_LIST, _seconds(job))
+        window_settings = WindowSettings(n_ranked, fewest, longest, SHORT_LIST, _seconds(job))
         if n_rows == PAIR:
-            return RowsAsGiven(_ranked(given, asked, job), rows_are_left, job, None, held)
+            return RowsAsGiven(_ranked(given, window_settings, job), rows_are_left, job, None, held)
         if paths * -(-n_ranked // WINDOW) > _MOST_PATHS:
             return None
-        began, ranked = time.perf_counter(), _ranked(given, asked, job)
+        began, ranked = time.perf_counter(), _ranked(given, window_settings, job)
         roots = planned_roots(ranked, job.budget - needed, in_brief=in_brief)
-        job.tell_time("kernel_us", began)
+        job.add_time("kernel_us", began)
     return None if roots is None else RowsAsGiven(ranked, rows_are_left, job, roots, held)
 
 
 def _chosen(job: Job) -> tuple[int, int, bool] | None:
-    """Rows of a biclique, two-step paths between rows, and whether left vertices are the rows; None for more rows.
+    """Choose rows per biclique, two-step paths, and whether left vertices are the rows; None for more rows.
 
-    Where two are asked for on one side and three on the other, pairs are counted. Triples are counted where the search
-    of nodes would have its roots, too.
+    If two rows are wanted on one side and three on the other, pairs are counted. Triples are counted only if the search
+    of nodes would have the same roots.
     """
     graph, techniques = job.part.graph, job.techniques
     sides = (True, False) if techniques.layer_choice else (True,)
 
     def wanted(n_rows: int) -> list[bool]:
-        return [are_left for are_left in sides if job.asked(are_left)[:2] == (n_rows, n_rows)]
+        return [are_left for are_left in sides if job.size_bounds(are_left)[:2] == (n_rows, n_rows)]
 
     pairs, triples = wanted(PAIR), wanted(TRIPLE)
     if not pairs and not triples:
@@ -144,24 +151,24 @@ def _chosen(job: Job) -> tuple[int, int, bool] | None:
 
 
 def _paths(offsets: cp.ndarray) -> int:
-    """Two-step paths through the vertices whose lists begin there."""
+    """Number of two-step paths through the vertices of these lists."""
     return int((cp.diff(cp.asarray(offsets)) ** 2).sum())
 
 
 def _seconds(job: Job) -> float:
-    """Of a quantum."""
+    """Seconds of a quantum."""
     return float(job.overrides.get("quantum_seconds", QUANTUM_SECONDS))
 
 
-def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> Ranked:
-    """Rows that have enough columns get ranks by degree."""
+def _ranked(graph: BipartiteCSR, window_settings: WindowSettings, job: Job) -> Ranked:
+    """Rank the rows with enough columns by degree."""
     make_way(_RANK_BYTES * graph.n_left, job.budget)
     degrees = cp.diff(graph.left_offsets).astype(cp.int32)
     ascending = cp.argsort(degrees)
-    n_low = graph.n_left - asked.n_ranked
+    n_low = graph.n_left - window_settings.n_ranked
     ranks = cp.full(graph.n_left, -1, cp.int32)
-    ranks[ascending[n_low:]] = cp.arange(asked.n_ranked, dtype=cp.int32)
-    # A row with many columns is the longest to read.
+    ranks[ascending[n_low:]] = cp.arange(window_settings.n_ranked, dtype=cp.int32)
+    # A row with many columns takes the longest.
     order = cp.ascontiguousarray(ascending[n_low:][::-1].astype(cp.int32))
     lists = Graph(
         graph.left_offsets,
@@ -171,4 +178,4 @@ def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> Ranked:
         graph.right_members,
         order,
     )
-    return Ranked(lists, ranks, asked)
+    return Ranked(lists, ranks, window_settings)

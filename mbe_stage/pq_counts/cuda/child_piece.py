@@ -1,9 +1,9 @@
-"""A child of a node that is wider than a frame: which rows and columns of its matrix are meant.
+"""A child of a node wider than a frame: the submatrix of its rows and columns.
 
-A node's matrix stands in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th of
-the columns that the pivot misses, without those before it; the last child has none of them, and the pivot as optional.
-With a column as pivot it is the other way round. A node without a pivot holds each of all columns, or of all rows, in
-turn, and its last child none.
+A node's matrix is in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th column
+that the pivot misses, without those before it. The last child has none of them, and the pivot is optional. With a
+column as pivot it is the other way round. A node without a pivot holds each of its columns, or of its rows, in turn,
+and its last child none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import cuda
 
 from mbe_stage.device.masks import bits_below
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, inclusive_sum, next_one, next_tile, nth_bit
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
@@ -23,29 +23,29 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def n_missed(line, n, words):
-    """How many of `n` members are not in a line of bits, int32."""
+def n_missed(bits_at, n, words):
+    """Count the members of `n` that are not in a row of bits, int32."""
     missed = _I(0)
     tile = _I(0)
     while _I(32 * tile) < n:
         word = _I(tile + _I(cuda.laneid))
         here = _I(0)
         if _I(32 * word) < n:
-            here = count_bits(_U(bits_below(word, n) & ~_U(words[_L(line + word)])))
+            here = count_bits(_U(bits_below(word, n) & ~_U(words[_L(bits_at + word)])))
         missed = _I(missed + cuda.shfl_sync(ALL, inclusive_sum(here), 31))
         tile = next_tile(tile)
     return missed
 
 
 @cuda.jit(device=True, forceinline=True)
-def nth_missed(line, n, rank, words):
-    """The member that is not in a line of bits and has `rank` such before it, int32; -1 where there are not so many."""
+def nth_missed(bits_at, n, rank, words):
+    """Find the member not in a row of bits with `rank` such members before it, int32; -1 if there are fewer."""
     tile = _I(0)
     while _I(32 * tile) < n:
         word = _I(tile + _I(cuda.laneid))
         missing = _U(0)
         if _I(32 * word) < n:
-            missing = _U(bits_below(word, n) & ~_U(words[_L(line + word)]))
+            missing = _U(bits_below(word, n) & ~_U(words[_L(bits_at + word)]))
         ends = inclusive_sum(count_bits(missing))
         behind = ballot(ends > rank)
         if behind != 0:
@@ -58,22 +58,22 @@ def nth_missed(line, n, rank, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _pivots_side(word, line, n, member, words):
-    """A word of those that stay on the side of which some are held: without what the pivot misses up to `member`.
+def _pivots_side(word, bits_at, n, member, words):
+    """Return a word of the kept members on the side of the held one: without those the pivot misses up to `member`.
 
-    Where there is no pivot (`line` below 0) all are missed.
+    Without a pivot (`bits_at` below 0) all are missed.
     """
-    there = _U(words[_L(line + word)]) if line >= 0 else _U(0)
+    there = _U(words[_L(bits_at + word)]) if bits_at >= 0 else _U(0)
     if member < 0:
         return there
     return _U(bits_below(word, n) & _U(there | ~bits_below(word, _I(member + 1))))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _other_side(word, line, n, pivot, words):
-    """A word of those that stay on the pivot's side: adjacent to what is held (`line`), or all but the pivot."""
-    if line >= 0:
-        return _U(words[_L(line + word)])
+def _other_side(word, bits_at, n, pivot, words):
+    """Return a word of the kept members on the pivot's side: neighbours of the held one, or all but the pivot."""
+    if bits_at >= 0:
+        return _U(words[_L(bits_at + word)])
     valid = bits_below(word, n)
     if pivot >= 0 and word == pivot >> 5:
         valid = _U(valid & ~_U(_U(1) << _U(pivot & 31)))
@@ -81,7 +81,7 @@ def _other_side(word, line, n, pivot, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def child_piece(node, child, own, device, limits):
+def child_submatrix(node, child, own, device, bounds):
     """List the rows of a child and write the mask of its columns.
 
     Parameters
@@ -91,30 +91,30 @@ def child_piece(node, child, own, device, limits):
     Returns
     -------
     place : int64
-        Where the node's matrix stands.
+        Position of the node's matrix.
     n_rows, n_columns, n_words : int32
-        Of the child; words of a row of the node.
+        Those of the child; words of a row of the node.
     chosen : Chosen
     """
     fields = device.nodes[node]
     words = device.words
-    place = fields[at.OFFSET]
-    all_rows, all_columns = _I(fields[at.N_ROWS]), _I(fields[at.N_COLUMNS])
-    pivot = _I(fields[at.PIVOT])
-    chosen = chosen_of(fields[at.KEY], limits)
+    place = fields[layout.OFFSET]
+    all_rows, all_columns = _I(fields[layout.N_ROWS]), _I(fields[layout.N_COLUMNS])
+    pivot = _I(fields[layout.PIVOT])
+    chosen = chosen_of(fields[layout.KEY], bounds)
     row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
     columns_place = _L(place + _L(all_rows) * _L(row_words))
-    by_columns = fields[at.KIND] & at.COLUMN_PIVOT == 0
+    by_columns = fields[layout.KIND] & layout.COLUMN_PIVOT == 0
     if by_columns:
-        line, n = _L(place + _L(pivot) * _L(row_words)), all_columns
+        bits_at, n = _L(place + _L(pivot) * _L(row_words)), all_columns
     else:
-        line, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
+        bits_at, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
     n_pivots = _I(1)
-    if fields[at.KIND] & at.HAS_NO_PIVOT != 0:
-        line, pivot, n_pivots = _L(-1), _I(-1), _I(0)
+    if fields[layout.KIND] & layout.HAS_NO_PIVOT != 0:
+        bits_at, pivot, n_pivots = _L(-1), _I(-1), _I(0)
         member = child if child < n else _I(-1)
     else:
-        member = nth_missed(line, n, child, words)
+        member = nth_missed(bits_at, n, child, words)
     other = _L(-1)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
     held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
@@ -130,36 +130,38 @@ def child_piece(node, child, own, device, limits):
     else:
         optional_columns = _I(optional_columns + n_pivots)
     chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
-    n_rows = _list_rows(by_columns, line, other, all_rows, pivot, member, own, words)
-    n_columns = _mask_columns(by_columns, line, other, all_columns, pivot, member, own, words)
+    n_rows = _list_rows(by_columns, bits_at, other, all_rows, pivot, member, own, words)
+    n_columns = _mask_columns(by_columns, bits_at, other, all_columns, pivot, member, own, words)
     return place, n_rows, n_columns, row_words, chosen
 
 
 @cuda.jit(device=True, forceinline=True)
-def _list_rows(by_columns, line, other, n, pivot, member, own, words):
-    """List the rows that stay; how many, int32.
+def _list_rows(by_columns, bits_at, other, n, pivot, member, own, words):
+    """List the kept rows; return their number, int32.
 
     Parameters
     ----------
     by_columns : bool
-        Whether columns are held, and a row is the pivot.
-    line : int64
-        Where the pivot's bits begin, or -1.
+        True if columns are held, and a row is the pivot.
+    bits_at : int64
+        First of the pivot's bits, or -1.
     other : int64
-        Where those of what is held do, or -1.
+        First bits of the held member, or -1.
     n : int32
-        Rows of the node.
+        Number of the node's rows.
     pivot : int32
-        Or -1.
+        The pivot, or -1.
     member : int32
-        What is held, or -1.
+        The held member, or -1.
     words : uint32, global
     """
     lane = _I(cuda.laneid)
     n_rows = _I(0)
     word = _I(0)
     while _I(32 * word) < n:
-        there = _other_side(word, other, n, pivot, words) if by_columns else _pivots_side(word, line, n, member, words)
+        there = (
+            _other_side(word, other, n, pivot, words) if by_columns else _pivots_side(word, bits_at, n, member, words)
+        )
         if _U(there >> _U(lane)) & _U(1) != 0:
             before = _U(there & _U(_U(_U(1) << _U(lane)) - _U(1)))
             own.rows[n_rows + count_bits(before)] = _I(32 * word + lane)
@@ -170,15 +172,15 @@ def _list_rows(by_columns, line, other, n, pivot, member, own, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _mask_columns(by_columns, line, other, n, pivot, member, own, words):
-    """Write the mask of the columns that stay; how many, int32.
+def _mask_columns(by_columns, bits_at, other, n, pivot, member, own, words):
+    """Write the mask of the kept columns; return their number, int32.
 
     Parameters
     ----------
-    by_columns, line, other, pivot, member, own, words
-        As `_list_rows` has them.
+    by_columns, bits_at, other, pivot, member, own, words
+        As in `_list_rows`.
     n : int32
-        Columns of the node.
+        Number of the node's columns.
     """
     n_columns = _I(0)
     tile = _I(0)
@@ -187,7 +189,7 @@ def _mask_columns(by_columns, line, other, n, pivot, member, own, words):
         here = _I(0)
         if _I(32 * word) < n:
             if by_columns:
-                there = _pivots_side(word, line, n, member, words)
+                there = _pivots_side(word, bits_at, n, member, words)
             else:
                 there = _other_side(word, other, n, pivot, words)
             own.mask[word] = there

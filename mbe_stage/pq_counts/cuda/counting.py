@@ -1,4 +1,4 @@
-"""One search of a core as quanta, whose roots can be held back, and what is left of all searches as tasks."""
+"""Run one search of a core as quanta with barriers, and turn the rest of all searches into tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mbe_stage.pq_counts.cuda.searches import CoreInParts, Search, WholeCore
+from mbe_stage.pq_counts.cuda.searches import AllocatedSearch, CoreInParts, WholeCore
 from mbe_stage.pq_counts.cuda.session import Counted
 from mbe_stage.search.cuda.barriers import tasks_from
 from mbe_stage.search.cuda.session import MOST_DONE, HeldSearch
@@ -15,15 +15,15 @@ from mbe_stage.tasks import Roots, Task
 
 
 class RowTasks:
-    """Rows of a core as tasks: the root of each stands behind one, of what is known without a search.
+    """Rows of a core as tasks. Root ``k + 1`` is row ``k``; root 0 stands for the counts known from degrees.
 
     Parameters
     ----------
     core : WholeCore or CoreInParts
     roots : callable
-        Gives the identity of the roots; it is asked once, and not before there is a barrier.
+        Returns the identity of the roots; called once, and only if there is a barrier.
     wanted : (n,) int64 or None
-        The rows that are wanted, ascending; None for all.
+        The wanted rows, ascending; None for all.
     """
 
     def __init__(self, core: WholeCore | CoreInParts, roots: Callable[[], Roots], wanted: np.ndarray | None) -> None:
@@ -35,37 +35,37 @@ class RowTasks:
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """Work expected below each row, as the engine `cpu` has it, (n_rows,) float64."""
+        """Expected work below each row, as in the engine `cpu`, (n_rows,) float64."""
         return (self._core.paths + 1.0) ** 1.5
 
     def before(self, row: int) -> np.ndarray:
-        """The rows that are wanted before one."""
+        """Return the wanted rows before a row."""
         return np.arange(row) if self._wanted is None else self._wanted[self._wanted < row]
 
     def of(self, rows: np.ndarray) -> tuple[Task, ...]:
-        """Some rows as tasks, ascending."""
+        """Return some rows as tasks, ascending."""
         return tasks_from(rows, self._identity, self.costs, 1)
 
 
 class Counting(HeldSearch[Counted]):
-    """A search, and what follows it; roots are rows.
+    """Runs a search, with the rows of later searches; roots are rows.
 
     Parameters
     ----------
-    search : Search
+    search : AllocatedSearch
     tasks : RowTasks or None
-        None where nobody asks for barriers.
+        None if barriers are not requested.
     budget : int
         Bytes of device memory.
     """
 
-    def __init__(self, search: Search, tasks: RowTasks | None, budget: int) -> None:
+    def __init__(self, search: AllocatedSearch, tasks: RowTasks | None, budget: int) -> None:
         super().__init__(search.session, budget)
         self._search, self._tasks = search, tasks
 
     @property
     def costs(self) -> np.ndarray:
-        """Work expected below each row."""
+        """Expected work below each row."""
         assert self._tasks is not None
         return self._tasks.costs
 
@@ -78,6 +78,6 @@ class Counting(HeldSearch[Counted]):
         return MOST_DONE * (self._search.before + self._search.share * self.session.share)
 
     def _remaining(self, roots: np.ndarray) -> tuple[Task, ...]:
-        """These rows are left, and those of later searches."""
+        """Return these rows, and those of later searches, as remaining tasks."""
         assert self._tasks is not None
         return self._tasks.of(np.concatenate([roots, self._tasks.before(self._search.n_rows_later)]))

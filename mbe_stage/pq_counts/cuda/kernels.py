@@ -1,7 +1,7 @@
-"""The kernel: persistent warps that count leaves until the search is over or the quantum ends.
+"""The kernel: persistent warps count leaves until the search is over or the quantum ends.
 
-A warp takes a child of the newest node of its own, else a root (those with the most two-step paths first), else a child
-of one of the oldest nodes that are open. What it takes becomes leaves, a frame that it walks, or a node of its own.
+A warp takes a child of its own newest node, or a root (those with the most two-step paths first), or a child of one of
+the oldest open nodes. It turns it into leaves, a frame and walks it, or a node.
 """
 
 from __future__ import annotations
@@ -12,120 +12,118 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device import WARP_SIZE, WARPS_PER_BLOCK
+from mbe_stage.device.grid import THREADS, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.child_piece import child_piece
-from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
+from mbe_stage.pq_counts.cuda.frame_walk import open_entry, walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import credit_for, key_of, limits_of
-from mbe_stage.pq_counts.cuda.levels import open_level
-from mbe_stage.pq_counts.cuda.matrices import Piece
-from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
-from mbe_stage.pq_counts.cuda.root_piece import root_piece
+from mbe_stage.pq_counts.cuda.leaves import key_of, reserve_slots, size_bounds_of
+from mbe_stage.pq_counts.cuda.matrices import Submatrix
+from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, process_submatrix
+from mbe_stage.pq_counts.cuda.root_piece import root_submatrix, windowed_root_submatrix
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
-from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
 from mbe_stage.search.cuda.loop import next_task_with, persistent_loop
 from mbe_stage.search.cuda.nodes import next_root
 
 BLOCKS_PER_MULTIPROCESSOR = 2
-GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
-WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
-DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
-_FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
+GRAPH = bundle(layout.Graph, I64, I32, I64, I64, I32, I32)
+WARPS = bundle(layout.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
+DEVICE = bundle(layout.Device, U32, I64_2D, I64, I64, I64, I64)
+_FRAMES_SHAPE = WARPS_PER_BLOCK * layout.FRAME_WORDS
 _OLDEST = 4
-"""Open nodes that warps choose between: with 8 or 32 of them some searches end with most warps idle."""
+"""Open nodes that warps choose between; with 8 or 32 some searches end with most warps idle."""
 _I = np.int32
 _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
 def _next_root(order, device):
-    """The next root that nobody has taken, int32, as `next_task_with` takes it."""
+    """Take the next root, int32, for `next_task_with`."""
     root = next_root(order, device.control)
-    return _I(at.ROOT) if root >= 0 else _I(at.NOTHING), root
+    return _I(layout.ROOT) if root >= 0 else _I(layout.NOTHING), root
 
 
 @cuda.jit(device=True, forceinline=True)
-def _reserve(credit, device):
-    """Credit for a visit of a node of a frame, int32; -1 where there is none."""
-    credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
-    return credit if credit >= at.VISIT_CREDIT else _I(-1)
+def _reserve(n_reserved, device):
+    """Reserve slots for a visit of a frame's node, int32; -1 if there are none."""
+    n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
+    return n_reserved if n_reserved >= layout.VISIT_SLOTS else _I(-1)
 
 
 next_task = next_task_with(_next_root, _OLDEST, SHARING)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _piece_of(node, child, own, graph, device, launch):
-    """The piece that a root is, or a child of a node that is wider than a frame.
+def _submatrix_of(node, child, own, graph, device, launch):
+    """Make the submatrix of a root, or of a child of a node wider than a frame.
 
     Parameters
     ----------
     node, child : int32
-        As `next_task` gave them.
+        From `next_task`.
 
     Returns
     -------
     place : int64
-        Where the matrix stands; -1 where the pool is short.
+        Position of the matrix; -1 if the pool is short.
     n_rows, n_columns, n_words : int32
-        Of the piece; words of a row of the matrix.
+        Those of the submatrix; words of a row of the matrix.
     chosen : Chosen
     """
-    if node == at.ROOT:
-        fewest = launch.limits.fewest_columns
+    if node == layout.ROOT:
+        fewest = launch.bounds.fewest_columns
         if launch.techniques & WINDOWS != 0:
-            place, n_rows, n_columns, n_words = windowed_root_piece(child, fewest, own, graph, device)
+            place, n_rows, n_columns, n_words = windowed_root_submatrix(child, fewest, own, graph, device)
         else:
-            place, n_rows, n_columns, n_words = root_piece(child, fewest, False, own, graph, device)
+            place, n_rows, n_columns, n_words = root_submatrix(child, fewest, False, own, graph, device)
         return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))
-    return child_piece(node, child, own, device, launch.limits)
+    return child_submatrix(node, child, own, device, launch.bounds)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_task(node, child, newest, credit, work):
-    """A root, or a child of a node: count it, walk it, or make a node of it (`persistent_loop`).
+def _do_task(node, child, newest, n_reserved, work):
+    """Count a root or a child of a node, walk it, or make a node of it (`persistent_loop`).
 
-    The credit is `VISIT_CREDIT` at least. A frame may be short of it only before it is begun.
+    At least `VISIT_SLOTS` are reserved. A frame may lack them only before it begins.
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     began = global_nanoseconds()
-    home = _L(-1)
+    pool_offset = _L(-1)
     outcome = FRAME
-    if node >= 0 and device.nodes[node, at.KIND] & at.IS_FRAME != 0:
-        rows, columns, chosen, home = open_level(node, child, own, device, limits)
+    if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
+        rows, columns, chosen, pool_offset = open_entry(node, child, own, device, bounds)
     else:
         if cuda.laneid == 0:
-            own.state[at.N_PIECES] += 1
-        place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, launch)
+            own.state[layout.N_WIDE_NODES] += 1
+        place, n_rows, n_columns, n_words, chosen = _submatrix_of(node, child, own, graph, device, launch)
         if place < 0:
-            return False, newest, credit
+            return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
-        piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
-        outcome, n_rows, n_columns, chosen, credit, pivot = settle_piece(
-            piece, n_rows, n_columns, chosen, credit, device, limits
+        submatrix = Submatrix(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
+        outcome, n_rows, n_columns, chosen, n_reserved, pivot = process_submatrix(
+            submatrix, n_rows, n_columns, chosen, n_reserved, device, bounds
         )
         rows, columns = np.uint64(0), np.uint64(0)
         if outcome == FRAME:
-            credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
-            if credit < at.VISIT_CREDIT:
-                return False, newest, credit
-            rows, columns = frame_of(piece, n_rows, n_columns, own)
+            n_reserved = reserve_slots(layout.VISIT_SLOTS, n_reserved, device.control, device.settings)
+            if n_reserved < layout.VISIT_SLOTS:
+                return False, newest, n_reserved
+            rows, columns = frame_of(submatrix, n_rows, n_columns, own)
         elif outcome == NODE:
-            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
-            made = node_of(piece, n_rows, n_columns, key_of(chosen, limits), pivot, kind, newest, own.mask, device)
+            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, bounds)
+            made = node_of(submatrix, n_rows, n_columns, key_of(chosen, bounds), pivot, kind, newest, own.mask, device)
             if made < 0:
-                return False, newest, credit
+                return False, newest, n_reserved
             newest = made
     if cuda.laneid == 0:
-        own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+        own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
-        credit = walk_frame(rows, columns, chosen, home, credit, work)
-    return outcome != SHORT_OF, newest, credit
+        n_reserved = walk_frame(rows, columns, chosen, pool_offset, n_reserved, work)
+    return outcome != SHORT_OF, newest, n_reserved
 
 
 _loop = persistent_loop(next_task, _reserve, _do_task)
@@ -133,23 +131,23 @@ _loop = persistent_loop(next_task, _reserve, _do_task)
 
 @cuda.jit(device=True, forceinline=True)
 def own_of(warps):
-    """What belongs to this warp."""
+    """Return this warp's own data."""
     frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
     slot = _I(cuda.threadIdx.x // WARP_SIZE)
-    return at.Own(
+    return layout.Own(
         held(warps.counts[warp]),
         held(warps.rows[warp]),
         held(warps.mask[warp]),
         warps.state[warp],
         frames,
-        _I(slot * at.FRAME_WORDS),
+        _I(slot * layout.FRAME_WORDS),
     )
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(graph, warps, device, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+def _run_warp(graph, warps, device, techniques):
+    """Run one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -160,27 +158,27 @@ def _work(graph, warps, device, techniques):
     device : Device
         Global, shared by all warps.
     techniques : int
-        Known when it is compiled: `Techniques.kernel_mask`.
+        Known at compile time: `Techniques.kernel_mask`.
     """
     own = own_of(warps)
-    deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
-    launch = at.Launch(limits_of(device.settings), deadline, techniques)
-    _loop(at.Work(own, graph, device, launch))
+    deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
+    launch = layout.Launch(size_bounds_of(device.settings), deadline, techniques)
+    _loop(layout.Work(own, graph, device, launch))
 
 
 def count_bicliques_warp_per_task(graph, warps, device):
-    """Count leaves by kind."""
-    _work(graph, warps, device, ALL_TECHNIQUES)
+    """Count leaves by signature."""
+    _run_warp(graph, warps, device, ALL_TECHNIQUES)
 
 
 def count_bicliques_in_windows_warp_per_task(graph, warps, device):
-    """The same in little memory: without an array of all rows for each warp, and without positions."""
-    _work(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
+    """Count leaves in little memory: without an array of all rows for each warp, and without positions."""
+    _run_warp(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
 
 
 @cache
 def kernel_for(techniques: int) -> Any:
-    """The kernel with the techniques of a mask; compiled when it is launched."""
+    """Return the kernel with the techniques of a mask; compiled at its launch."""
     name = f"{__name__}:kernel_for({techniques})"
     compiled = kernel(GRAPH, WARPS, DEVICE, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=15.0)
     if techniques == ALL_TECHNIQUES:
@@ -189,13 +187,13 @@ def kernel_for(techniques: int) -> Any:
         return compiled(count_bicliques_in_windows_warp_per_task)
 
     def count_bicliques_warp_per_task_without(graph, warps, device):
-        _work(graph, warps, device, techniques)
+        _run_warp(graph, warps, device, techniques)
 
     return compiled(count_bicliques_warp_per_task_without)
 
 
-def counting_blocks() -> int:
-    """How many blocks are resident on the current device: waiting warps rely on the others running."""
+def kernel_blocks() -> int:
+    """Number of blocks resident on the current device: waiting warps rely on all others."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

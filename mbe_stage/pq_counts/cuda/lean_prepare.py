@@ -1,9 +1,9 @@
-"""The graph ready to be searched, as `prepare` has it, made in little memory: its lists are written in pieces.
+"""Prepare the graph in little memory, with the results of `prepare`: lists are written in segments.
 
-`prepare` sorts all edges at once, which takes ten times what the lists take. Here the lists of some vertices at a time
-are gathered, renumbered, sorted and written to where they belong, first those of the rows, then those of the columns.
-Positions are not made: kernels for little memory look for them. Where the lists do not fit they are written to the
-host's memory, where kernels read them.
+`prepare` sorts all edges at once, which takes ten times the memory of the lists. Here the lists of some vertices at a
+time are gathered, renumbered, sorted and written to their places, first those of the rows, then those of the columns.
+Positions are not made: kernels for little memory look for them. Lists that do not fit are written to host memory, which
+kernels can read.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device import mapped
+from mbe_stage.device import WARPS_PER_BLOCK, mapped
 from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.core import live_degrees
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid, this_thread, this_warp
+from mbe_stage.device.grid import THREADS, on_grid, this_thread, this_warp
 from mbe_stage.device.jit import CSR, I32, I64, INT, Lists, kernel
 from mbe_stage.device.warp import ALL, ballot, count_bits, rank
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -29,22 +29,22 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 _USUAL = Techniques()
 _BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 16, 24
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 17, 1 << 22
-"""Written at a time."""
+"""Entries written at a time."""
 _PART_ENTRIES, _MOST_PARTS = 2048, 256
-"""Of a list that warps share."""
+"""Entries of a list that warps share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """The vertices of a core that are on one side, in ascending degree, equal ones by id.
+    """The vertices of a core on one side, by ascending degree, then by id.
 
     Attributes
     ----------
     vertices : (n,) int32
     numbers : (n_vertices,) int32
-        The place of each vertex of the graph, -1 of those that are not in the core.
+        Position of each vertex of the graph, -1 for those outside the core.
     offsets : (n + 1,) int64
-        Where their lists begin.
+        First entry of each list.
     all_offsets, all_members
         The lists of the graph.
     """
@@ -57,7 +57,7 @@ class _Side:
 
     @property
     def n_bytes(self) -> int:
-        """Of what is here beside the graph."""
+        """Bytes of this side besides the graph."""
         return self.vertices.nbytes + self.numbers.nbytes + self.offsets.nbytes
 
 
@@ -71,7 +71,7 @@ class Peeled:
     rows_are_left : bool
     n_edges : int
     longest : int
-        Entries of the longest list.
+        Length of the longest list.
     """
 
     rows: _Side
@@ -82,37 +82,37 @@ class Peeled:
 
     @property
     def fixed_bytes(self) -> int:
-        """Device memory that writing lists takes whatever their size, with what is here."""
+        """Device memory for writing lists of any size, including this core."""
         n_most = max(self.rows.vertices.size, self.columns.vertices.size)
         return self.rows.n_bytes + self.columns.n_bytes + 16 * self.rows.vertices.size + _BYTES_PER_LISTED * n_most
 
     @property
     def list_bytes(self) -> int:
-        """Of the entries of both directions."""
+        """Bytes of the entries of both directions."""
         return 8 * self.n_edges
 
     @property
     def least_bytes(self) -> int:
-        """Device memory that is enough, with the lists on the host."""
+        """Sufficient device memory, with the lists on the host."""
         return self.fixed_bytes + _BYTES_PER_ENTRY * max(self.longest, min(self.n_edges, _FEWEST_ENTRIES))
 
 
 def peeling_bytes(graph: BipartiteCSR) -> int:
-    """Device memory that `peeled` takes, without the graph."""
+    """Device memory of `peeled`, without the graph."""
     return _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
 
 
 def peeled(
     graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, techniques: Techniques = _USUAL
 ) -> Peeled | None:
-    """The core of a graph; None where nothing is left.
+    """Peel a graph to its core; None if it is empty.
 
     Parameters
     ----------
     graph : BipartiteCSR
-        Arrays are CuPy's, in the device's memory or in the host's.
+        With CuPy arrays, in device or in host memory.
     fewest, most, n_blocks, techniques
-        As `prepare` has them.
+        As in `prepare`.
     """
     min_p, min_q = fewest
     degrees = live_degrees(graph, cp.ones(graph.n_left + graph.n_right, cp.int32), min_q, min_p, n_blocks)
@@ -142,17 +142,17 @@ def _ascending(degrees: cp.ndarray, all_offsets: cp.ndarray, all_members: cp.nda
 
 
 def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> DeviceGraph:
-    """The lists of a core: on the device what there is room for, those of columns first; else in the host's memory.
+    """Write the lists of a core: on the device as far as they fit, columns first; otherwise in host memory.
 
     Parameters
     ----------
     core : Peeled
     fewest_columns : int
-        Of the smallest bicliques.
+        Those of the smallest bicliques.
     room : int
-        Bytes of device memory that may be taken, `Peeled.least_bytes` at least.
+        Available device memory in bytes, at least `Peeled.least_bytes`.
     list_room : int
-        Bytes that lists may take on the device.
+        Limit for lists on the device, in bytes.
     """
     rows, columns = core.rows, core.columns
     n_bytes = [n for n in (core.list_bytes, core.list_bytes // 2, 0) if n <= list_room and core.least_bytes + n <= room]
@@ -166,23 +166,23 @@ def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> De
     none, order = cp.empty(1, cp.int64), cp.empty(0, cp.int32)
     lists = Graph(rows.offsets, row_members, none, columns.offsets, column_members, order)
     found = with_sizes(lists, rows.vertices, paths, core.rows_are_left, fewest_columns)
-    return replace(found, is_lean=True, mapped_bytes=core.list_bytes - n_bytes[0])
+    return replace(found, is_low_memory=True, mapped_bytes=core.list_bytes - n_bytes[0])
 
 
 def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: cp.ndarray, paths: cp.ndarray) -> None:
-    """Write the lists of one side, in their order, as many at a time as have room; no list is cut.
+    """Write the lists of one side in order, as many at a time as fit; no list is cut.
 
     Parameters
     ----------
     side : _Side
     numbers : (n_others,) int32
-        Of the vertices of the other side.
+        Numbers of the other side's vertices.
     codes : int64
-        Room for as many entries at a time.
+        Scratch, for as many entries at a time.
     members : (n_edges,) int32
-        Where the lists go.
+        The output lists.
     paths : (n_others,) int64, or empty
-        Added to: for each entry how many stand behind it in its list.
+        Added to: for each entry, the number of later entries in its list.
     """
     lists, ends = Lists(side.all_offsets, side.all_members), cp.asnumpy(side.offsets)
     first = 0
@@ -208,18 +208,18 @@ def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: c
 
 @kernel(CSR, I32, I32, I64, I64, INT, INT)
 def number_members_warp_per_part(lists, vertices, numbers, cursors, codes, first, n_parts):
-    """Write the entries of some lists as codes: the place of the list above 32 bits, below them the entry's number.
+    """Write the entries of some lists as codes: position of the list above 32 bits, number of the entry below.
 
     Parameters
     ----------
     lists : Lists
-        Of all vertices.
+        Lists of all vertices.
     vertices : (n,) int32
         The lists from `first` on are wanted, as many as there are cursors.
     numbers : int32
-        Of entries, -1 of those that are left out.
+        Numbers of entries, -1 for those left out.
     cursors : int64
-        Where the codes of each list begin; where they end afterwards.
+        First code of each list; afterwards its end.
     codes : int64
         In any order within a list.
     first : int
@@ -248,17 +248,17 @@ def number_members_warp_per_part(lists, vertices, numbers, cursors, codes, first
 
 @kernel(I64, I64, I32, I64, INT)
 def write_members_thread_per_code(codes, ends, members, paths, n_before):
-    """Write the numbers of sorted codes, and add to each number's paths how many entries stand behind it in its list.
+    """Write the numbers of sorted codes; add the number of later entries in the list to each number's paths.
 
     Parameters
     ----------
     codes : (n,) int64
     ends : int64
-        Where each list ends in `members`.
+        End of each list in `members`.
     members : int32
-        The first `n_before` are there already.
+        The first `n_before` exist already.
     paths : int64
-        Empty where they are not wanted.
+        Empty if not wanted.
     n_before : int
     """
     thread = this_thread()

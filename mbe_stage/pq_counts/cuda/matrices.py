@@ -1,9 +1,9 @@
-"""A matrix that is wider than a frame: which of its rows and columns stay, and the leaves that it is.
+"""A matrix wider than a frame: drop rows and columns, and count its leaves.
 
-A *piece* is a matrix in the pool, a list of its rows and a mask of its columns: a child of a node, before it is written
-as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes (`transposed`), and
-then a lane has a column. Few words of the mask are left far down: only these are read (`list_words`, the truncated
-bitmaps of GBC, section V-A, but for what is left of the columns of this root alone).
+A *submatrix* is a matrix in the pool, a list of some rows and a mask of some columns: a child of a node, before it is
+written as a node. A lane reads a row; 32 rows by 32 columns are transposed between the lanes (`transposed`), and then a
+lane has a column. Few words of the mask are left deep in the tree, and only these are read. (`list_words`: truncated
+bitmaps of GBC, section V-A, but for the remaining columns of this root alone.)
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from numba import cuda
 
 from mbe_stage.device.masks import transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
+from mbe_stage.pq_counts.cuda.leaves import count_leaves, is_wanted, key_of
 
 BINS = 512
-"""Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
-BINS_AT = 2 * at.FRAME_WORDS - BINS
+"""Counters of 32 bits at the end of a frame, for the leaves of one submatrix before they enter the table."""
+BINS_AT = 2 * layout.FRAME_WORDS - BINS
 _I = np.int32
 _L = np.int64
 _U = np.uint32
 
 
-class Piece(NamedTuple):
-    """Where a matrix stands: row ``i`` in ``words[offset + i * n_words:]``, and which part of it is meant.
+class Submatrix(NamedTuple):
+    """A matrix, row ``i`` in ``words[offset + i * n_words:]``, and the chosen part of it.
 
     Attributes
     ----------
     words : uint32, global
     offset : int64
     n_words : int32
-        Of a row.
+        Words of a row.
     rows : int32, global
-        The rows that are meant, of this warp.
+        The chosen rows, of this warp.
     mask : (n_words,) uint32, global
-        The columns that are meant, of this warp.
+        The chosen columns, of this warp.
     frame : uint64, shared
-        The warp's words begin at `frame_at`; no frame is in use before the piece has become one.
+        The warp's words begin at `frame_at`; no frame is in use before the submatrix has become one.
     frame_at : int32
     is_truncated : bool
-        Whether only those words are read that the mask has columns in.
+        True to read only words in which the mask has columns.
     """
 
     words: Any
@@ -58,58 +58,58 @@ class Piece(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """Where rows and columns go that are taken out because they are adjacent to everything: local counts know them.
+    """The path for rows and columns that are dropped as adjacent to everything, for local counts.
 
     Attributes
     ----------
     path : int64, global
-        Of this warp: lines of the graph with their kinds (`optional_line`), from `n` on.
+        This warp's vertices of the graph with their kinds (`optional_vertex`), from `n` on.
     n : int32
-        Where the next one goes.
-    lines : uint32, global
-        The line of the graph that each row of the matrix is stands in ``lines[rows_at + row]``.
+        Next position.
+    vertices : uint32, global
+        The graph's vertex of each row of the matrix is ``vertices[rows_at + row]``.
     rows_at, columns_at : int64
     """
 
     path: Any
     n: Any
-    lines: Any
+    vertices: Any
     rows_at: Any
     columns_at: Any
 
 
 @cuda.jit(device=True, forceinline=True)
-def optional_line(line):
-    """A line of the graph that is optional, as paths have it: twice its number, plus one; held ones without the one."""
-    return _U(_U(_U(line) << _U(1)) | _U(1))
+def optional_vertex(vertex):
+    """Return the path entry of an optional vertex: twice its number plus one. Held vertices have no plus one."""
+    return _U(_U(_U(vertex) << _U(1)) | _U(1))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _open(is_full, full, line_at, n_before, opening):
-    """Put the lines of some lanes, of which `full` has a bit each, onto the path; `n_before` were put there before."""
+def _open(is_full, full, vertex_at, n_before, opening):
+    """Append the vertices of the lanes in `full` to the path, behind `n_before` earlier ones."""
     if is_full:
-        opening.path[_I(opening.n + n_before) + rank(full)] = optional_line(opening.lines[line_at])
+        opening.path[_I(opening.n + n_before) + rank(full)] = optional_vertex(opening.vertices[vertex_at])
 
 
 @cuda.jit(device=True, forceinline=True)
-def list_words(piece):
-    """List the words of the mask that are not zero, with their numbers; how many, int32, or -1 without a list."""
-    if not piece.is_truncated:
+def list_words(submatrix):
+    """List the nonzero words of the mask, with their numbers; return their number, int32, or -1 without a list."""
+    if not submatrix.is_truncated:
         return _I(-1)
     cuda.syncwarp()
     n_words = _I(0)
     tile = _I(0)
-    while tile < piece.n_words:
+    while tile < submatrix.n_words:
         word = _I(tile + _I(cuda.laneid))
         mask = _U(0)
-        if word < piece.n_words:
-            mask = _U(piece.mask[word])
+        if word < submatrix.n_words:
+            mask = _U(submatrix.mask[word])
         there = ballot(mask != 0)
-        if n_words + count_bits(there) > at.FRAME_WORDS - BINS // 2:
+        if n_words + count_bits(there) > layout.FRAME_WORDS - BINS // 2:
             return _I(-1)
         if mask != 0:
             entry = np.uint64(np.uint64(np.uint64(word) << np.uint64(32)) | np.uint64(mask))
-            piece.frame[piece.frame_at + n_words + rank(there)] = entry
+            submatrix.frame[submatrix.frame_at + n_words + rank(there)] = entry
         n_words = _I(n_words + count_bits(there))
         tile = next_tile(tile)
     cuda.syncwarp()
@@ -117,49 +117,49 @@ def list_words(piece):
 
 
 @cuda.jit(device=True, forceinline=True)
-def met_by(row, piece, n_listed):
-    """How many of the columns a row has, int32; `n_listed` is what `list_words` gave."""
+def met_by(row, submatrix, n_listed):
+    """Count the chosen columns of a row, int32; `n_listed` is the result of `list_words`."""
     met = _I(0)
-    place = _L(piece.offset + _L(row) * _L(piece.n_words))
+    place = _L(submatrix.offset + _L(row) * _L(submatrix.n_words))
     k = _I(0)
     if n_listed >= 0:
         while k < n_listed:
-            entry = piece.frame[piece.frame_at + k]
+            entry = submatrix.frame[submatrix.frame_at + k]
             word = _L(entry >> np.uint64(32))
             mask = _U(entry & np.uint64(0xFFFFFFFF))
-            met = _I(met + count_bits(_U(piece.words[place + word] & mask)))
+            met = _I(met + count_bits(_U(submatrix.words[place + word] & mask)))
             k = next_one(k)
         return met
-    while k < piece.n_words:
-        met = _I(met + count_bits(_U(piece.words[place + k] & piece.mask[k])))
+    while k < submatrix.n_words:
+        met = _I(met + count_bits(_U(submatrix.words[place + k] & submatrix.mask[k])))
         k = next_one(k)
     return met
 
 
 @cuda.jit(device=True, forceinline=True)
-def column_of_lane(piece, n_rows, word, tile):
-    """Which of 32 rows, those from `tile` on, have column ``32 * word + lane``, uint32."""
+def column_of_lane(submatrix, n_rows, word, tile):
+    """Bits of 32 rows, from `tile` on, in column ``32 * word + lane``, uint32."""
     place = _I(tile + _I(cuda.laneid))
     mine = _U(0)
     if place < n_rows:
-        mine = _U(piece.words[_L(piece.offset + _L(piece.rows[place]) * _L(piece.n_words) + word)])
+        mine = _U(submatrix.words[_L(submatrix.offset + _L(submatrix.rows[place]) * _L(submatrix.n_words) + word)])
     return transposed(mine)
 
 
 @cuda.jit(device=True, forceinline=True)
-def met_column(piece, n_rows, word):
-    """How many of the rows have column ``32 * word + lane``, int32."""
+def met_column(submatrix, n_rows, word):
+    """Count the chosen rows with column ``32 * word + lane``, int32."""
     met = _I(0)
     tile = _I(0)
     while tile < n_rows:
-        met = _I(met + count_bits(column_of_lane(piece, n_rows, word, tile)))
+        met = _I(met + count_bits(column_of_lane(submatrix, n_rows, word, tile)))
         tile = next_tile(tile)
     return met
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_rows(piece, n_rows, n_columns, fewest, opening):
-    """Take out the rows that have all columns, and those that have too few.
+def keep_rows(submatrix, n_rows, n_columns, fewest, opening):
+    """Drop the rows that have all columns, and those that have too few.
 
     Parameters
     ----------
@@ -171,19 +171,19 @@ def keep_rows(piece, n_rows, n_columns, fewest, opening):
     -------
     n_kept, n_full : int32
     best, most : int32
-        The place in the new list of a row that has the most columns, and how many those are.
+        Position in the new list of a row with most columns, and their number.
     """
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
     most, best = _I(-1), _I(0)
-    n_listed = list_words(piece)
+    n_listed = list_words(submatrix)
     tile = _I(0)
     while tile < n_rows:
         is_there = _I(tile + lane) < n_rows
         row, met = _I(0), _I(-1)
         if is_there:
-            row = piece.rows[tile + lane]
-            met = met_by(row, piece, n_listed)
+            row = submatrix.rows[tile + lane]
+            met = met_by(row, submatrix, n_listed)
         is_full = is_there and met == n_columns
         is_kept = is_there and met < n_columns and met >= fewest
         full = ballot(is_full)
@@ -193,7 +193,7 @@ def keep_rows(piece, n_rows, n_columns, fewest, opening):
         kept = ballot(is_kept)
         if is_kept:
             place = _I(n_kept + rank(kept))
-            piece.rows[place] = row
+            submatrix.rows[place] = row
             if met > most:
                 most, best = met, place
         n_kept = _I(n_kept + count_bits(kept))
@@ -205,8 +205,8 @@ def keep_rows(piece, n_rows, n_columns, fewest, opening):
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_columns(piece, n_rows, fewest, opening):
-    """Take out the columns that all rows have, and those that too few have.
+def keep_columns(submatrix, n_rows, fewest, opening):
+    """Drop the columns in all rows, and those in too few.
 
     Parameters
     ----------
@@ -217,16 +217,16 @@ def keep_columns(piece, n_rows, fewest, opening):
     -------
     n_kept, n_full : int32
     best, most : int32
-        A column that the most rows have, and how many those are.
+        A column in most rows, and their number.
     """
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
     most, best = _I(-1), _I(0)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
-            met = met_column(piece, n_rows, word)
+            met = met_column(submatrix, n_rows, word)
             is_there = _U(mask >> _U(lane)) & _U(1) != 0
             is_full = is_there and met == n_rows
             full = ballot(is_full)
@@ -239,7 +239,7 @@ def keep_columns(piece, n_rows, fewest, opening):
             if is_kept and met > most:
                 most, best = met, _I(32 * word + lane)
             if lane == 0:
-                piece.mask[word] = kept
+                submatrix.mask[word] = kept
         word = next_one(word)
     cuda.syncwarp()
     most_of_all = max_all(most)
@@ -248,37 +248,37 @@ def keep_columns(piece, n_rows, fewest, opening):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_members(by_rows, piece, n_rows, n_bins):
-    """Count rows by the columns that they have, or columns by their rows, in the bins at the end of the frame.
+def count_members(by_rows, submatrix, n_rows, n_bins):
+    """Count rows by their numbers of columns, or columns by their numbers of rows, in the bins at the frame's end.
 
     Parameters
     ----------
     by_rows : bool
     n_rows : int32
     n_bins : int32
-        `BINS` at most; no row has so many columns, or no column so many rows.
+        At most `BINS`; more than the columns of any row, or the rows of any column.
     """
     lane = _I(cuda.laneid)
-    bins = piece.frame.view(np.int32)
-    bins_at = _I(2 * piece.frame_at + BINS_AT)
+    bins = submatrix.frame.view(np.int32)
+    bins_at = _I(2 * submatrix.frame_at + BINS_AT)
     k = lane
     while k < n_bins:
         bins[bins_at + k] = _I(0)
         k = next_tile(k)
     cuda.syncwarp()
     if by_rows:
-        n_listed = list_words(piece)
+        n_listed = list_words(submatrix)
         k = lane
         while k < n_rows:
-            met = met_by(piece.rows[k], piece, n_listed)
+            met = met_by(submatrix.rows[k], submatrix, n_listed)
             cuda.atomic.add(bins, _I(bins_at + met), _I(1))
             k = next_tile(k)
     else:
         word = _I(0)
-        while word < piece.n_words:
-            mask = _U(piece.mask[word])
+        while word < submatrix.n_words:
+            mask = _U(submatrix.mask[word])
             if mask != 0:
-                met = met_column(piece, n_rows, word)
+                met = met_column(submatrix, n_rows, word)
                 if _U(mask >> _U(lane)) & _U(1) != 0:
                     cuda.atomic.add(bins, _I(bins_at + met), _I(1))
             word = next_one(word)
@@ -286,87 +286,87 @@ def count_members(by_rows, piece, n_rows, n_bins):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaf_of_bin(by_rows, met, chosen, limits):
-    """What a row with `met` columns is, held as the last one, or a column with so many rows."""
+def _leaf_of_bin(by_rows, met, chosen, bounds):
+    """Return the leaf of a row with `met` columns, held as the last one, or of a column with `met` rows."""
     if by_rows:
-        return Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
-    return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+        return Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+    return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
 
 
 @cuda.jit(device=True, forceinline=True)
-def kinds_in_bins(by_rows, piece, n_bins, chosen, limits):
-    """How many kinds of leaves the bins hold, int32."""
-    bins = piece.frame.view(np.int32)
-    bins_at = _I(2 * piece.frame_at + BINS_AT)
-    n_kinds = _I(0)
+def signatures_in_bins(by_rows, submatrix, n_bins, chosen, bounds):
+    """Number of leaf signatures in the bins, int32."""
+    bins = submatrix.frame.view(np.int32)
+    bins_at = _I(2 * submatrix.frame_at + BINS_AT)
+    n_signatures = _I(0)
     tile = _I(0)
     while tile < n_bins:
         met = _I(tile + _I(cuda.laneid))
         is_leaf = met < n_bins
         if is_leaf:
-            is_leaf = bins[bins_at + met] > 0 and is_wanted(_leaf_of_bin(by_rows, met, chosen, limits), limits)
-        n_kinds = _I(n_kinds + count_bits(ballot(is_leaf)))
+            is_leaf = bins[bins_at + met] > 0 and is_wanted(_leaf_of_bin(by_rows, met, chosen, bounds), bounds)
+        n_signatures = _I(n_signatures + count_bits(ballot(is_leaf)))
         tile = next_tile(tile)
-    return n_kinds
+    return n_signatures
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
-    """Count the leaves that the bins hold; how many kinds are new, int32.
+def count_leaves_in_bins(by_rows, submatrix, n_bins, chosen, device, bounds):
+    """Count the leaves in the bins; return the number of new signatures, int32.
 
     Parameters
     ----------
-    by_rows, piece, n_bins
-        As `count_members` took them.
+    by_rows, submatrix, n_bins
+        As in `count_members`.
     """
-    bins = piece.frame.view(np.int32)
-    bins_at = _I(2 * piece.frame_at + BINS_AT)
+    bins = submatrix.frame.view(np.int32)
+    bins_at = _I(2 * submatrix.frame_at + BINS_AT)
     n_new = _I(0)
     tile = _I(0)
     while tile < n_bins:
         met = _I(tile + _I(cuda.laneid))
         n = bins[bins_at + met] if met < n_bins else _I(0)
-        leaf = _leaf_of_bin(by_rows, met, chosen, limits)
-        is_leaf = n > 0 and is_wanted(leaf, limits)
+        leaf = _leaf_of_bin(by_rows, met, chosen, bounds)
+        is_leaf = n > 0 and is_wanted(leaf, bounds)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), n, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, bounds), n, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally_by_rows(piece, n_rows, chosen, device, limits):
-    """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
+def count_leaves_by_rows(submatrix, n_rows, chosen, device, bounds):
+    """Count a leaf for each row, held as the last one; return the number of new signatures, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
-    n_listed = list_words(piece)
+    n_listed = list_words(submatrix)
     tile = _I(0)
     while tile < n_rows:
         is_leaf = _I(tile + lane) < n_rows
         met = _I(0)
         if is_leaf:
-            met = met_by(piece.rows[tile + lane], piece, n_listed)
-        leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
-        is_leaf = is_leaf and is_wanted(leaf, limits)
+            met = met_by(submatrix.rows[tile + lane], submatrix, n_listed)
+        leaf = Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+        is_leaf = is_leaf and is_wanted(leaf, bounds)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+            n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, bounds), 1, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally_by_columns(piece, n_rows, chosen, device, limits):
-    """Count a leaf for each column, held as the last one; how many kinds are new, int32."""
+def count_leaves_by_columns(submatrix, n_rows, chosen, device, bounds):
+    """Count a leaf for each column, held as the last one; return the number of new signatures, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if mask != 0:
-            met = met_column(piece, n_rows, word)
-            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
-            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, limits)
+            met = met_column(submatrix, n_rows, word)
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
+            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, bounds)
             if cuda.any_sync(ALL, is_leaf):
-                n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
+                n_new = _I(n_new + count_leaves(is_leaf, key_of(leaf, bounds), 1, device.keys, device.times))
         word = next_one(word)
     return n_new

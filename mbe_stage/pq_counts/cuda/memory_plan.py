@@ -1,4 +1,4 @@
-"""What a search takes of device memory, before anything is allocated. Needs neither numba-cuda nor a GPU."""
+"""Plan the device memory of a search before anything is allocated. Needs neither numba-cuda nor a GPU."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from dataclasses import dataclass, replace
 
 from mbe_stage.device import WARPS_PER_BLOCK, whole_lines
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.partition_loops import Prices
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.partition import Prices
 from mbe_stage.search.cuda.plan import PoolPlan, budget_refusal
 
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
 _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
-# Half of the nodes, and an eighth of the pool, are there twice while they are moved, between two quanta; and of the
-# table of kinds it is written down which places are filled.
-_NODE_BYTES, _MORE_POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 5, 16 + 8
+# Half of the nodes, and an eighth of the pool, exist twice while they are moved between two quanta. For the table of
+# signatures, the filled slots are listed.
+_NODE_BYTES, _MORE_POOL_WORD_BYTES, _SLOT_BYTES = 12 * layout.NODE_FIELDS + 16, 5, 16 + 8
 _POOL_PART, _NODES_PART = 4, 16
-"""Of the budget, where it is short."""
+"""Parts of a short budget."""
 _PATHS_OF_A_PART = 2048
-"""As many as a warp walks in the time that a part takes for memory and launches: an estimate, two milliseconds."""
+"""Paths of a warp in the fixed time of a part, for memory and launches: an estimate, two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSizes:
-    """What the plan depends on.
+    """Sizes that the plan depends on.
 
     Attributes
     ----------
     n_rows, n_edges, max_row_degree, max_column_degree : int
-        Of the core, or of what is read of it.
+        Those of the core, or of the part that is read.
     max_matrix_rows, max_node_words : int
         As in `partition.PartSizes`.
     most_rows, most_columns : int
-        The largest sizes that are asked for.
+        The largest wanted sizes.
     is_windowed : bool
-        Warps have no array of all rows, so half of what is left is for the pool: fewer warps, fewer quanta.
+        True if warps have no array of all rows. Half of the remaining memory is then for the pool: fewer warps and
+        quanta.
     more_warp_bytes, own_words : int
-        As `MemoryPlan` has them.
+        As in `MemoryPlan`.
     """
 
     n_rows: int
@@ -50,17 +51,17 @@ class SearchSizes:
     most_columns: int
     is_windowed: bool = False
     more_warp_bytes: int = 0
-    own_words: int = at.MATRIX_WORDS
+    own_words: int = layout.MATRIX_WORDS
 
     @property
-    def levels(self) -> int:
-        """Of a warp's stack at most: each but the last has something held below it."""
-        return min(at.LEVELS, self.most_rows + self.most_columns)
+    def stack_entries(self) -> int:
+        """Most entries of a warp's stack: each but the last has a held vertex below it."""
+        return min(layout.STACK_ENTRIES, self.most_rows + self.most_columns)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLayout:
-    """Where in a key optional rows, held columns and optional columns begin; held rows come first."""
+    """First bits of optional rows, held columns and optional columns in a key; held rows come first."""
 
     optional_rows: int
     held_columns: int
@@ -68,85 +69,85 @@ class KeyLayout:
 
 
 def key_layout(sizes: SearchSizes) -> KeyLayout:
-    """Bits for every number of a kind of leaves: no leaf has more rows than a column has, nor the other way round.
+    """Return the bits for each number of a signature: a leaf has no more rows than a column, and vice versa.
 
     Raises
     ------
     MemoryBudgetExceeded
-        They do not fit one key.
+        The numbers do not fit one key.
     """
     held_rows, rows = (n.bit_length() for n in (min(sizes.most_rows, sizes.max_column_degree), sizes.max_column_degree))
     held_columns, columns = (
         n.bit_length() for n in (min(sizes.most_columns, sizes.max_row_degree), sizes.max_row_degree)
     )
-    # Sums of what is held and optional stay below; one bit more where a node's numbers are added up before that shows.
+    # Sums of held and optional vertices stay below; one bit more for a node whose numbers are added before a check.
     n_bits = held_rows + held_columns + rows + columns + 4
-    if n_bits > at.KEY_BITS:
+    if n_bits > layout.KEY_BITS:
         raise MemoryBudgetExceeded(
             f"sizes of up to {sizes.most_rows:,} and {sizes.most_columns:,} vertices in a graph of degrees up to "
             f"{sizes.max_column_degree:,} and {sizes.max_row_degree:,} take keys of {n_bits} bits, and the CUDA engine "
-            f"has {at.KEY_BITS}: use the engine cpu"
+            f"has {layout.KEY_BITS}: use the engine cpu"
         )
     return KeyLayout(held_rows + 1, held_rows + rows + 2, held_rows + rows + held_columns + 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan(PoolPlan):
-    """What is allocated: the pool, and what is a count's own.
+    """Sizes of the allocated memory: the pool, and the data of a count.
 
     Attributes
     ----------
     scratch_rows, matrix_rows, scratch_words : int
-        Of each warp: rows that are counted, rows on its list, and words of a mask of columns.
+        Per warp: rows that are counted, rows on its list, words of a mask of columns.
     node_words : int
-        Of the largest node, in whole cache lines.
-    n_kinds : int
-        Places in the table of leaves, a power of two.
+        Words of the largest node, in whole cache lines.
+    n_slots : int
+        Slots in the table of leaves, a power of two.
     more_warp_bytes : int
-        What a warp has beside what every search needs.
+        Further bytes of a warp, besides those of every search.
     """
 
     scratch_rows: int
     matrix_rows: int
     scratch_words: int
     node_words: int
-    n_kinds: int
+    n_slots: int
     more_warp_bytes: int = 0
 
     @property
     def warp_bytes(self) -> int:
-        """What a warp has to itself."""
+        """Bytes of each warp."""
         return 4 * (self.scratch_rows + self.matrix_rows + self.scratch_words) + self.own_bytes + self.more_warp_bytes
 
     @property
     def total_bytes(self) -> int:
-        """Of everything."""
-        shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _KIND_BYTES * self.n_kinds
-        return shared + self.n_warps * self.warp_bytes + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
+        """Bytes of everything."""
+        shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _SLOT_BYTES * self.n_slots
+        return shared + self.n_warps * self.warp_bytes + 8 * (layout.CONTROL_WORDS + layout.N_SETTINGS)
 
     @property
     def moved_words(self) -> int:
-        """Of the pool, how many are there twice while nodes are moved together between quanta."""
+        """Words of the pool that exist twice while nodes are moved between quanta."""
         return min(self.pool_words, max(self.node_words, self.pool_words // 8))
 
     @property
     def n_roots_at_once(self) -> int:
-        """How many roots have room in an empty pool, each with its matrix and its node, whichever they are."""
+        """Number of roots that fit into an empty pool, each with its matrix and its node."""
         return max(1, self.pool_words // max(1, 2 * self.node_words))
 
     @property
-    def credit_limit(self) -> int:
-        """Kinds that may be found within a quantum."""
-        return int(_FULL * self.n_kinds)
+    def slot_limit(self) -> int:
+        """Most signatures of a quantum."""
+        return int(_FULL * self.n_slots)
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
-    """A plan within a budget, with as many blocks as fit, `n_blocks` at most.
+    """Plan within a budget, with at most `n_blocks` blocks, as many as fit.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; `needed_bytes` is enough.
+        One block does not fit; `needed_bytes` is enough.
     """
     least = _least(sizes)
     left = budget - least.total_bytes
@@ -169,12 +170,12 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
 
 
 def least_bytes(sizes: SearchSizes) -> int:
-    """A budget that `plan_memory` finds room in."""
+    """Smallest budget for `plan_memory`."""
     return _least(sizes).total_bytes
 
 
 def bytes_with_blocks(sizes: SearchSizes, n_blocks: int) -> int:
-    """A budget that `plan_memory` finds room in for so many blocks."""
+    """Budget with which `plan_memory` plans this number of blocks."""
     return (
         _with_blocks(_least(sizes), sizes, n_blocks).total_bytes
         * (_POOL_PART * _NODES_PART)
@@ -183,28 +184,28 @@ def bytes_with_blocks(sizes: SearchSizes, n_blocks: int) -> int:
 
 
 def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:
-    """What parts of a graph cost: whatever fits by these prices, `plan_memory` finds room for.
+    """Return the costs of a graph's parts: `plan_memory` succeeds for parts that fit by these prices.
 
     Parameters
     ----------
     sizes : SearchSizes
-        Of the whole graph.
+        Those of the whole graph.
     n_blocks : int
-        That are resident.
+        Number of resident blocks.
     budget : int
     """
     nothing = replace(sizes, n_rows=0, n_edges=0, max_row_degree=0, max_column_degree=0, max_matrix_rows=0)
     least = _least(replace(nothing, max_node_words=0))
-    # A table has a power of two of places, up to twice as many as are needed.
-    a_kind = int(2 * _KIND_BYTES / _FULL) + 1
-    kinds_of_a_warp = a_kind * at.CREDIT
+    # A table has a power of two of slots, up to twice as many as are needed.
+    slot_bytes = int(2 * _SLOT_BYTES / _FULL) + 1
+    reserved_bytes = slot_bytes * layout.SLOTS_AT_ONCE
     return Prices(
         budget=budget,
-        fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _KIND_BYTES * least.n_kinds + 8 * a_kind,
+        fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _SLOT_BYTES * least.n_slots + 8 * slot_bytes,
         reserve=_reserve(budget),
-        degree=a_kind,
+        degree=slot_bytes,
         node_word=3 * 4,
-        warp=least.warp_bytes + kinds_of_a_warp,
+        warp=least.warp_bytes + reserved_bytes,
         warp_row=4,
         warp_matrix_row=4,
         warp_word=4,
@@ -219,29 +220,29 @@ def _reserve(budget: int) -> int:
 
 
 def _least(sizes: SearchSizes) -> MemoryPlan:
-    """One block, and room in the pool for a node and for any of its children: then there is always a way on."""
+    """Plan one block, with a pool for a node and any of its children: this is enough to finish every node."""
     plan = MemoryPlan(
         n_blocks=1,
-        # No less than a line, so that no array is empty.
+        # At least a cache line, so that no array is empty.
         scratch_rows=32 if sizes.is_windowed else whole_lines(sizes.n_rows),
         matrix_rows=whole_lines(sizes.max_matrix_rows),
         scratch_words=whole_lines((sizes.max_row_degree + 31) // 32),
-        levels=sizes.levels,
+        stack_entries=sizes.stack_entries,
         n_nodes=_LEAST_NODES,
         pool_words=2 * whole_lines(sizes.max_node_words),
         node_words=whole_lines(sizes.max_node_words),
-        n_kinds=0,
+        n_slots=0,
         more_warp_bytes=sizes.more_warp_bytes,
         own_words=sizes.own_words,
-        narrow=at.FRAME_WIDTH,
+        narrow=layout.FRAME_WIDTH,
     )
     return _with_blocks(plan, sizes, 1)
 
 
 def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryPlan:
-    """The plan for so many blocks, and the table of kinds that their warps need."""
-    # A wide node's leaves differ in one number: of rows in how many columns they have, or the other way round
-    # (`pieces._tally_piece`). No node has more columns than a root, nor more rows than a root's matrix.
+    """Return the plan for this number of blocks, with the slots that their warps need."""
+    # The leaves of a wide node differ in one number: of a row's columns, or of a column's rows
+    # (`pieces._count_submatrix`). No node has more columns than a root, nor more rows than a root's matrix.
     largest = 4 + min(sizes.max_row_degree, sizes.max_matrix_rows)
-    n_kinds = 1 << int((n_blocks * WARPS_PER_BLOCK * at.CREDIT + largest) / _FULL).bit_length()
-    return replace(plan, n_blocks=n_blocks, n_kinds=n_kinds)
+    n_slots = 1 << int((n_blocks * WARPS_PER_BLOCK * layout.SLOTS_AT_ONCE + largest) / _FULL).bit_length()
+    return replace(plan, n_blocks=n_blocks, n_slots=n_slots)

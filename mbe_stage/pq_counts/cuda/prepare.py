@@ -1,4 +1,4 @@
-"""The graph on the device, ready to be searched: its core, the roots' side, rows and columns in ascending degree."""
+"""Prepare the graph on the device: its core, the roots' side, rows and columns in ascending degree."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 _USUAL = Techniques()
 _LOW_HALF = 0xFFFFFFFF
 _SPREAD = 64
-"""Roots, of which one is among the heaviest."""
+"""One in this many roots is among the heaviest."""
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceGraph:
-    """The core of a graph, as the search reads it.
+    """The core of a graph as the search reads it.
 
     Attributes
     ----------
     lists : Graph
         Its roots are all rows.
     vertices : (n_rows,) integers
-        Which vertex each row is.
+        The vertex of each row.
     rows_are_left : bool
     n_rows, max_row_degree, max_column_degree : int
     max_matrix_rows, max_node_words : int
         As in `partition.PartSizes`.
     n_paths, max_paths : int
-        Two-step paths from all rows to later ones, and from the row that has the most.
+        Two-step paths from all rows to later ones, and most of one row.
     paths : (n_rows,) int64
         Those of each row.
-    is_lean : bool
-        There are no positions (`lean_prepare`).
+    is_low_memory : bool
+        True if there are no positions (`lean_prepare`).
     mapped_bytes : int
-        Of the members of rows and columns, so many are in the host's memory.
+        Bytes of members of rows and columns in host memory.
     """
 
     lists: Graph
@@ -56,24 +56,24 @@ class DeviceGraph:
     n_paths: int
     max_paths: int
     paths: cp.ndarray
-    is_lean: bool = False
+    is_low_memory: bool = False
     mapped_bytes: int = 0
 
     @property
     def list_bytes(self) -> int:
-        """Of device memory that the lists take, with the roots in their order."""
+        """Device memory of the lists, including the order of the roots."""
         arrays = [*self.lists, self.vertices, self.paths]
         return sum(array.nbytes for array in arrays) - self.mapped_bytes + 4 * self.n_rows
 
     def roots(self, rows: np.ndarray | None, *, are_spread: bool = False) -> Graph:
-        """The same with some of the rows as roots, all of them by default: those with the most paths first.
+        """Return the same core with some of the rows as roots, by default all: those with the most paths first.
 
         Parameters
         ----------
         rows : (n,) integers, optional
         are_spread : bool
-            Those with many paths come one by one, among the others: where the pool is small, it is not filled by the
-            nodes of all of them at once.
+            True to spread roots with many paths among the others, so that their nodes do not all fill a small pool at
+            once.
         """
         order = cp.argsort(-self.paths).astype(cp.int32)
         if are_spread:
@@ -88,7 +88,7 @@ class DeviceGraph:
 
 
 def preparation_bytes(graph: BipartiteCSR) -> int:
-    """Device memory that `prepare` takes at most, with the graph itself where it is on the host."""
+    """Most device memory of `prepare`, including the graph if it is on the host."""
     own = _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
     return own + copy_bytes(graph)
 
@@ -96,7 +96,7 @@ def preparation_bytes(graph: BipartiteCSR) -> int:
 def prepare(
     graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, techniques: Techniques = _USUAL
 ) -> DeviceGraph | None:
-    """Reduce a graph to its core and put it in order; None where nothing is left.
+    """Reduce a graph to its core and order it; None if it is empty.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def prepare(
     fewest, most : tuple of int
         p and q of the smallest bicliques, and of the largest.
     n_blocks : int
-        Blocks that are resident.
+        Number of resident blocks.
     techniques : Techniques
-        Which side the roots are of.
+        They choose the side of the roots.
     """
     min_p, min_q = fewest
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
@@ -124,7 +124,7 @@ def prepare(
 
 
 def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
-    """The lists of a core whose left vertices are the rows."""
+    """Return the lists of a core whose left vertices are the rows."""
     vertices, row_numbers, row_offsets = _ascending(core.left_offsets)
     _, column_numbers, column_offsets = _ascending(core.right_offsets)
     n_edges = core.n_edges
@@ -153,15 +153,15 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> D
 def with_sizes(
     lists: Graph, vertices: cp.ndarray, paths: cp.ndarray, rows_are_left: bool, fewest_columns: int
 ) -> DeviceGraph:
-    """A core with what the plan of its search depends on, as `partition_loops` has it, for all roots.
+    """A core with what the plan of its search depends on, as `partition` has it, for all roots.
 
     Parameters
     ----------
     vertices, paths : (n_rows,) integers
-        As `DeviceGraph` has them.
+        As in `DeviceGraph`.
     rows_are_left : bool
     fewest_columns : int
-        Of the smallest bicliques.
+        Those of the smallest bicliques.
     """
     n_rows, degrees = int(vertices.size), cp.diff(lists.row_offsets)
     matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
@@ -172,7 +172,7 @@ def with_sizes(
 
 
 def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
-    """Vertices with neighbours in ascending degree, equal ones by id; the number of each vertex; where lists begin."""
+    """Sort vertices with neighbours by degree, then by id; return them, the number of each vertex, and list offsets."""
     degrees = cp.diff(offsets)
     there = cp.flatnonzero(degrees)
     vertices = there[cp.argsort(degrees[there])]

@@ -1,8 +1,8 @@
-"""The two-step paths from a root to rows of higher rank, walked by a block, a window of ranks at a time.
+"""Walk the two-step paths from a root to rows of higher rank: a block, one window of ranks at a time.
 
-Rows have their ranks by degree (wedge-based counting: Wang et al., PVLDB 12(10), 2019, has priorities in their place),
-so lists are read as they are given. What a kernel counts or notes of ranks stands in shared memory, which has room for
-a window of them; a walk tells the first rank behind the window, where the next one begins.
+Rows have their ranks by degree (wedge-based counting: Wang et al., PVLDB 12(10), 2019, with priorities instead), so
+lists are read as given. Counters and notes for ranks are in shared memory, which has room for a window. A walk returns
+the first rank behind the window, where the next window begins.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.device.intrinsics import global_nanoseconds
+from mbe_stage.device.warp import ALL, ballot, first_bit, min_all
+from mbe_stage.pq_counts.cuda import layout
 
 SHORT_LIST = 64
-"""Rows of a list that a lane walks alone: where lists are counted in shared memory, a warp for each waits longer."""
+"""Entries of a list that one lane walks: for lists counted in shared memory, a warp for each would wait longer."""
 NEVER = 0x7FFFFFFF
-"""In place of a rank, where there is none."""
-BLOCKS_NS, LONGEST_NS = at.CONTROL_WORDS, at.CONTROL_WORDS + 1
-"""Words of control beside those of all searches: nanoseconds in which blocks were at work, of all blocks together and
-of the one that ended last."""
-CONTROL_WORDS = at.CONTROL_WORDS + 2
+"""Instead of a rank, if there is none."""
+BLOCKS_NS, LONGEST_NS = layout.CONTROL_WORDS, layout.CONTROL_WORDS + 1
+"""Control words besides those of all searches: working nanoseconds of all blocks together, and of the last one."""
+CONTROL_WORDS = layout.CONTROL_WORDS + 2
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -32,33 +32,33 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def next_root(order, deadline, control):
-    """A root that nobody has taken, int32; -1 where there is none, or the quantum is over. For one thread."""
+    """Take a root, int32; -1 if there is none, or the quantum is over. Called by one thread."""
     if global_nanoseconds() > deadline:
-        cuda.atomic.or_(control, at.STATUS, _L(at.TIME_OVER))
+        cuda.atomic.or_(control, layout.STATUS, _L(layout.TIME_OVER))
         return _I(-1)
-    taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
+    taken = cuda.atomic.add(control, layout.NEXT_ROOT, _L(1))
     return order[taken] if taken < order.size else _I(-1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def note_time(deadline, settings, control):
-    """How long a block was at work, which began together with all others. For one thread."""
-    worked = _L(global_nanoseconds() - (deadline - settings[at.QUANTUM_NS]))
+    """Note the working time of a block; all blocks began together. Called by one thread."""
+    worked = _L(global_nanoseconds() - (deadline - settings[layout.QUANTUM_NS]))
     cuda.atomic.add(control, BLOCKS_NS, worked)
     cuda.atomic.max(control, LONGEST_NS, worked)
 
 
 class Window(NamedTuple):
-    """Ranks that are looked at at a time.
+    """A window of ranks.
 
     Attributes
     ----------
     first, size : int32
-        The first rank, and how many.
+        The first rank, and the number of ranks.
     ranks : (n_rows,) int32, global
-        -1 for rows that are not asked for.
+        -1 for rows that are not wanted.
     state
-        What `visit` of `walk_with` is given.
+        Argument of `visit` in `walk_with`.
     """
 
     first: Any
@@ -69,16 +69,16 @@ class Window(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_path(k, column, counts):  # noqa: ARG001 - as `walk_with` calls it
-    """Count a path to the rank `k` of a window."""
+    """Count a path to rank `k` of a window."""
     cuda.atomic.add(counts, k, _I(1))
 
 
 def _meeting(visit: Callable[..., None]) -> Any:
-    """The device function that meets a row; see `walk_with`."""
+    """Make the device function that meets a row; see `walk_with`."""
 
     @cuda.jit(device=True, forceinline=True)
     def meet(row, column, window):
-        """The rank of a row that is behind the window, else `NEVER`, int32."""
+        """Return the rank of a row behind the window, else `NEVER`, int32."""
         rank = window.ranks[row]
         beyond = _I(NEVER)
         if rank >= window.first + window.size:
@@ -91,13 +91,13 @@ def _meeting(visit: Callable[..., None]) -> Any:
 
 
 def _list_walk(meet: Any) -> Any:
-    """The device function that walks one column, a lane alone."""
+    """Make the device function with which one lane walks a column."""
 
     @cuda.jit(device=True, forceinline=True)
     def walk_list(start, stop, column, members, window):
         lane, beyond = _U(cuda.laneid), _I(NEVER)
         if start < stop:
-            # Lanes begin at different places: the same row often stands at the same place of several lists.
+            # Lanes begin at different positions, since a row is often at the same position of several lists.
             position = _U(start + lane % _U(stop - start))
             n_left = _U(stop - start)
             while n_left > _U(0):
@@ -112,35 +112,35 @@ def _list_walk(meet: Any) -> Any:
 
 
 def walk_with(visit: Callable[..., None]) -> Any:
-    """The device function that walks the two-step paths of a root to a window.
+    """Make the device function that walks the two-step paths of a root to a window.
 
     Parameters
     ----------
     visit : device function
-        ``visit(k, column, state)``: there is a path to the rank `k` of the window, int32, through the root's neighbour
-        at the place `column` of its list, int32.
+        ``visit(k, column, state)`` is called for a path to rank `k` of the window, int32, through the root's neighbour
+        at position `column` of its list, int32.
     """
     meet = _meeting(visit)
     walk_list = _list_walk(meet)
 
     @cuda.jit(device=True, forceinline=True)
     def walk(root, first_column, end_column, short_list, graph, window):
-        """Walk the paths to a window; the first rank behind it that this warp has a path to, int32.
+        """Walk the paths to a window; return the first rank behind it on a path of this warp, int32.
 
         Parameters
         ----------
         root : int32
         first_column, end_column : int32
-            Places of the root's list, between which its neighbours are walked.
+            Range of the root's list whose neighbours are walked.
         short_list : uint32
-            Entries of a list that a lane walks alone.
+            Entries of a list that one lane walks.
         graph : Graph
             Its positions are not read.
         """
         lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
         n_warps = _I(cuda.blockDim.x // WARP_SIZE)
         first = _U(graph.row_offsets[root])
-        # Roots of few columns are for all warps too.
+        # All warps walk roots of few columns, too.
         at_once = min(_I(32), _I((end_column - first_column + n_warps - 1) // n_warps))
         beyond = _I(NEVER)
         group = _I(first_column + warp * at_once)
@@ -173,13 +173,13 @@ _count_paths = walk_with(_add_path)
 
 @cuda.jit(device=True, forceinline=True)
 def count_window(root, n_columns, window, size, short_list, counts, slots, graph, ranks):
-    """Count the paths of a root to a window; where the next one begins is in `slots[1]` then. For the whole block.
+    """Count the paths of a root to a window; `slots[1]` gets the next window. Called by the whole block.
 
     Parameters
     ----------
     root, n_columns, window, size : int32
     short_list : uint32
-        As `walk_with` has it.
+        As in `walk_with`.
     counts : (size,) int32, shared
         One for each rank of the window.
     slots : int32, shared
@@ -196,7 +196,7 @@ def count_window(root, n_columns, window, size, short_list, counts, slots, graph
 
 @cuda.jit(device=True, forceinline=True)
 def fill(array, start, stop, value):
-    """Write a value to the places from `start` up to `stop`. For the whole block."""
+    """Write a value from position `start` up to `stop`. Called by the whole block."""
     k = _I(start + _I(cuda.threadIdx.x))
     while k < stop:
         array[k] = value
@@ -204,7 +204,7 @@ def fill(array, start, stop, value):
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally(n, small, times):
+def count_leaf(n, small, times):
     """Count a leaf of `n` columns, int32.
 
     Parameters
@@ -223,11 +223,11 @@ def tally(n, small, times):
 
 @cuda.jit(device=True, forceinline=True)
 def flush(small, times):
-    """Add what is counted in shared memory to the counts of all blocks. For the whole block."""
+    """Add the counts in shared memory to those of all blocks. Called by the whole block."""
     cuda.syncthreads()
     n = _I(cuda.threadIdx.x)
     while n < small.size:
-        # There may be fewer columns.
+        # The graph may have fewer columns.
         if small[n] > 0:
             cuda.atomic.add(times, n, _L(small[n]))
             small[n] = _I(0)

@@ -1,8 +1,14 @@
-"""The matrix of a root: the rows after it that share enough of its columns, and which of these they have.
+"""The matrix of a root: its columns, and the later rows that share enough of them.
 
-The two-step paths from the root to later rows are walked twice. First each row's paths are counted, and a row gets a
-number when it has as many as it needs; then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a
-lane each, longer ones by the warp.
+The two-step paths from the root to later rows are walked twice. First each row's paths are counted, and a row with
+enough of them gets a number. Then the bits of these rows are set. Lists of up to `SHORT` rows are walked by a lane
+each, longer ones by the warp.
+
+If memory is short, rows are counted a window at a time, in the shared memory of the frame. `root_submatrix` has an
+array of all rows for each warp, and the positions of a row in the lists of its columns. Here a warp needs neither. It
+counts as many rows as a frame has half words (no frame is in use before there is a submatrix), and looks for the
+beginning of a window in each list. Windows without a path are skipped, and those without a row of the matrix are not
+walked again.
 """
 
 from __future__ import annotations
@@ -11,17 +17,23 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import SHORT
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, rank
+from mbe_stage.device.intrinsics import load_fresh
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_one, next_tile, rank
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.search.cuda.nodes import take_words
 
 _I = np.int32
 _L = np.int64
 _U = np.uint32
+WINDOW = 2 * layout.FRAME_WORDS // 32 * 32
+"""Rows counted at a time."""
+_NEVER = 0x7FFFFFFF
 
 
 @cuda.jit(device=True, forceinline=True)
 def _count_path(is_path, row, n_met, fewest, own):
-    """One more path to a row; a row that has enough of them now goes onto the list, which has `n_met`."""
+    """Count a path to a row; put the row on the list, which has `n_met`, once it has enough."""
     is_met = False
     if is_path:
         is_met = cuda.atomic.add(own.counts, row, _I(1)) == fewest - 1
@@ -33,16 +45,16 @@ def _count_path(is_path, row, n_met, fewest, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_path(is_path, row, column, place, n_words, own, words):
-    """Set the bit of a column in a row that has a number; forget the paths of others. Numbers are below 0.
+    """Set the bit of a column in a numbered row; clear the count of other rows. Numbers are below 0.
 
     Parameters
     ----------
     is_path : bool
-        Whether this lane has one.
+        True if this lane has a path.
     row, column : int32
-        Where it leads to, and by which of the root's columns.
+        Its end, and its column of the root.
     place : int64
-        Where the matrix stands.
+        Position of the matrix.
     n_words : int32
         Of its rows.
     words : uint32, global
@@ -58,24 +70,24 @@ def _mark_path(is_path, row, column, place, n_words, own, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
-    """All two-step paths to later rows, counted or marked.
+    """Walk all two-step paths to later rows, and count or mark them.
 
     Parameters
     ----------
     root : int32
     is_marking : bool
     place : int64
-        Where the matrix stands.
+        Position of the matrix.
     n_words : int32
         Of its rows.
     fewest : int32
-        Paths that a row needs.
+        Fewest paths of a row.
     words : uint32, global
 
     Returns
     -------
     int32
-        Rows on the list, where paths are counted.
+        Rows on the list, if paths are counted.
     """
     lane = _I(cuda.laneid)
     first, end = graph.row_offsets[root], graph.row_offsets[root + 1]
@@ -86,7 +98,7 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
         column = _I(tile + lane)
         start, stop = _L(0), _L(0)
         if column < n_columns:
-            # Rows of a list ascend: the later ones stand behind the root.
+            # Rows of a list ascend: the later ones follow the root.
             start = _L(graph.positions[first + column] + 1)
             stop = graph.column_offsets[graph.row_members[first + column] + 1]
         is_long = stop - start > SHORT
@@ -137,7 +149,7 @@ def _number_rows(n_rows, own):
 
 @cuda.jit(device=True, forceinline=True)
 def _forget_rows(n_rows, keeps_rows, own):
-    """Zeros again for the rows of the list, which becomes one of the matrix's rows where it is not to be kept."""
+    """Clear the counts of the listed rows. Unless the list is kept, it becomes one of the matrix's rows."""
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_rows:
@@ -152,7 +164,7 @@ def _forget_rows(n_rows, keeps_rows, own):
 
 @cuda.jit(device=True, forceinline=True)
 def all_columns(n_columns, n_words, own):
-    """All columns into the mask."""
+    """Put all columns into the mask."""
     tile = _I(0)
     while tile < n_words:
         word = _I(tile + _I(cuda.laneid))
@@ -165,7 +177,7 @@ def all_columns(n_columns, n_words, own):
 
 @cuda.jit(device=True, forceinline=True)
 def clear_words(place, size, words):
-    """Zeros for a matrix, in whole cache lines."""
+    """Clear the words of a matrix, in whole cache lines."""
     n_tiles = _I((size + 31) >> 5)
     position = _L(max(place, _L(0)) + _L(cuda.laneid))
     k = _I(0)
@@ -177,23 +189,23 @@ def clear_words(place, size, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, fewest, keeps_rows, own, graph, device):
+def root_submatrix(root, fewest, keeps_rows, own, graph, device):
     """Write the matrix of a root into the pool, its rows on the warp's list and all of its columns in the mask.
 
     Parameters
     ----------
     root : int32
     fewest : int32
-        Columns that a row has to share with it.
+        Columns that a row has to share with the root.
     keeps_rows : bool
-        Whether the list has the rows of the graph afterwards, and not those of the matrix.
+        True if the list keeps rows of the graph, instead of those of the matrix.
 
     Returns
     -------
     place : int64
-        Where the matrix stands; -1 where the pool is short: nothing has been done then.
+        Position of the matrix; -1 if the pool is short: then nothing is done.
     n_rows, n_columns, n_words : int32
-        Of the matrix, and words of a row; no matrix is written where there are no rows.
+        Those of the matrix, and words of a row; no matrix is written without rows.
     """
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
@@ -204,12 +216,255 @@ def root_piece(root, fewest, keeps_rows, own, graph, device):
     place = take_words(size, True, device.control, device.settings)
     clear_words(place, size if place >= 0 else _L(0), device.words)
     if place < 0:
-        # Nobody has a number then, and all paths are forgotten.
+        # No row has a number then, and all paths are cleared.
         _forget_rows(n_rows, keeps_rows, own)
     _walk_paths(root, True, place, n_words, fewest, own, graph, device.words)
-    # The bits were set in the second level of the cache; the first may have the zeros.
+    # The bits were set in the second level of the cache; the first may still have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
     _forget_rows(n_rows, keeps_rows, own)
+    all_columns(n_columns, n_words, own)
+    return place, n_rows, n_columns, n_words
+
+
+@cuda.jit(device=True, forceinline=True)
+def _first_from(row, start, stop, members):
+    """Position of the first entry not below `row` in an ascending list; `stop` if there is none.
+
+    Positions are uint32, in half the registers. Entries are fewer than 2**31, so neither a sum of two positions
+    overflows, nor a step beyond the end.
+    """
+    while start < stop:
+        middle = _U(_U(start + stop) >> _U(1))
+        if members[middle] < row:
+            start = _U(middle + _U(1))
+        else:
+            stop = middle
+    return start
+
+
+@cuda.jit(device=True, forceinline=True)
+def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words):
+    """Follow a path to a row: count it, or set its bit if the row has a number, which is below 0.
+
+    Parameters
+    ----------
+    row, window : int32
+        `WINDOW` rows from the second one on are counted.
+    column : int32
+        The root's column on the path.
+    is_marking : bool
+    place : int64
+        Position of the matrix.
+    n_words : int32
+        Of its rows.
+    counts : int32, shared
+        This warp's counts begin at `counts_at`.
+    counts_at : int32
+    words : uint32, global
+
+    Returns
+    -------
+    int32
+        The row if it is behind the window, else `_NEVER`.
+    """
+    if row >= window + WINDOW:
+        return _I(row)
+    counter = _I(counts_at + row - window)
+    if is_marking:
+        number = counts[counter]
+        if number < 0:
+            at_word = _L(place + _L(-1 - number) * _L(n_words) + (column >> 5))
+            cuda.atomic.or_(words, at_word, _U(_U(1) << _U(column & 31)))
+    else:
+        cuda.atomic.add(counts, counter, _I(1))
+    return _I(_NEVER)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words):
+    """Walk the two-step paths to the rows of a window, counting or marking; return the first row behind it.
+
+    Parameters
+    ----------
+    root : int32
+    window, is_marking, place, n_words, counts, counts_at, words
+        As `_meet` has them.
+    graph : Graph
+        Its positions are not read.
+
+    Returns
+    -------
+    int32
+        `_NEVER` if no later row is met.
+    """
+    lane = _I(cuda.laneid)
+    first = _U(graph.row_offsets[root])
+    n_columns = _I(_U(graph.row_offsets[root + 1]) - first)
+    members = graph.column_members
+    beyond = _I(_NEVER)
+    tile = _I(0)
+    while tile < n_columns:
+        column = _I(tile + lane)
+        start, stop = _U(0), _U(0)
+        if column < n_columns:
+            member = graph.row_members[_U(first + _U(column))]
+            stop = _U(graph.column_offsets[member + 1])
+            start = _first_from(window, _U(graph.column_offsets[member]), stop, members)
+        is_long = _U(stop - start) > SHORT_LIST
+        if not is_long:
+            row = members[start] if start < stop else _I(0)
+            while start < stop:
+                # The next entry is loaded while this one is counted.
+                start = _U(start + _U(1))
+                following = members[start] if start < stop else _I(0)
+                met = _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words)
+                beyond = min(beyond, met)
+                if met != _NEVER:
+                    start = stop
+                row = following
+        long_lists = ballot(is_long)
+        while long_lists != 0:
+            source = first_bit(long_lists)
+            long_lists = _U(long_lists & _U(long_lists - _U(1)))
+            position = _U(_U(cuda.shfl_sync(ALL, _I(start), source)) + _U(lane))
+            last = _U(cuda.shfl_sync(ALL, _I(stop), source))
+            by = _I(tile + source)
+            while position < last:
+                met = _meet(members[position], window, by, is_marking, place, n_words, counts, counts_at, words)
+                position = _U(position + _U(32)) if met == _NEVER else last
+                beyond = min(beyond, met)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return min_all(beyond)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _clear_counts(counts, counts_at):
+    k = _I(cuda.laneid)
+    while k < WINDOW:
+        counts[counts_at + k] = _I(0)
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _list_window(window, n_met, fewest, counts, counts_at, rows):
+    """List the rows of a window with enough paths, behind the `n_met` earlier ones; return the new length, int32.
+
+    Parameters
+    ----------
+    window, n_met, fewest : int32
+    counts, counts_at
+        As `_meet` has them.
+    rows : int32, global
+        The warp's list.
+    """
+    k = _I(cuda.laneid)
+    tile = _I(0)
+    while tile < WINDOW:
+        is_met = counts[counts_at + k] >= fewest
+        met = ballot(is_met)
+        if is_met:
+            rows[n_met + rank(met)] = _I(window + k)
+        n_met = _I(n_met + count_bits(met))
+        k = next_tile(k)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_met
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number_window(window, n_before, n_rows, counts, counts_at, rows):
+    """Give numbers below 0 to listed rows in a window; return how many rows are done, int32.
+
+    Parameters
+    ----------
+    window, n_before, n_rows : int32
+        The list has `n_rows`, the first `n_before` of them done.
+    counts, counts_at
+        As `_meet` has them.
+    rows : int32, global
+        The warp's list.
+    """
+    lane = _I(cuda.laneid)
+    goes_on = True
+    while goes_on:
+        k = _I(n_before + lane)
+        is_there = k < n_rows
+        if is_there:
+            row = rows[k]
+            is_there = row < window + WINDOW
+            if is_there:
+                counts[counts_at + row - window] = _I(-1 - k)
+        there = ballot(is_there)
+        n_before = _I(n_before + count_bits(there))
+        goes_on = there == _U(0xFFFFFFFF)
+    cuda.syncwarp()
+    return n_before
+
+
+@cuda.jit(device=True, forceinline=True)
+def _list_rows(root, fewest, counts, counts_at, own, graph, words):
+    """List the later rows that share enough columns with a root, ascending; return their number, int32.
+
+    Parameters
+    ----------
+    root, fewest : int32
+    counts, counts_at, words
+        As `_meet` has them.
+    """
+    n_met = _I(0)
+    window = _I(root + 1)
+    if window >= _I(graph.row_offsets.size - 1):
+        window = _I(_NEVER)
+    while window != _NEVER:
+        _clear_counts(counts, counts_at)
+        following = _walk_window(root, window, False, _L(0), _I(0), counts, counts_at, graph, words)
+        n_met = _list_window(window, n_met, fewest, counts, counts_at, own.rows)
+        window = following
+    return n_met
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words):
+    """Set the bits of the listed rows.
+
+    Parameters
+    ----------
+    root, n_rows : int32
+    n_words, place, counts, counts_at, words
+        As `_meet` has them.
+    """
+    n_done = _I(0)
+    while n_done < n_rows:
+        window = own.rows[n_done]
+        _clear_counts(counts, counts_at)
+        n_done = _number_window(window, n_done, n_rows, counts, counts_at, own.rows)
+        _walk_window(root, window, True, place, n_words, counts, counts_at, graph, words)
+
+
+@cuda.jit(device=True, forceinline=True)
+def windowed_root_submatrix(root, fewest, own, graph, device):
+    """Make the matrix of a root as `root_submatrix`."""
+    n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
+    n_words = _I((n_columns + 31) >> 5)
+    counts, counts_at = own.frame.view(np.int32), _I(2 * own.frame_at)
+    n_rows = _list_rows(root, fewest, counts, counts_at, own, graph, device.words)
+    size = _L(_L(n_rows) * _L(n_words))
+    place = take_words(size, True, device.control, device.settings)
+    if place >= 0:
+        clear_words(place, size, device.words)
+        _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, device.words)
+    # The bits were set in the second level of the cache; the first may still have the zeros.
+    cuda.threadfence()
+    cuda.syncwarp()
+    k = _I(cuda.laneid)
+    tile = _I(0)
+    while tile < n_rows:
+        if k < n_rows:
+            own.rows[k] = k
+        k = next_tile(k)
+        tile = next_tile(tile)
     all_columns(n_columns, n_words, own)
     return place, n_rows, n_columns, n_words

@@ -1,8 +1,8 @@
-"""A core as one search on the device, or as several, one after the other: planned first, then begun one by one.
+"""A core as one or several searches on the device: all are planned first, then run one after the other.
 
-What the whole takes is known before anything is on the device. Where that is more than the budget, the graph stays on
-the host, which takes the core and cuts it (`pq_counts.partition`); of the parts one at a time is on the device, and
-while it is searched the host writes the lists of the next.
+The memory of the whole is known before anything is on the device. If it exceeds the budget, the graph stays on the
+host, which takes the core and cuts it (`pq_counts.partition`). One part at a time is on the device, and the host writes
+the lists of the next one meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
-from mbe_stage.pq_counts.cuda.kernels import counting_blocks
+from mbe_stage.pq_counts.cuda.kernels import kernel_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
@@ -41,10 +41,10 @@ from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, pre
 from mbe_stage.pq_counts.cuda.rank_windows import SHORT_LIST
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import WINDOWS, Techniques
-from mbe_stage.pq_counts.cuda.wedge_session import PAIR, Asked, WedgeSession, wedge_bytes, wedges_of
+from mbe_stage.pq_counts.cuda.wedge_session import PAIR, WedgeSession, WindowSettings, wedge_bytes, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
-from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
+from mbe_stage.pq_counts.partition import Core, Fewest, GraphPart, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
@@ -52,26 +52,26 @@ from mbe_stage.search.cuda.plan import QUANTUM_SECONDS
 MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000
 ROWS_PER_PATH, _UNEVEN = 128, 16
-"""Measured on an H200: wedges take 0.8 of the time of the other search at 35 to 48 rows looked at a path (youtube,
-github_half, bookcrossing), and 1.6 at 877 (actor_movies); the kernel in windows takes 0.42 of it where the heaviest
-root has 56 times the paths of an average warp (kddcup99_onehot), as long at 1 to 6, twice at 0.3 (actor_movies)."""
+"""Measured on an H200, relative to the other search. Wedges take 0.8 of its time at 35 to 48 visited rows per path
+(youtube, github_half, bookcrossing), and 1.6 at 877 (actor_movies). The kernel in windows takes 0.42 if the heaviest
+root has 56 times the paths of an average warp (kddcup99_onehot), 1 at 1 to 6 times, and 2 at 0.3 (actor_movies)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """What searches have in common.
+    """Data that all searches share.
 
     Attributes
     ----------
     part : Reduced
-        What vertices can be chosen from; two at least of each side are wanted.
+        The part to choose vertices from; at least two of each side are wanted.
     budget : int
-        Bytes.
+        Device memory in bytes.
     overrides : dict
         Fields of each `MemoryPlan`. For tests.
     techniques : Techniques
     facts : dict
-        Receives where the time went, and how much was loaded.
+        Receives times, and loaded numbers.
     """
 
     part: Reduced
@@ -85,39 +85,39 @@ class Job:
         """Left and right vertices of the smallest biclique."""
         return max(2, self.part.min_p), max(2, self.part.min_q)
 
-    def asked(self, rows_are_left: bool) -> tuple[int, int, int, int]:
+    def size_bounds(self, rows_are_left: bool) -> tuple[int, int, int, int]:
         """Fewest and most rows, fewest and most columns."""
         of_left, of_right = (self.fewest[0], self.part.max_p), (self.fewest[1], self.part.max_q)
         return (*of_left, *of_right) if rows_are_left else (*of_right, *of_left)
 
-    def tell(self, **facts: int) -> None:
+    def add_facts(self, **facts: int) -> None:
         """Add to the facts."""
         for name, number in facts.items():
             self.facts[name] = self.facts.get(name, 0) + number
 
-    def tell_session(self, session: Session | WedgeSession) -> None:
-        """Add what a session did; of what it had, keep the most."""
+    def add_session_facts(self, session: Session | WedgeSession) -> None:
+        """Add a session's statistics; of memory sizes, keep the largest."""
         for name, number in session.statistics.items():
             if name in ("warps", "plan_bytes", "nodes", "pool_words"):
                 self.facts[name] = max(number, self.facts.get(name, 0))
             else:
-                self.tell(**{name: number})
+                self.add_facts(**{name: number})
 
-    def tell_time(self, name: str, began: float) -> None:
-        """Add the microseconds since `began`, in the time of `time.perf_counter`."""
-        self.tell(**{name: round(_MICROSECONDS * (time.perf_counter() - began))})
+    def add_time(self, name: str, began: float) -> None:
+        """Add the microseconds since `began`, by `time.perf_counter`."""
+        self.add_facts(**{name: round(_MICROSECONDS * (time.perf_counter() - began))})
 
 
-class Search(NamedTuple):
-    """A search that has its memory.
+class AllocatedSearch(NamedTuple):
+    """A search with allocated memory.
 
     Attributes
     ----------
     session : Session
     before, share : float
-        Of the work of all searches: what was done before this one, and what this one is.
+        Shares of the work of all searches: done before this one, and its own.
     n_rows_later : int
-        The rows below this one are the roots of later searches, as far as they are wanted; none where it is 0.
+        Rows before this number are roots of later searches, if they are wanted; 0 if there are none.
     """
 
     session: Session | WedgeSession
@@ -127,7 +127,7 @@ class Search(NamedTuple):
 
 
 def core_within(job: Job) -> WholeCore | CoreInParts | None:
-    """The core of a graph, whole where that fits the budget, else in parts; None where nothing is left of it.
+    """Plan the core of a graph, whole if it fits the budget, else in parts; None if it is empty.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
 
 
 def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
-    """The core whole, its lists in the host's memory where they do not fit, or else in parts."""
+    """Plan the whole core with its lists in host memory if they do not fit, or else in parts."""
     graph, room = _reachable(job)
     most = job.part.max_p, job.part.max_q
     core = peeled(graph, job.fewest, most, resident_blocks(), job.techniques)
@@ -164,7 +164,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
         return None
     if core.least_bytes <= room:
         make_way(core.least_bytes + core.list_bytes, room)
-        fewest_columns = job.asked(core.rows_are_left)[2]
+        fewest_columns = job.size_bounds(core.rows_are_left)[2]
         whole = WholeCore(in_order(core, fewest_columns, room, room * 3 // 4), job)
         if whole.fits:
             return whole
@@ -172,7 +172,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
 
 
 def _reachable(job: Job) -> tuple[BipartiteCSR, int]:
-    """The graph where kernels can read it, in the host's memory if need be, and what is left of the budget."""
+    """Make the graph readable for kernels, in host memory if necessary; return it with the rest of the budget."""
     graph = job.part.graph
     if not graph.is_on_host:
         return graph, job.budget
@@ -185,18 +185,18 @@ def _reachable(job: Job) -> tuple[BipartiteCSR, int]:
 
 
 class WholeCore:
-    """One search of everything.
+    """One search of the whole core.
 
     Attributes
     ----------
     rows_are_left : bool
     vertices : (n_rows,) int64
-        Which vertex of the job's graph each row is.
+        The vertex of the job's graph of each row.
     """
 
     def __init__(self, graph: DeviceGraph, job: Job) -> None:
         self.rows_are_left, self._graph, self._job = graph.rows_are_left, graph, job
-        self._asked = job.asked(graph.rows_are_left)
+        self._size_bounds = job.size_bounds(graph.rows_are_left)
         self._sizes = SearchSizes(
             graph.n_rows,
             int(graph.lists.row_members.size),
@@ -204,15 +204,15 @@ class WholeCore:
             graph.max_column_degree,
             graph.max_matrix_rows,
             graph.max_node_words,
-            self._asked[1],
-            self._asked[3],
+            self._size_bounds[1],
+            self._size_bounds[3],
         )
-        # All later rows of a root are looked at: too many where it has few paths.
-        are_dense = graph.is_lean or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
-        self._is_of_pairs = job.techniques.wedges and self._asked[1] == PAIR and are_dense
-        budget, n_blocks = job.budget - graph.list_bytes, counting_blocks()
-        self._is_short = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
-        # One warp makes the matrix of a root, and is quicker in windows; others would wait for the heaviest.
+        # All later rows of a root are visited: too many if it has few paths.
+        are_dense = graph.is_low_memory or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
+        self._is_of_pairs = job.techniques.wedges and self._size_bounds[1] == PAIR and are_dense
+        budget, n_blocks = job.budget - graph.list_bytes, kernel_blocks()
+        self._is_short = graph.is_low_memory or budget < bytes_with_blocks(self._sizes, n_blocks)
+        # One warp makes the matrix of a root, faster in windows; otherwise the others would wait for the heaviest root.
         is_uneven = graph.max_paths * WARPS_PER_BLOCK * n_blocks > _UNEVEN * graph.n_paths
         self._is_windowed = self._is_short or is_uneven
         if self._is_windowed:
@@ -222,7 +222,7 @@ class WholeCore:
 
     @property
     def vertices(self) -> np.ndarray:
-        """Copied from the device."""
+        """The vertex of each row, copied from the device."""
         return cp.asnumpy(self._graph.vertices).astype(np.int64)
 
     @property
@@ -232,13 +232,13 @@ class WholeCore:
 
     @property
     def fits(self) -> bool:
-        """Whether the budget has room for the lists and the smallest plan."""
+        """True if the budget has room for the lists and the smallest plan."""
         of_pairs = wedge_bytes(self._graph.max_row_degree) + 4 * self._graph.n_rows
         least = of_pairs if self._is_of_pairs else least_bytes(self._sizes)
         return self._graph.list_bytes + least <= self._job.budget
 
-    def searches(self, rows: np.ndarray | None) -> Generator[Search]:
-        """The search, of some rows as roots or of all.
+    def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
+        """Yield the search, with some rows as roots or all.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class WholeCore:
             Sizes and degrees are too large for the engine's keys.
         """
         job, n_entries = self._job, 2 * self._sizes.n_edges
-        job.tell(parts=1, entries=n_entries, core_entries=n_entries)
+        job.add_facts(parts=1, entries=n_entries, core_entries=n_entries)
         session, n_bytes = self._wedges() if self._is_of_pairs else self._planned()
 
         def begun() -> Session | WedgeSession:
@@ -254,41 +254,41 @@ class WholeCore:
                 make_way(self._graph.list_bytes + n_bytes, job.budget)
                 return session(self._graph.roots(rows, are_spread=self._is_short and not self._is_of_pairs))
 
-        return (Search(begin(), 0.0, 1.0) for begin in (begun,))
+        return (AllocatedSearch(begin(), 0.0, 1.0) for begin in (begun,))
 
     def _wedges(self) -> tuple[Callable[[Graph], WedgeSession], int]:
-        """What begins the search, and the bytes that it takes."""
-        fewest, longest, n_rows = self._asked[2], self._graph.max_row_degree, self._graph.n_rows
+        """Return the function that begins the search, and its bytes."""
+        fewest, longest, n_rows = self._size_bounds[2], self._graph.max_row_degree, self._graph.n_rows
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
-        # Over the bus, neighbouring lanes had better read neighbouring entries.
+        # Over the bus, neighbouring lanes should read neighbouring entries.
         short_list = SHORT if self._graph.mapped_bytes else SHORT_LIST
-        asked = Asked(n_rows, fewest, longest, short_list, seconds)
+        size_bounds = WindowSettings(n_rows, fewest, longest, short_list, seconds)
 
         def begun(graph: Graph) -> WedgeSession:
-            # Rows are in the order of their degrees: their numbers are their ranks.
-            shared = wedges_of(asked, cp.arange(n_rows, dtype=cp.int32))
+            # Rows are in the order of their degrees, so their numbers are their ranks.
+            shared = wedges_of(size_bounds, cp.arange(n_rows, dtype=cp.int32))
             return WedgeSession(graph, shared, wedge_blocks(), wedge_bytes(longest))
 
         return begun, wedge_bytes(longest) + 4 * n_rows
 
     def _planned(self) -> tuple[Callable[[Graph], Session], int]:
-        """The same of a search whose memory is planned when this returns."""
+        """Return the function that begins a search with planned memory, and its bytes."""
         job, budget = self._job, self._job.budget - self._graph.list_bytes
         techniques = job.techniques.kernel_mask | (WINDOWS if self._is_windowed else 0)
         keys = key_layout(self._sizes)
-        plan = replace(plan_memory(self._sizes, counting_blocks(), budget), **job.overrides)
-        return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques), plan.total_bytes
+        plan = replace(plan_memory(self._sizes, kernel_blocks(), budget), **job.overrides)
+        return lambda graph: Session(graph, self._size_bounds, keys, plan, budget, techniques), plan.total_bytes
 
 
 def make_way(n_bytes: int, budget: int) -> None:
-    """Free what CuPy keeps for reuse where it would be more than the budget, beside what is to be taken."""
+    """Free CuPy's memory for reuse if it would exceed the budget, together with the next allocation."""
     pool = cp.get_default_memory_pool()
     if pool.free_bytes() + n_bytes > budget:
         pool.free_all_blocks()
 
 
 def _on_the_host(job: Job) -> CoreInParts | None:
-    """The core as the CPU engine has it, with the rows in the order that they have on the device."""
+    """Return the core as in the CPU engine, with the rows in the order of the device."""
     compile_ahead((*reduction.compile_steps(), *compile_steps()))
     began = time.perf_counter()
     graph = job.part.graph if job.part.graph.is_on_host else on_host(job.part.graph)
@@ -300,7 +300,7 @@ def _on_the_host(job: Job) -> CoreInParts | None:
     lists, order = row_lists(core if are_left else core.swapped())
     fewest = Fewest(*(job.fewest if are_left else job.fewest[::-1]))
     found = CoreInParts(core_of(lists, fewest), (core.left_ids if are_left else core.right_ids)[order], are_left, job)
-    job.tell_time("host_us", began)
+    job.add_time("host_us", began)
     return found
 
 
@@ -311,7 +311,7 @@ class CoreInParts:
     ----------
     rows_are_left : bool
     vertices : (n_rows,) int64
-        Which vertex of the job's graph each row is.
+        The vertex of the job's graph of each row.
     paths : (n_rows,) int64
         Two-step paths from each row to later ones.
     """
@@ -319,7 +319,7 @@ class CoreInParts:
     def __init__(self, core: Core, vertices: np.ndarray, rows_are_left: bool, job: Job) -> None:
         self.vertices, self.rows_are_left, self.paths = vertices, rows_are_left, core.paths
         self._core, self._job = core, job
-        asked = job.asked(rows_are_left)
+        size_bounds = job.size_bounds(rows_are_left)
         self._sizes = SearchSizes(
             core.paths.size,
             core.columns.size,
@@ -327,29 +327,29 @@ class CoreInParts:
             int(np.diff(core.column_offsets).max()),
             0,
             0,
-            asked[1],
-            asked[3],
+            size_bounds[1],
+            size_bounds[3],
         )
 
-    def searches(self, rows: np.ndarray | None) -> Generator[Search]:
-        """The searches, planned before this returns; each is to be over before the next is asked for.
+    def searches(self, rows: np.ndarray | None) -> Generator[AllocatedSearch]:
+        """Yield the searches, which are planned before this returns; each has to be over before the next begins.
 
         Raises
         ------
         MemoryBudgetExceeded
-            What is below one row does not fit the budget; or sizes and degrees are too large for the engine's keys.
+            The subtree of one row does not fit the budget; or sizes and degrees are too large for the engine's keys.
         """
-        job, n_blocks = self._job, counting_blocks()
+        job, n_blocks = self._job, kernel_blocks()
         key_layout(self._sizes)
         began = time.perf_counter()
         parts = cut(self._core, prices_of(self._sizes, n_blocks, job.budget), rows)
         plans = [self._planned(part, n_blocks) for part in parts]
-        job.tell_time("host_us", began)
+        job.add_time("host_us", began)
         n_entries = sum(part.sizes.n_root_entries + part.sizes.n_column_entries for part in parts)
-        job.tell(parts=len(parts), entries=n_entries, core_entries=2 * self._sizes.n_edges)
+        job.add_facts(parts=len(parts), entries=n_entries, core_entries=2 * self._sizes.n_edges)
         return self._begun(parts, plans)
 
-    def _planned(self, part: Part, n_blocks: int) -> MemoryPlan:
+    def _planned(self, part: GraphPart, n_blocks: int) -> MemoryPlan:
         found, budget = part.sizes, self._job.budget - part.sizes.list_bytes
         sizes = SearchSizes(
             found.n_rows,
@@ -363,29 +363,31 @@ class CoreInParts:
         )
         return replace(plan_memory(sizes, n_blocks, budget), **self._job.overrides)
 
-    def _begun(self, parts: list[Part], plans: list[MemoryPlan]) -> Generator[Search]:
+    def _begun(self, parts: list[GraphPart], plans: list[MemoryPlan]) -> Generator[AllocatedSearch]:
         total, before = max(1, sum(part.sizes.paths for part in parts)), 0.0
         with ThreadPoolExecutor(1, thread_name_prefix="pq-parts") as ahead:
             coming = [ahead.submit(lists_of, self._core, part) for part in parts[:1]]
             for part, plan, following in zip(parts, plans, [*parts[1:], None], strict=True):
                 began = time.perf_counter()
                 lists = coming.pop().result()
-                self._job.tell_time("lists_us", began)
+                self._job.add_time("lists_us", began)
                 if following is not None:
                     coming.append(ahead.submit(lists_of, self._core, following))
                 share = part.sizes.paths / total
-                # Nothing here holds on to the session: its memory is the next one's.
+                # No reference to the session is kept, since the next one needs its memory.
                 # The last rows are in the first part.
                 n_later = 0 if following is None else int(following.roots[-1]) + 1
-                yield Search(self._session(part, plan, lists), before, share, n_later)
+                yield AllocatedSearch(self._session(part, plan, lists), before, share, n_later)
                 before += share
 
-    def _session(self, part: Part, plan: MemoryPlan, lists: PartLists) -> Session:
-        job, asked, keys = self._job, self._job.asked(self.rows_are_left), key_layout(self._sizes)
+    def _session(self, part: GraphPart, plan: MemoryPlan, lists: PartLists) -> Session:
+        job, size_bounds, keys = self._job, self._job.size_bounds(self.rows_are_left), key_layout(self._sizes)
         began = time.perf_counter()
         with device_work(job.budget):
-            # What the part before took was of other sizes: kept for reuse, it would be there beside this one.
+            # The last part's arrays had other sizes: kept for reuse, they would take memory beside this one.
             cp.get_default_memory_pool().free_all_blocks()
             graph = Graph(*map(cp.asarray, lists))
-            job.tell_time("transfer_us", began)
-            return Session(graph, asked, keys, plan, job.budget - part.sizes.list_bytes, job.techniques.kernel_mask)
+            job.add_time("transfer_us", began)
+            return Session(
+                graph, size_bounds, keys, plan, job.budget - part.sizes.list_bytes, job.techniques.kernel_mask
+            )

@@ -1,27 +1,182 @@
-"""One search on the device: its memory, its time quanta, and room made between them."""
+"""One search on the device: its memory, its time quanta, and room made between them.
+
+Nodes and tasks that wait on the host, where the pool is too small for all that has been begun.
+
+Begun work has to end before new work begins, so few nodes are enough. A task of a node needs room for a child beside
+the node, a root for its matrix and its node. A pool has room for either (`memory_plan`), so each quantum finishes at
+least one of them.
+"""
 
 from __future__ import annotations
 
+import heapq
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
 
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import upload
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.device.copying import copy_pieces
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.pq_counts.cuda.waiting import Waiting
-from mbe_stage.search.cuda.pool import KeptNodes
-from mbe_stage.search.cuda.session import PoolSession
+from mbe_stage.search.cuda.session import KeptNodes, PoolSession
+
+
+@dataclass(slots=True, eq=False)
+class _PendingNode:
+    """A node, and its children that a warp took and could not finish."""
+
+    fields: np.ndarray
+    words: np.ndarray
+    children: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class PendingTasks:
+    """The waiting nodes and roots; false if there are none."""
+
+    # The node with the fewest words comes first; of equal ones the earliest.
+    _nodes: list[tuple[int, int, _PendingNode]] = field(default_factory=list)
+    _roots: list[int] = field(default_factory=list)
+    _order: Iterator[int] = field(default_factory=count)
+    n_words: int = field(default=0, init=False)
+    """Words of the waiting nodes in a pool."""
+
+    def __len__(self) -> int:
+        """Number of waiting nodes and roots."""
+        return len(self._nodes) + len(self._roots)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of waiting nodes."""
+        return len(self._nodes)
+
+    def fetch(self, device: Device, plan: MemoryPlan, live: np.ndarray, state: np.ndarray) -> None:
+        """Take all nodes and tasks from the device.
+
+        Parameters
+        ----------
+        plan : MemoryPlan
+            The plan of the device's memory.
+        live : (n,) integers
+            The nodes with children left or a task.
+        state : (n_warps, STATE_FIELDS) int64, on the host
+            State of the warps; no warp has a task afterwards.
+        """
+        # Half of the nodes can exist twice in the plan.
+        some = max(1, plan.n_nodes // 2)
+        found = {}
+        for first in range(0, live.size, some):
+            numbers = live[first : first + some]
+            fields = cp.asnumpy(device.nodes[cp.asarray(numbers)])
+            words = _words_of(device.words, fields[:, layout.OFFSET], fields[:, layout.WORDS], plan.moved_words)
+            for number, of_one, its_words in zip(numbers.tolist(), fields, words, strict=True):
+                found[number] = _PendingNode(of_one.copy(), its_words, [])
+        for node, child in state[:, [layout.PENDING_NODE, layout.PENDING_CHILD]].tolist():
+            if node == layout.ROOT:
+                self._roots.append(child)
+            elif node >= 0:
+                found[node].children.append(child)
+        state[:, layout.PENDING_NODE] = layout.NOTHING
+        for one in found.values():
+            self.n_words += whole_lines(one.words.size)
+            heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
+
+    def take_roots(self, roots: np.ndarray) -> None:
+        """Take roots that wait as well."""
+        self._roots += roots.tolist()
+
+    def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
+        """Put as many on the device as leave half of it free: the smallest nodes, which end first; else some roots.
+
+        Parameters
+        ----------
+        device : Device
+            Its contents are overwritten.
+        state : (n_warps, STATE_FIELDS) int64, on the host
+            Changed: the first task of each warp.
+        control : (CONTROL_WORDS,) int64, on the host
+            Changed.
+        """
+        chosen, n_words = self._smallest(plan)
+        tasks = [(number, child) for number, node in enumerate(chosen) for child in node.children]
+        if not chosen:
+            n_roots = min(plan.n_warps, plan.n_roots_at_once)
+            tasks, self._roots = [(layout.ROOT, root) for root in self._roots[:n_roots]], self._roots[n_roots:]
+        for warp, task in enumerate(tasks):
+            state[warp, [layout.PENDING_NODE, layout.PENDING_CHILD]] = task
+        table, words = np.zeros((len(chosen), layout.NODE_FIELDS), np.int64), np.zeros(n_words, np.uint32)
+        place = 0
+        for number, node in enumerate(chosen):
+            table[number] = node.fields
+            table[number, [layout.OFFSET, layout.LINK]] = place, layout.ANYBODYS
+            words[place : place + node.words.size] = node.words
+            place += whole_lines(node.words.size)
+        device.nodes.fill(0)
+        if chosen:
+            upload(table, device.nodes[: len(chosen)])
+            upload(words, device.words[:n_words])
+        control[layout.N_NODES], control[layout.POOL_TOP] = len(chosen), n_words
+        control[layout.N_OPEN] = int((table[:, layout.CURSOR] < table[:, layout.END]).sum())
+
+    def _smallest(self, plan: MemoryPlan) -> tuple[list[_PendingNode], int]:
+        """Take the nodes to load, and the number of their words in the pool."""
+        chosen: list[_PendingNode] = []
+        n_words = n_tasks = 0
+        while self._nodes:
+            node = self._nodes[0][2]
+            more_words, more_tasks = n_words + whole_lines(node.words.size), n_tasks + len(node.children)
+            is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * len(chosen) >= plan.n_nodes
+            # A warp has one task, so a node never has more tasks than there are warps.
+            if is_full and chosen:
+                break
+            n_words, n_tasks = more_words, more_tasks
+            chosen.append(heapq.heappop(self._nodes)[2])
+        self.n_words -= n_words
+        return chosen, n_words
+
+
+def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndarray]:
+    """Copy the words of each node from the pool to the host.
+
+    Parameters
+    ----------
+    pool : uint32
+    starts, sizes : (n,) int64
+        Position and number of each node's words.
+    room : int
+        Words of device memory available to put them together.
+    """
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < sizes.size:
+        n_before = int(ends[first] - sizes[first])
+        stop = int(np.searchsorted(ends, n_before + room, side="right"))
+        if stop <= first:
+            # A node that does not fit is contiguous already.
+            start = int(starts[first])
+            yield cp.asnumpy(pool[start : start + int(sizes[first])]).copy()
+            first += 1
+            continue
+        places = ends[first:stop] - sizes[first:stop] - n_before
+        together = cp.empty(int(ends[stop - 1]) - n_before, cp.int32)
+        copy_pieces(pool.view(cp.int32), starts[first:stop], sizes[first:stop], together, places)
+        words = cp.asnumpy(together).view(np.uint32)
+        for place, size in zip(places.tolist(), sizes[first:stop].tolist(), strict=True):
+            yield words[place : place + size].copy()
+        first = stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """Leaves by kind, on the host; all (n,) int64."""
+    """Leaves by signature, on the host; all (n,) int64."""
 
     held_rows: np.ndarray
     optional_rows: np.ndarray
@@ -36,13 +191,13 @@ class Session(PoolSession):
     Parameters
     ----------
     graph : Graph
-        With the roots that are wanted.
-    asked : tuple of int
+        With the wanted roots.
+    size_bounds : tuple of int
         Fewest and most rows, fewest and most columns.
     keys : KeyLayout
     plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed; nodes wait on the host where it does not suffice.
+        Limit for growing; nodes wait on the host if it is not enough.
     techniques : int
         `Techniques.kernel_mask`.
     """
@@ -50,17 +205,17 @@ class Session(PoolSession):
     def __init__(
         self,
         graph: Graph,
-        asked: tuple[int, int, int, int],
+        size_bounds: tuple[int, int, int, int],
         keys: KeyLayout,
         plan: MemoryPlan,
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        super().__init__(graph, plan, budget_bytes, kernel_for(techniques), at.CONTROL_WORDS)
-        self._n_kinds = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
+        super().__init__(graph, plan, budget_bytes, kernel_for(techniques), layout.CONTROL_WORDS)
+        self._n_signatures = self._n_undone = self._n_done = self._n_waits = self._n_drains = 0
         self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
-        self._asked, self._keys = asked, keys
+        self._size_bounds, self._keys = size_bounds, keys
         n_warps = plan.n_warps
         self._warps = Warps(
             cp.zeros((n_warps, plan.scratch_rows), cp.int32),
@@ -70,35 +225,35 @@ class Session(PoolSession):
         )
         self._device = Device(
             *self._new_pool(),
-            cp.zeros(plan.n_kinds, cp.int64),
-            cp.zeros(plan.n_kinds, cp.int64),
-            cp.zeros(at.CONTROL_WORDS, cp.int64),
+            cp.zeros(plan.n_slots, cp.int64),
+            cp.zeros(plan.n_slots, cp.int64),
+            cp.zeros(layout.CONTROL_WORDS, cp.int64),
             cp.asarray(self._settings()),
         )
-        self._waiting = Waiting()
-        # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
+        self._waiting = PendingTasks()
+        # While much of the pool is in use no root begins; roots that did not fit come first then.
         self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
+        """Statistics of the quanta, for benchmarks and tests."""
         return super().statistics | {
-            "kinds": self._n_kinds,
+            "kinds": self._n_signatures,
             "drains": self._n_drains,
             "waits": self._n_waits,
             "waiting_us": round(1e6 * self._waiting_seconds),
         }
 
     def _settings(self) -> np.ndarray:
-        settings, keys = self._plan.settings(at.N_SETTINGS), self._keys
-        settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = self._asked
+        settings, keys = self._plan.settings(layout.N_SETTINGS), self._keys
+        settings[layout.FEWEST_ROWS : layout.MOST_COLUMNS + 1] = self._size_bounds
         numbers = keys.optional_rows, keys.held_columns, keys.optional_columns
-        settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = numbers
-        settings[at.CREDIT_LIMIT] = self._plan.credit_limit
+        settings[layout.OPTIONAL_ROWS_AT : layout.OPTIONAL_COLUMNS_AT + 1] = numbers
+        settings[layout.SLOT_LIMIT] = self._plan.slot_limit
         return settings
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`."""
+        """Restart as in `SearchSession.restart`."""
         super().restart(roots)
         # The last quantum has left its leaves in the table.
         self._device.keys.fill(0)
@@ -106,22 +261,22 @@ class Session(PoolSession):
         self._n_fruitless, self._is_draining = 0, False
 
     def quantum(self) -> Counted:
-        """Work for a while, and make room for what is left; the leaves found."""
+        """Work for a while, and make room for the rest; return the leaves."""
         n_roots = self._graph.order.size
         takes_roots = not self._waiting and not self._is_draining
-        self._control[at.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
-        self._run(at.CREDITS)
+        self._control[layout.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
+        self._run(layout.RESERVED_SLOTS)
         if takes_roots:
-            self.n_roots_taken = min(n_roots, int(self._control[at.NEXT_ROOT]))
-        is_short = int(self._control[at.STATUS]) != 0
+            self.n_roots_taken = min(n_roots, int(self._control[layout.NEXT_ROOT]))
+        is_short = int(self._control[layout.STATUS]) != 0
         goes_on = (is_short or not takes_roots or self._undone_roots.size > 0) and self._move_nodes()
         self.is_over = not goes_on
         return self._take_leaves(goes_on)
 
     def _take_leaves(self, goes_on: bool) -> Counted:
-        """What the table holds; it is empty afterwards, where somebody goes on."""
+        """Return the contents of the table, and empty it if the search continues."""
         places = cp.flatnonzero(self._device.keys)
-        self._n_kinds += int(places.size)
+        self._n_signatures += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
         if goes_on:
             self._device.keys.fill(0)
@@ -136,25 +291,25 @@ class Session(PoolSession):
         )
 
     def _move_nodes(self) -> bool:
-        """Move the nodes that have children left together, in a larger pool where there is one, or have some wait.
+        """Move the nodes with children left together, in a larger pool if possible; otherwise let some wait.
 
-        False where nothing is left to do: the time of the quantum was over when the search was.
+        False if nothing is left to do: the search ended with the time of the quantum.
         """
         state = cp.asnumpy(self._warps.state).copy()
-        pending = state[:, at.PENDING_NODE]
+        pending = state[:, layout.PENDING_NODE]
         kept = KeptNodes(self._device.nodes, pending)
-        n_pending = int((pending != at.NOTHING).sum())
+        n_pending = int((pending != layout.NOTHING).sum())
         n_left = kept.n + n_pending + self._undone_roots.size + len(self._waiting)
         if n_left == 0 and self.n_roots_taken == self._graph.order.size:
             return False
         self._check_progress(kept, n_pending)
         plan = self._grown(kept.n_words + self._waiting.n_words, kept.n + self._waiting.n_nodes)
-        # Tasks that could not be done are counted as often as they were begun.
+        # Unfinished tasks count each time they begin.
         self._n_undone += n_pending
-        n_done = int(state[:, [at.N_PIECES, at.N_VISITED]].sum()) - self._n_undone
+        n_done = int(state[:, [layout.N_WIDE_NODES, layout.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
-        # Whatever a warp begins with needs room for two nodes.
+        # Each first task of a warp needs room for two nodes.
         is_full = kept.n_words + 2 * plan.node_words > plan.pool_words or 2 * kept.n > plan.n_nodes
         if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
@@ -168,7 +323,7 @@ class Session(PoolSession):
             self._waiting_seconds += time.perf_counter() - began
         else:
             self._move_together(kept, plan)
-            state[:, at.PENDING_NODE] = kept.numbers(pending)
+            state[:, layout.PENDING_NODE] = kept.numbers(pending)
             self._is_draining = 2 * kept.n_words > plan.pool_words
             self._n_drains += self._is_draining
             self._hand_back_roots(state, are_wanted=not self._is_draining)
@@ -176,7 +331,7 @@ class Session(PoolSession):
         return True
 
     def _hand_back_roots(self, state: np.ndarray, *, are_wanted: bool) -> None:
-        """Give warps the roots that nobody had room for, or take from them those that they have begun in vain.
+        """Give warps the roots that did not fit, or take back those that could not begin.
 
         Parameters
         ----------
@@ -185,46 +340,46 @@ class Session(PoolSession):
         are_wanted : bool
         """
         if are_wanted:
-            free = np.flatnonzero(state[:, at.PENDING_NODE] == at.NOTHING)[: self._undone_roots.size]
-            state[free, at.PENDING_NODE] = at.ROOT
-            state[free, at.PENDING_CHILD] = self._undone_roots[: free.size]
+            free = np.flatnonzero(state[:, layout.PENDING_NODE] == layout.NOTHING)[: self._undone_roots.size]
+            state[free, layout.PENDING_NODE] = layout.ROOT
+            state[free, layout.PENDING_CHILD] = self._undone_roots[: free.size]
             self._undone_roots = self._undone_roots[free.size :]
             return
-        begun = state[:, at.PENDING_NODE] == at.ROOT
-        self._undone_roots = np.concatenate([self._undone_roots, state[begun, at.PENDING_CHILD]])
-        state[begun, at.PENDING_NODE] = at.NOTHING
+        begun = state[:, layout.PENDING_NODE] == layout.ROOT
+        self._undone_roots = np.concatenate([self._undone_roots, state[begun, layout.PENDING_CHILD]])
+        state[begun, layout.PENDING_NODE] = layout.NOTHING
 
     def _check_progress(self, kept: KeptNodes, n_pending: int) -> None:
-        """Be sure that quanta which end for want of places in the table of kinds lead on.
+        """Guarantee progress when a quantum ends because the leaf table is full.
 
         Parameters
         ----------
         kept : KeptNodes
         n_pending : int
-            Tasks that warps have begun and could not do.
+            Tasks that warps began and could not finish.
 
         Raises
         ------
         RuntimeError
-            Two such quanta in turn have found no leaf and done no task: the plan has too small a table.
+            Two such quanta in succession have found no leaf and done no task: the planned table is too small.
         """
-        # Time may be over as well: who is idle sees to that.
-        if not int(self._control[at.STATUS]) & at.KINDS_SHORT or bool(self._device.keys.any()):
+        # The time may be over, too: then idle warps end the quantum.
+        if not int(self._control[layout.STATUS]) & layout.SLOTS_SHORT or bool(self._device.keys.any()):
             self._n_fruitless = 0
             return
-        n_children = int((kept.fields[:, at.END] - kept.fields[:, at.CURSOR]).sum())
+        n_children = int((kept.fields[:, layout.END] - kept.fields[:, layout.CURSOR]).sum())
         left = self.n_roots_taken, n_pending, n_children, len(self._waiting) + self._undone_roots.size
         self._n_fruitless = self._n_fruitless + 1 if left == self._left else 1
         self._left = left
         if self._n_fruitless > 1:
             raise RuntimeError(
-                f"two quanta in turn found no leaf and did no task: the table of kinds has {self._plan.n_kinds:,} "
+                f"two quanta in turn found no leaf and did no task: the leaf table has {self._plan.n_slots:,} "
                 f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
                 "please report this, with the graph's sizes; the engine cpu counts the same"
             )
 
     def _move_together(self, kept: KeptNodes, plan: MemoryPlan) -> None:
-        """Put nodes at the beginning of the table, their words at that of the pool, both as the plan has them."""
+        """Move nodes to the beginning of the table, and their words to that of the pool, in the plan's sizes."""
         if plan is self._plan:
             kept.slide(self._device.words, plan.moved_words)
         else:
@@ -235,7 +390,7 @@ class Session(PoolSession):
         kept.write(self._device.nodes, self._control)
 
     def _replace_pool(self, plan: MemoryPlan) -> None:
-        """Have pool and table of another plan in the place of the old ones, which are freed first; nothing is kept."""
+        """Allocate pool and table of another plan; the old ones are freed first, without keeping anything."""
         if plan is self._plan:
             return
         self._device = self._device._replace(words=None, nodes=None)
@@ -244,14 +399,14 @@ class Session(PoolSession):
         self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
 
     def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """The plan, grown where live nodes and what was short would take more than half, as far as the budget has it.
+        """Return the plan, enlarged within the budget if live nodes and shortages would take more than half.
 
         Parameters
         ----------
         n_words, n_nodes : int
-            Of the nodes that have children left.
+            Nodes with children left.
         """
-        n_wanted = n_words + int(self._control[at.NEEDED]) + self._plan.node_words
+        n_wanted = n_words + int(self._control[layout.NEEDED]) + self._plan.node_words
         plan: MemoryPlan = self._plan.with_room(n_wanted, n_nodes, self._control)
         # All words are copied beside the new pool.
         taken = plan.total_bytes + 4 * max(0, n_words - plan.moved_words)

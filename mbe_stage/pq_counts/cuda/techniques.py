@@ -1,4 +1,4 @@
-"""Techniques of the search, each of which can be left out to see what it is worth. The counts are the same without."""
+"""Techniques of the search that can be switched off, to measure their worth. The counts stay the same."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from mbe_stage.device.techniques import TechniqueSwitches
 
-# Bits of the constant that the kernel is compiled for.
+# Bits of the constant that the kernel is compiled with.
 SHARING, DONATION, PAIRS, TRUNCATION = 1, 2, 4, 8
 ALL_TECHNIQUES = SHARING | DONATION | PAIRS | TRUNCATION
 WINDOWS = 16
-"""The kernel for little memory: rows are counted a window at a time (`windowed_root_piece`)."""
+"""The kernel for little memory: rows are counted a window at a time (`windowed_root_submatrix`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +20,24 @@ class Techniques(TechniqueSwitches):
     Attributes
     ----------
     sharing : bool
-        Children of a node that does not fit a frame are taken by any warp (the second level of GBC's allocation by
-        edges, at every level). Without it a warp works alone on what is below its root.
+        Any warp may take children of a node too large for a frame (the second level of GBC's allocation by edges, at
+        every depth). Without it a warp works alone on all nodes below its root.
     donation : bool
-        A warp gives away the shallowest level of its stack where others are idle (GBC's stealing, the other way round).
+        A warp gives away the lowest entry of its stack if others are idle (GBC's stealing, the other way round).
     pairs : bool
-        Where two more vertices of a side are to be chosen, and the node does not fit a frame, all pairs of them are
-        listed side by side; without it a pivot is chosen there too, and what is left behind it one node after another.
+        If two more vertices of a side are to be chosen, and the node does not fit a frame, all pairs of them are listed
+        side by side. Without it a pivot is chosen there, too, and the rest follows one node after another.
     truncation : bool
-        Of the rows of a node that does not fit a frame only those words are read in which columns are left (the
-        truncated bitmaps of GBC, section V-A); without it all.
+        Of the rows of a node too large for a frame, only the words with remaining columns are read (the truncated
+        bitmaps of GBC, section V-A); without it all words.
     layer_choice : bool
-        The roots' side is the one that `ordering.left_vertices_are_roots` says; without it the left one.
+        `ordering.left_vertices_are_roots` chooses the roots' side; without it the left side.
     wedges : bool
-        Bicliques of two rows are counted without building anything (`wedges`); without it they are counted as triples
-        where three of the other side are asked for, else searched as others.
+        Bicliques of two rows are counted without building anything (`wedges`). Without it they are counted as triples
+        if three of the other side are wanted, else searched like others.
     triples : bool
-        Bicliques of three rows are counted on masks of what each root shares with others (`triples`); without it they
-        are searched as others.
+        Bicliques of three rows are counted on masks of the columns that each root shares with others (`triples`);
+        without it they are searched like others.
     """
 
     sharing: bool = True
@@ -50,5 +50,5 @@ class Techniques(TechniqueSwitches):
 
     @property
     def kernel_mask(self) -> int:
-        """The bits of the techniques that the kernel is compiled for."""
+        """Bits of the techniques that the kernel is compiled with."""
         return self._mask_of("sharing", "donation", "pairs", "truncation")

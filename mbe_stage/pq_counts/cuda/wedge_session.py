@@ -1,4 +1,4 @@
-"""The searches of bicliques of two and of three rows on the device: their memory and their time quanta."""
+"""Searches of bicliques of two and of three rows on the device: their memory and their quanta."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import on_grid
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.rank_windows import BLOCKS_NS, CONTROL_WORDS, LONGEST_NS
 from mbe_stage.pq_counts.cuda.session import Counted
@@ -22,26 +22,26 @@ from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_
 from mbe_stage.search.cuda.session import SearchSession
 
 PAIR, TRIPLE = 2, 3
-"""Rows of the bicliques."""
+"""Rows of a biclique."""
 
 
 def wedge_bytes(max_row_degree: int) -> int:
-    """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
-    # While leaves are fetched it is written down which there are.
-    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + at.N_SETTINGS)
+    """Device memory of a search, besides the graph's lists and the ranks of the rows."""
+    # While leaves are fetched, the nonzero counters are listed.
+    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + layout.N_SETTINGS)
 
 
-class Asked(NamedTuple):
-    """What kernels that walk windows of ranks are asked.
+class WindowSettings(NamedTuple):
+    """Settings of kernels that walk windows of ranks.
 
     Attributes
     ----------
     n_ranked : int
-        Rows that have a rank.
+        Number of rows with a rank.
     fewest_columns : int
     max_row_degree : int
     short_list : int
-        Entries of a list that a lane walks alone.
+        Entries of a list that one lane walks.
     quantum_seconds : float
     """
 
@@ -53,40 +53,43 @@ class Asked(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A graph whose rows have ranks, by degree.
+    """A graph with ranks of rows, by degree.
 
     Attributes
     ----------
     lists : Graph
-        Its order is that in which roots are taken.
+        Its order is that of the roots.
     ranks : (n_rows,) int32
-    asked : Asked
+    window_settings : WindowSettings
     """
 
     lists: Graph
     ranks: cp.ndarray
-    asked: Asked
+    window_settings: WindowSettings
 
 
-def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
-    """What blocks share, with no leaf counted.
+def wedges_of(window_settings: WindowSettings, ranks: cp.ndarray) -> Wedges:
+    """Return the blocks' shared memory, without leaves.
 
     Parameters
     ----------
-    asked : Asked
+    window_settings : WindowSettings
     ranks : (n_rows,) int32
-        As `Wedges` has them.
+        As in `Wedges`.
     """
-    settings = np.zeros(at.N_SETTINGS, np.int64)
-    settings[at.QUANTUM_NS] = int(asked.quantum_seconds * 1e9)
-    settings[at.FEWEST_COLUMNS], settings[at.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
-    settings[at.NARROW] = asked.short_list
-    times = cp.zeros(asked.max_row_degree + 1, cp.int64)
+    settings = np.zeros(layout.N_SETTINGS, np.int64)
+    settings[layout.QUANTUM_NS] = int(window_settings.quantum_seconds * 1e9)
+    settings[layout.FEWEST_COLUMNS], settings[layout.N_RANKED] = (
+        window_settings.fewest_columns,
+        window_settings.n_ranked,
+    )
+    settings[layout.LANE_ENTRIES] = window_settings.short_list
+    times = cp.zeros(window_settings.max_row_degree + 1, cp.int64)
     return Wedges(times, cp.zeros(CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 
 
 def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any], n_roots_taken: int) -> tuple[int, int]:
-    """Have blocks take roots for a while, behind those that are taken.
+    """Run blocks for a while on roots that are not taken yet.
 
     Parameters
     ----------
@@ -95,23 +98,23 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
     graph : Graph
         With the roots.
     shared : sequence of named tuples
-        The kernel's other arguments; of the first the control words are set.
+        Further arguments of the kernel; the first one's control words are set.
     n_roots_taken : int
 
     Returns
     -------
     n_roots_taken : int
-        Until the end of it.
+        At the end of the quantum.
     idle_ns : int
-        For which warps waited for the last block to end, of all warps together.
+        Time that warps waited for the last block, over all warps.
     """
     control = np.zeros(CONTROL_WORDS, np.int64)
-    control[at.NEXT_ROOT] = n_roots_taken
+    control[layout.NEXT_ROOT] = n_roots_taken
     upload(control, shared[0].control)
     on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, *shared))
     control = cp.asnumpy(shared[0].control)
     idle_ns = n_blocks * int(control[LONGEST_NS]) - int(control[BLOCKS_NS])
-    return min(int(graph.order.size), int(control[at.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
+    return min(int(graph.order.size), int(control[layout.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
 
 
 class WedgeSession(SearchSession):
@@ -120,43 +123,43 @@ class WedgeSession(SearchSession):
     Parameters
     ----------
     graph : Graph
-        With the roots that are wanted; its positions are not read.
+        With the wanted roots; its positions are not read.
     shared : Wedges or Triples
-        Wedges, where bicliques of two rows are searched, triples, where they have three.
+        Wedges for bicliques of two rows, triples for those of three.
     n_blocks : int
     n_bytes : int
-        Of device memory that the search takes, for benchmarks and tests.
+        Device memory of the search, for benchmarks and tests.
     """
 
     def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
         super().__init__(graph)
-        self._n_kinds = self._idle_ns = 0
+        self._n_signatures = self._idle_ns = 0
         self._n_blocks, self._n_bytes, self._shared = n_blocks, n_bytes, shared
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the quanta did, for benchmarks and tests."""
+        """Statistics of the quanta, for benchmarks and tests."""
         return {
             "kernel_us": round(1e6 * self._seconds),
             "idle_ns": self._idle_ns,
-            "kinds": self._n_kinds,
+            "kinds": self._n_signatures,
             "quanta": self.n_quanta,
             "warps": self._n_blocks * THREADS // WARP_SIZE,
             "plan_bytes": self._n_bytes,
         }
 
     def restart(self, roots: np.ndarray) -> None:
-        """As `SearchSession.restart`."""
+        """Restart as in `SearchSession.restart`."""
         super().restart(roots)
         self._shared.times.fill(0)
 
     def quantum(self) -> Counted:
-        """Work for a while; the leaves found."""
+        """Work for a while; return the leaves."""
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
-        asked = kernel, self._n_blocks, self._graph, [self._shared]
-        self.n_roots_taken, idle_ns = run_quantum(*asked, self.n_roots_taken)
+        window_settings = kernel, self._n_blocks, self._graph, [self._shared]
+        self.n_roots_taken, idle_ns = run_quantum(*window_settings, self.n_roots_taken)
         self._idle_ns += idle_ns
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
@@ -164,12 +167,12 @@ class WedgeSession(SearchSession):
         return self._take_leaves(goes_on=not self.is_over)
 
     def _take_leaves(self, *, goes_on: bool) -> Counted:
-        """Rows by the columns that they share; there are none afterwards, where the search goes on."""
+        """Return the leaves by their numbers of columns, and clear them if the search continues."""
         shared = cp.flatnonzero(self._shared.times)
         columns, times = cp.asnumpy(cp.stack([shared, self._shared.times[shared]]))
         if goes_on:
             self._shared.times.fill(0)
-        self._n_kinds += columns.size
+        self._n_signatures += columns.size
         nothing = np.zeros(columns.size, np.int64)
         n_rows = TRIPLE if isinstance(self._shared, Triples) else PAIR
         return Counted(nothing + n_rows, nothing, nothing, columns, times)

@@ -1,9 +1,9 @@
-"""Where bicliques have two rows: later rows that share columns with a root are counted, and nothing is built.
+"""Bicliques of two rows: count later rows that share columns with a root, without building anything.
 
 A block takes a root. Its warps walk the two-step paths to later rows, which are counted in shared memory, a window of
-ranks at a time (`rank_windows`); a row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional
-columns. There are no nodes, no pool and no table of kinds: leaves are counted by ``n``. Lists are read as they are
-given, and nothing of them is prepared but the ranks.
+ranks at a time (`rank_windows`). A row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional
+columns. There are no nodes, no pool and no table of signatures: leaves are counted by ``n``. Lists are read as given;
+only the ranks are prepared.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
+from mbe_stage.device.intrinsics import global_nanoseconds
 from mbe_stage.device.jit import I32, I64, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, tally
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.rank_windows import count_leaf, count_window, fill, flush, next_root, note_time
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
-"""Ranks that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""
+"""Ranks counted at a time: with `_SMALL` counters of leaves, a block's share of shared memory."""
 _SMALL = 512
 _FLUSH_FROM = 1 << 30
 _I = np.int32
@@ -29,19 +29,18 @@ _U = np.uint32
 
 
 class Wedges(NamedTuple):
-    """What all blocks share.
+    """Memory shared by all blocks.
 
     Attributes
     ----------
     times : (max_row_degree + 1,) int64
-        How many pairs of rows share so many columns.
+        Number of pairs of rows with each number of common columns.
     control : (rank_windows.CONTROL_WORDS,) int64
-        As `layout.Device` has them, and two words more; read are `NEXT_ROOT` and `STATUS`.
+        As in `layout.Device`, plus two words; `NEXT_ROOT` and `STATUS` are read.
     settings : int64
-        Read are `QUANTUM_NS`, `FEWEST_COLUMNS`, `MOST_ROWS`, which is here how many rows have a rank, and `NARROW`: up
-        to how many entries a lane walks a list alone.
+        `layout.QUANTUM_NS`, `FEWEST_COLUMNS`, `N_RANKED` and `LANE_ENTRIES` are read.
     ranks : (n_rows,) int32
-        Of rows: a pair is counted from the one of lower rank. -1 for those that are in no pair.
+        Ranks of rows: a pair is counted from the row of lower rank. -1 for rows in no pair.
     """
 
     times: Any
@@ -50,13 +49,13 @@ class Wedges(NamedTuple):
     ranks: Any
 
 
-GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+GRAPH = bundle(layout.Graph, I64, I32, I64, I64, I32, I32)
 WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _tally_window(n_rows, fewest, counts, small, times):
-    """Count the leaves of a window, whose counters are zeros afterwards.
+def _count_window(n_rows, fewest, counts, small, times):
+    """Count the leaves of a window, and clear its counters.
 
     Parameters
     ----------
@@ -76,13 +75,13 @@ def _tally_window(n_rows, fewest, counts, small, times):
         if n > 0:
             counts[k] = _I(0)
             if n >= fewest:
-                tally(n, small, times)
+                count_leaf(n, small, times)
         k = _I(k + _I(cuda.blockDim.x))
 
 
 @kernel(GRAPH, WEDGES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=3.0)
 def count_wedges_block_per_root(graph, wedges):
-    """Count the pairs of a root and a later row by the columns that they share, for roots that nobody has taken.
+    """Count the pairs of a root and a later row by their common columns, for roots not yet taken.
 
     Parameters
     ----------
@@ -94,9 +93,9 @@ def count_wedges_block_per_root(graph, wedges):
     small = cuda.shared.array(_SMALL, types.int32)
     slots = cuda.shared.array(2, types.int32)
     thread = _I(cuda.threadIdx.x)
-    deadline = _L(global_nanoseconds() + wedges.settings[at.QUANTUM_NS])
-    fewest, short_list = _I(wedges.settings[at.FEWEST_COLUMNS]), _U(wedges.settings[at.NARROW])
-    n_rows = _I(wedges.settings[at.MOST_ROWS])
+    deadline = _L(global_nanoseconds() + wedges.settings[layout.QUANTUM_NS])
+    fewest, short_list = _I(wedges.settings[layout.FEWEST_COLUMNS]), _U(wedges.settings[layout.LANE_ENTRIES])
+    n_rows = _I(wedges.settings[layout.N_RANKED])
     fill(counts, _I(0), _I(WINDOW), _I(0))
     fill(small, _I(0), _I(_SMALL), _I(0))
     n_looked_at = _I(0)
@@ -112,7 +111,7 @@ def count_wedges_block_per_root(graph, wedges):
         while window < n_rows:
             count_window(root, n_columns, window, _I(WINDOW), short_list, counts, slots, graph, wedges.ranks)
             n_here = min(_I(WINDOW), _I(n_rows - window))
-            _tally_window(n_here, fewest, counts, small, wedges.times)
+            _count_window(n_here, fewest, counts, small, wedges.times)
             n_looked_at = _I(n_looked_at + n_here)
             window = slots[1]
             cuda.syncthreads()
@@ -126,7 +125,7 @@ def count_wedges_block_per_root(graph, wedges):
 
 
 def wedge_blocks() -> int:
-    """As many as the current device keeps resident."""
+    """Number of blocks that the current device keeps resident."""
     from mbe_stage.device.launch import multiprocessors
 
     return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

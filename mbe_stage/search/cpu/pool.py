@@ -8,6 +8,7 @@ no cost.
 
 from __future__ import annotations
 
+import platform
 import queue
 import threading
 from collections import deque
@@ -17,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from mbe_stage.options import Execution
 from mbe_stage.tasks import split
-
-__all__ = ["Barrier", "Piece", "WorkerPool", "pieces_of"]
 
 _POLL_SECONDS = 0.05
 # Steps of a worker before it waits at a barrier, and of the last one to arrive.
@@ -27,8 +27,8 @@ _FLUSH, _MARK = "flush", "mark"
 
 
 @dataclass(slots=True)
-class Piece:
-    """A range of roots, or a state that carries a split-off piece of the tree.
+class Subproblem:
+    """A range of roots, or a state that carries a part of the tree that was split off.
 
     Attributes
     ----------
@@ -46,22 +46,22 @@ class Piece:
     state: Any = None
 
 
-def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> list[Piece]:
-    """Cut ranges of roots into about `n` pieces of similar cost, the last and heaviest first.
+def subproblems_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> list[Subproblem]:
+    """Cut ranges of roots into about `n` subproblems of similar cost, the last and heaviest first.
 
     Parameters
     ----------
     costs : (n_roots,) float64
-        Of each root.
+        Cost of each root.
     ranges : sequence of (int, int)
         Ascending.
     """
     total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
-    pieces = []
+    subproblems = []
     for first, end in ranges:
         n_of_range = max(1, round(n * float(costs[first:end].sum()) / total))
-        pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n_of_range)]
-    return [Piece(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in pieces[::-1]]
+        subproblems += [(first + start, first + stop) for start, stop in split(costs[first:end], n_of_range)]
+    return [Subproblem(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in subproblems[::-1]]
 
 
 class Barrier:
@@ -71,28 +71,28 @@ class Barrier:
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._requested = threading.Event()
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """True if a barrier is requested that has not been reached."""
-        return self._asked.is_set()
+        return self._requested.is_set()
 
     def ask(self) -> None:
         """Request a barrier."""
-        self._asked.set()
+        self._requested.set()
 
     def reached(self) -> None:
         """Note that it is reached: the next may be requested."""
-        self._asked.clear()
+        self._requested.clear()
 
 
 class WorkerPool:
-    """State that the workers (one a thread) share: pieces of work, the memory budget, the way to the consumer.
+    """State that the workers (one a thread) share: subproblems, the memory budget, the way to the consumer.
 
     Parameters
     ----------
-    pieces : list of Piece
+    subproblems : list of Subproblem
         In the order they are to be started.
     marker : callable, optional
         Takes the remaining ranges at a barrier, ascending, adjoining ones merged; returns the marker for the consumer.
@@ -100,22 +100,22 @@ class WorkerPool:
 
     def __init__(
         self,
-        pieces: list[Piece],
+        subproblems: list[Subproblem],
         n_workers: int,
         budget_bytes: int,
         barrier: Barrier | None = None,
         marker: Callable[[list[tuple[int, int]]], Any] = tuple,
     ) -> None:
         self._changed = threading.Condition()
-        self._ranges = deque(pieces)
-        self._split_off: deque[Piece] = deque()
+        self._ranges = deque(subproblems)
+        self._split_off: deque[Subproblem] = deque()
         self._barrier = Barrier() if barrier is None else barrier
         self._marker = marker
         self._n_workers = n_workers
         self._n_idle = 0
         self._bytes = 0
         self._budget_bytes = budget_bytes
-        self._total_cost = max(1e-9, sum(piece.cost for piece in pieces))
+        self._total_cost = max(1e-9, sum(subproblem.cost for subproblem in subproblems))
         self._finished_cost = 0.0
         self._blocks: queue.Queue[Iterable[Any] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
         self._is_over = False
@@ -125,7 +125,7 @@ class WorkerPool:
     def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
         """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them.
 
-        Threads get that name, with a number.
+        Threads get this name with a number.
         """
         threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"{name}-{k}", daemon=True)
@@ -175,16 +175,16 @@ class WorkerPool:
     @property
     def wants_barrier(self) -> bool:
         """True if workers are to finish the roots that they are in, and to begin no other."""
-        return self._barrier.is_asked or self._is_marking
+        return self._barrier.is_requested or self._is_marking
 
     @property
     def wants_work(self) -> bool:
-        """True if a worker is idle and no piece is waiting for it."""
+        """True if a worker is idle and no subproblem is waiting for it."""
         waiting = len(self._split_off) + (0 if self.wants_barrier else len(self._ranges))
         return self._n_idle > waiting
 
-    def next_piece(self, flush: Callable[[], None]) -> Piece | None:
-        """Return the next piece. Waits while others may still share theirs; None when all work is done or stopped.
+    def next_subproblem(self, flush: Callable[[], None]) -> Subproblem | None:
+        """Return the next subproblem, waiting while others may share theirs. None when all work is done or stopped.
 
         Parameters
         ----------
@@ -194,27 +194,27 @@ class WorkerPool:
         has_flushed = False
         while True:
             with self._changed:
-                piece, step = self._waited(has_flushed)
+                subproblem, step = self._waited(has_flushed)
             if step == _FLUSH:
                 flush()
                 has_flushed = True
             elif step == _MARK:
                 self._mark()
             else:
-                return piece
+                return subproblem
 
-    def _waited(self, has_flushed: bool) -> tuple[Piece | None, str]:
-        """A piece, or None and the step to do before the next call; the lock is held."""
+    def _waited(self, has_flushed: bool) -> tuple[Subproblem | None, str]:
+        """A subproblem, or None and the step to do before the next call; the lock is held."""
         self._n_idle += 1
         while not self.stopped:
-            step, pieces = "", self._split_off or self._ranges
+            step, subproblems = "", self._split_off or self._ranges
             if self.wants_barrier and not self._is_over:
-                step, pieces = "" if has_flushed else _FLUSH, self._split_off
-                if not step and not pieces and self._n_idle == self._n_workers:
+                step, subproblems = "" if has_flushed else _FLUSH, self._split_off
+                if not step and not subproblems and self._n_idle == self._n_workers:
                     step = _MARK
-            if step or pieces:
+            if step or subproblems:
                 self._n_idle -= 1
-                return (None, step) if step else (pieces.popleft(), "")
+                return (None, step) if step else (subproblems.popleft(), "")
             if self._n_idle == self._n_workers:
                 # Workers leave from here on: no barrier can be reached any more.
                 self._is_over = True
@@ -226,7 +226,7 @@ class WorkerPool:
     def _mark(self) -> None:
         """Deliver the marker. All others wait meanwhile, so no later results precede it."""
         with self._changed:
-            left = sorted((piece.first, piece.end) for piece in self._ranges)
+            left = sorted((subproblem.first, subproblem.end) for subproblem in self._ranges)
             # Before the consumer sees this one: a later request is for another.
             self._is_marking = True
             self._barrier.reached()
@@ -241,13 +241,13 @@ class WorkerPool:
             self._is_marking = False
             self._changed.notify_all()
 
-    def offer(self, piece: Piece) -> None:
-        """Add a piece: one split off for an idle worker, or a range for after the barrier."""
+    def offer(self, subproblem: Subproblem) -> None:
+        """Add a subproblem: one split off for an idle worker, or a range for after the barrier."""
         with self._changed:
-            if piece.state is None:
-                self._ranges.appendleft(piece)
+            if subproblem.state is None:
+                self._ranges.appendleft(subproblem)
             else:
-                self._split_off.append(piece)
+                self._split_off.append(subproblem)
             self._changed.notify()
 
     def finish(self, cost: float) -> None:
@@ -256,12 +256,11 @@ class WorkerPool:
             self._finished_cost += cost
 
     def reserve(self, n_bytes: int) -> int:
-        """Take working memory from the budget, give it back when negative.
+        """Take working memory from the budget, or give it back if negative.
 
         Returns
         -------
-        int
-            0, or the budget that would be needed; then nothing is taken.
+        0, or the required budget; then nothing is taken.
         """
         with self._changed:
             if n_bytes > 0 and self._bytes + n_bytes > self._budget_bytes:
@@ -277,3 +276,14 @@ class WorkerPool:
     def deliver(self, blocks: Iterable[Any]) -> None:
         """Hand blocks to the consumer; its thread runs lazy ones. Waits while the consumer has enough."""
         self._put(blocks)
+
+
+def unavailable_reason() -> str | None:
+    """None: Numba is a base dependency and compiles for every processor it installs on."""
+    return None
+
+
+def device(execution: Execution) -> str:
+    """The processor and the number of threads."""
+    n = execution.worker_count
+    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"

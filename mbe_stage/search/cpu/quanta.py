@@ -1,4 +1,9 @@
-"""One thread of a search: it walks pieces of the tree in time quanta, and splits them if another thread is idle."""
+"""One thread of a search: it walks subproblems in time quanta, and splits them if another thread is idle.
+
+Growing arrays of a worker's state: compiled code reports which one is short, and the host enlarges it.
+
+A state is a named tuple of arrays.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +15,55 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.search.cpu.arenas import Shortage, grown, growth_bytes, nbytes
-from mbe_stage.search.cpu.pool import Piece, WorkerPool
-
-__all__ = [
-    "DONE",
-    "OK",
-    "OUTPUT_FULL",
-    "QUANTUM_OVER",
-    "QuantumWorker",
-    "RangeFields",
-    "range_given_back",
-    "ranges_ahead",
-]
+from mbe_stage.search.cpu.pool import Subproblem, WorkerPool
 
 # Status of a quantum. Larger numbers name the arena that is short.
 OK = 0
 DONE = 1
 QUANTUM_OVER = 2
 OUTPUT_FULL = 3
-
 _QUANTUM_SECONDS = 0.02
 _FIRST_WORK_LIMIT = 1 << 20
 _REPORT_SECONDS = 0.1
+
+
+class Shortage(NamedTuple):
+    """An arena that is too small.
+
+    Attributes
+    ----------
+    arena : str
+        The field of the state.
+    n_needed : int
+        Entries that it needs.
+    """
+
+    arena: str
+    n_needed: int
+
+
+def nbytes(state: Any) -> int:
+    """Bytes of a state's arrays."""
+    return sum(array.nbytes for array in state)
+
+
+def growth_bytes(state: Any, short: Shortage) -> int:
+    """Bytes that `grown` will add."""
+    arena = getattr(state, short.arena)
+    return (_grown_size(arena, short) - arena.shape[0]) * arena[:1].nbytes
+
+
+def grown(state: Any, short: Shortage) -> Any:
+    """The state with the short arena enlarged."""
+    arena = getattr(state, short.arena)
+    larger = np.zeros((_grown_size(arena, short), *arena.shape[1:]), arena.dtype)
+    larger[: arena.shape[0]] = arena
+    return state._replace(**{short.arena: larger})
+
+
+def _grown_size(arena: np.ndarray, short: Shortage) -> int:
+    # At least half as much again: otherwise a deep walk would grow entry by entry.
+    return max(short.n_needed, arena.shape[0] + arena.shape[0] // 2)
 
 
 class RangeFields(NamedTuple):
@@ -83,10 +114,10 @@ def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> t
 
 
 class QuantumWorker(ABC):
-    """Takes pieces of work from its pool until there are none, and delivers the results.
+    """Takes subproblems from its pool until there are none, and delivers the results.
 
-    A state is a named tuple of the arrays that one piece needs. Compiled code continues from it; the host makes, grows
-    and splits it.
+    A state is a named tuple of the arrays that one subproblem needs. Compiled code continues from it; the host makes,
+    grows and splits it.
     """
 
     def __init__(self, pool: WorkerPool) -> None:
@@ -96,32 +127,32 @@ class QuantumWorker(ABC):
 
     @abstractmethod
     def _new_state(self) -> Any:
-        """A state without a piece."""
+        """A state without a subproblem."""
 
     @abstractmethod
-    def _set_piece(self, state: Any, first: int, end: int) -> None:
+    def _set_subproblem(self, state: Any, first: int, end: int) -> None:
         """Give a state a range of roots."""
 
     @abstractmethod
     def _run_quantum(self, state: Any, work_limit: int) -> int:
-        """Continue a state's piece for a quantum; returns its status."""
+        """Continue a state's subproblem for a quantum; returns its status."""
 
     @abstractmethod
     def _share_left(self, state: Any) -> float:
-        """Share of a state's piece that lies ahead, 0 to 1."""
+        """Share of a state's subproblem that lies ahead, 0 to 1."""
 
     @abstractmethod
     def _split(self, state: Any, reserve: Callable[[int], int]) -> Any:
         """Split off half of the work ahead as a new state; None if it cannot be split, or not within the budget."""
 
     def _give_back(self, state: Any) -> tuple[int, int, float] | None:  # noqa: ARG002 - the seam's signature
-        """Take roots that have not begun from a state's piece.
+        """Take roots that have not begun from a state's subproblem.
 
         Returns
         -------
         tuple or None
             Their range, and their share of the work ahead. None if there are none, or they cannot be taken: then a
-            barrier waits for the whole piece.
+            barrier waits for the whole subproblem.
         """
         return None
 
@@ -138,22 +169,22 @@ class QuantumWorker(ABC):
         """Deliver the results so far."""
 
     def work(self) -> None:
-        """Work until the pool has no more pieces."""
+        """Work until the pool has no more subproblems."""
         own: Any = None
-        while (piece := self._pool.next_piece(self._flush)) is not None:
-            if piece.state is not None:
-                state = self._walk(piece.state, piece.cost)
+        while (subproblem := self._pool.next_subproblem(self._flush)) is not None:
+            if subproblem.state is not None:
+                state = self._walk(subproblem.state, subproblem.cost)
                 self._reserve(-nbytes(state))
                 continue
             if own is None:
                 own = self._new_state()
                 self._reserve(nbytes(own))
-            self._set_piece(own, piece.first, piece.end)
-            own = self._walk(own, piece.cost)
+            self._set_subproblem(own, subproblem.first, subproblem.end)
+            own = self._walk(own, subproblem.cost)
         self._flush()
 
     def _walk(self, state: Any, cost: float) -> Any:
-        """Walk a piece, quantum by quantum; returns the state, whose arenas may have grown."""
+        """Walk a subproblem, quantum by quantum; returns the state, whose arenas may have grown."""
         ahead = self._share_left(state)
         while not self._pool.stopped:
             if self._pool.wants_barrier:
@@ -185,20 +216,20 @@ class QuantumWorker(ABC):
         return state
 
     def _returned(self, state: Any, cost: float) -> float:
-        """Give the rest of a range back to the pool; returns its share of the piece's cost."""
+        """Give the rest of a range back to the pool; returns its share of the subproblem's cost."""
         rest = self._give_back(state)
         if rest is None:
             return 0.0
         first, end, share = rest
-        self._pool.offer(Piece(cost=cost * share, first=first, end=end))
+        self._pool.offer(Subproblem(cost=cost * share, first=first, end=end))
         return cost * share
 
     def _share(self, state: Any, cost: float) -> bool:
-        """Split the piece and offer one half; False if it cannot be split, or not within the budget."""
+        """Split the subproblem and offer one half; False if it cannot be split, or not within the budget."""
         receiver = self._split(state, self._pool.reserve)
         if receiver is None:
             return False
-        self._pool.offer(Piece(cost=cost, state=receiver))
+        self._pool.offer(Subproblem(cost=cost, state=receiver))
         return True
 
     def _adapt(self, seconds: float) -> None:

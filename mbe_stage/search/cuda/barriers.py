@@ -1,13 +1,13 @@
 """Barriers of a search on a device: between two quanta roots are held back, those begun are finished, the rest follows.
 
-Warps begin roots in the order of their work, and tasks are ranges of roots in another order. Some roots are begun all
-the same, so that those that are held back are few ranges.
+Warps begin roots in the order of their work, but tasks are ranges of roots in another order. So a barrier begins some
+held-back roots anyway, and the others form few ranges.
 
-A device may begin all roots within a second, and what it finds take minutes to be written: a barrier that is asked for
-meanwhile would come with the end. So where results are handed on, and may be asked for a barrier, a small part of the
-roots is begun first, from all over the graph: what the heaviest find alone says little of the others, and keeps few
-warps at work. Where taking its results takes longer than finding them, the rest follows part by part, each as large as
-is taken in a few seconds; else all of it at once.
+A device may begin all roots within a second and then need minutes to write the results. A barrier requested in that
+time would only come at the end. So if results are flushed and a barrier may be requested, a small part of the roots
+begins first, taken from all over the graph: the heaviest roots alone would not represent the others, and would keep few
+warps busy. If taking the results of that part took longer than the search, the rest follows part by part, each as large
+as a few seconds can take; otherwise it follows at once.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ from mbe_stage.tasks import Roots, Task
 log = logging.getLogger(__name__)
 
 MOST_RANGES = 1024
-"""Of what is left at a barrier: warps begin roots in order of their work, and rows are numbered by degree."""
+"""Most ranges of roots that remain at a barrier: warps begin roots by work, but rows are numbered by degree."""
 
-# Of the work that is expected below all roots so much is begun first, where there are so many roots.
+# Share of the expected work that begins first, if there are this many roots.
 _FIRST_SHARE = 1 / 16
 _LEAST_ROOTS = 512
-# Share of a part's time in which nothing was searched, as what it had found was being taken.
+# Share of a part's time without search, while its results were being taken.
 _TAKEN_SLOWLY = 0.75
-# How long a part is to take, and by how much one is larger or smaller than the one before at most.
+# Target duration of a part, and the largest factor between a part and the one before.
 _PART_SECONDS = 2.5
 _MOST_GROWTH = 4.0
-# Multiples of the golden section, without their whole part, lie evenly wherever they end.
+# The fractional parts of multiples of the golden section are evenly spread, wherever they end.
 _GOLDEN = 0.618033988749895
 
 Quantum = TypeVar("Quantum", covariant=True)
 
 
 class HoldsRoots(Protocol[Quantum]):
-    """A search whose roots can be held back; roots are positions among those of all the work."""
+    """A search whose roots can be held back. Roots are positions among those of all the work."""
 
     def quanta(self) -> Iterator[Quantum]:
-        """What each quantum finds, until all roots that there are to begin are finished."""
+        """Yield the results of each quantum until all roots that may begin are finished."""
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The roots that nobody has begun, in the order in which they are to be, and the work expected below each.
+        """Return the roots that have not begun, in their order, and the expected work below each.
 
-        None where there is no need of a barrier: nothing is left but what is in progress.
+        None if a barrier is not needed, because only started roots remain.
         """
 
     def replace_roots(self, roots: np.ndarray) -> None:
-        """Have these begun, in this order, in the place of those ahead; between two quanta."""
+        """Replace the roots ahead by these, in this order. Called between two quanta."""
 
     def marker(self, roots: np.ndarray) -> Quantum:
-        """What marks a barrier where these roots were held back."""
+        """Return the barrier's marker, for these held-back roots."""
 
     def restart(self, roots: np.ndarray) -> None:
-        """Begin with roots that were held back, in this order; all others are finished."""
+        """Begin the held-back roots, in this order. All others are finished."""
 
 
 def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_parts: bool = False) -> Iterator[Quantum]:
-    """The quanta of a search, and where a barrier is asked for, what marks it.
+    """Yield the quanta of a search, and a marker for each requested barrier.
 
     Parameters
     ----------
     search : HoldsRoots
     barrier : Barrier, optional
     in_parts : bool
-        Whether what is found is handed on, and not only counted: then a part of the roots is begun first, so that a
-        barrier need not wait until all that the device has found is taken. Not without a barrier.
+        True if results are flushed, not only counted. Then a part of the roots begins first, so that a barrier does not
+        wait until all results of the device are taken. Needs a barrier.
     """
     held = _all_but_a_part(search) if in_parts and barrier is not None else None
-    # Code is loaded and memory allocated in the very first quantum, which says nothing of the search.
+    # The very first quantum loads code and allocates memory, so its time says nothing about the search.
     has_begun = False
     while True:
         begun, taking = perf_counter(), 0.0
@@ -85,7 +85,7 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
             begun, has_begun = begun if has_begun else found, True
             yield quantum
             taking += perf_counter() - found
-            if barrier is not None and barrier.is_asked and held is None:
+            if barrier is not None and barrier.is_requested and held is None:
                 held = _held_back(search)
         if barrier is None or held is None:
             return
@@ -93,8 +93,8 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
         part, later = held.divided(seconds, taking)
         if later is not None:
             log.debug("%.2f s a part, %.2f of them taking: %d roots follow", seconds, taking, part.size)
-        if barrier.is_asked:
-            # Before whoever asked knows of this one: what is asked for behind it is another.
+        if barrier.is_requested:
+            # Cleared before the caller sees this marker: a later request is for another barrier.
             barrier.reached()
             yield search.marker(held.roots)
         search.restart(held.roots)
@@ -110,13 +110,13 @@ class _Held:
     Attributes
     ----------
     roots : (n,) integers
-        In the order in which they are to be begun.
+        In the order in which they begin.
     costs : (n,) numbers
-        Work that is expected below each.
+        Expected work below each.
     turns : (n,) integers or None
-        Where they follow in parts: those with the least are the next.
+        Turn of each root if they follow in parts: the smallest come next.
     part : float
-        Work that was expected below the roots that were begun, where they were such a part.
+        Expected work below the begun roots, if these were such a part.
     """
 
     roots: np.ndarray
@@ -125,7 +125,7 @@ class _Held:
     part: float = 0.0
 
     def divided(self, seconds: float, taking: float) -> tuple[np.ndarray, _Held | None]:
-        """What is begun next, after a part that took so long; taking what it found is in it."""
+        """Return the next roots to begin, after a part of this duration, including the time to take its results."""
         work_left = float(self.costs.sum())
         is_over_soon = seconds * work_left <= _PART_SECONDS * self.part
         if self.turns is None or taking < _TAKEN_SLOWLY * seconds or is_over_soon:
@@ -134,7 +134,7 @@ class _Held:
         return self.without(factor * self.part)
 
     def without(self, part: float) -> tuple[np.ndarray, _Held | None]:
-        """The first part with so much work, and the others; none where those cannot be kept to `MOST_RANGES`."""
+        """Split off the first part with this much work. No rest if it would need more than `MOST_RANGES` ranges."""
         assert self.turns is not None
         in_turn = np.argsort(self.turns, kind="stable")
         last = min(self.roots.size - 1, int(np.searchsorted(np.cumsum(self.costs[in_turn]), part)))
@@ -147,7 +147,7 @@ class _Held:
 
 
 def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
-    """Have a search begin a part of its roots only, before the first quantum; the others, where there are many."""
+    """Let a search begin only a part of its roots before the first quantum. Return the others if there are many."""
     ahead = search.roots_ahead()
     if ahead is None or ahead[0].size < _LEAST_ROOTS:
         return None
@@ -159,13 +159,13 @@ def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
 
 
 def _turns(roots: np.ndarray) -> np.ndarray:
-    """When each root has its turn: ranges of roots with as many each, and neighbours far from each other."""
+    """Return each root's turn: ranges of equally many roots, with neighbours far from each other."""
     places = np.argsort(np.argsort(roots)) * MOST_RANGES // roots.size
     return np.argsort(np.argsort(np.arange(MOST_RANGES) * _GOLDEN % 1.0))[places]
 
 
 def _held_back(search: HoldsRoots[Quantum]) -> _Held | None:
-    """Have a search begin no other roots, but for those without which what is left would be too many ranges."""
+    """Stop a search from beginning roots, except those needed to keep the rest within the limit of ranges."""
     ahead = search.roots_ahead()
     if ahead is None:
         return None
@@ -176,14 +176,14 @@ def _held_back(search: HoldsRoots[Quantum]) -> _Held | None:
 
 
 def begun_all_the_same(rows: np.ndarray, costs: np.ndarray, most: int) -> np.ndarray:
-    """Which roots are to be begun, so that the others are `most` ranges at most: those of the cheapest ranges.
+    """Choose roots to begin so that the others form at most `most` ranges: the ranges with the least work.
 
     Parameters
     ----------
     rows : (n,) integers
-        Roots that nobody has begun, distinct, in any order.
+        Roots that have not begun, distinct, in any order.
     costs : (n,) numbers
-        Work that is expected below each.
+        Expected work below each.
     most : int
 
     Returns
@@ -206,7 +206,7 @@ def begun_all_the_same(rows: np.ndarray, costs: np.ndarray, most: int) -> np.nda
 
 
 def ranges_from(rows: np.ndarray) -> list[tuple[int, int]]:
-    """The ranges that rows are, ascending; the second number is not in the range.
+    """Return rows as ascending ranges; the second number is not in the range.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def ranges_from(rows: np.ndarray) -> list[tuple[int, int]]:
 
 
 def tasks_from(roots: np.ndarray, identity: Roots, costs: np.ndarray, first: int = 0) -> tuple[Task, ...]:
-    """Roots as tasks, ascending.
+    """Return roots as tasks, ascending.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def tasks_from(roots: np.ndarray, identity: Roots, costs: np.ndarray, first: int
     costs : (n_roots,) numbers
         Work expected below each.
     first : int
-        Where the roots begin in the identity.
+        Position of the first root in the identity.
     """
     return tuple(
         Task(identity, start + first, end + first, float(costs[start:end].sum())) for start, end in ranges_from(roots)

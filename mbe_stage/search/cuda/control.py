@@ -15,25 +15,25 @@ OWN_CONTROL = 8 * CONTROL_LINE
 TIME_OVER, POOL_SHORT = 1, 2
 OWN_STATUS = 4
 
-# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_LEVELS` nodes and `OWN_WORDS` words.
-POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_LEVELS, OWN_WORDS = range(6)
+# Settings, int64: read only. The largest frame is `NARROW` wide; a warp has `MOST_ENTRIES` nodes and `OWN_WORDS` words.
+POOL_LIMIT, NODE_LIMIT, QUANTUM_NS, NARROW, MOST_ENTRIES, OWN_WORDS = range(6)
 OWN_SETTINGS = 6
 
-# Fields of a node, int64: where its words begin, how many there are, the node that its warp made before, and how many
-# children it has, 0 while it is being written. The cursor has a line of its own.
+# Fields of a node, int64: offset and number of its words, the node that its warp made before, and its number of
+# children, 0 while it is being written. The cursor has a cache line of its own.
 OFFSET, WORDS, LINK, END = range(4)
 OWN_FIELDS = 4
 CURSOR = 16
 NODE_FIELDS = 32
 
 ANYBODYS = -2
-"""In `LINK`: of no warp's own chain."""
+"""In `LINK`: the node is in no warp's own chain."""
 
 NOTHING, ROOT = -1, -2
-"""In the place of a node: no work, and a root."""
+"""Instead of a node: no work, or a root."""
 
-# State of a warp, int64: the task that it could not finish, and what it has done so far: nanoseconds without work, and
-# before frames were walked; nodes of frames, and what was wider.
-PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
+# State of a warp, int64: its unfinished task, and its work so far: idle nanoseconds, nanoseconds before it walked
+# frames, visited nodes of frames, and wide nodes.
+PENDING_NODE, PENDING_CHILD, IDLE_NS, SETUP_NS, N_VISITED, N_WIDE_NODES = range(6)
 OWN_STATE = 6
 STATE_FIELDS = 16

@@ -1,17 +1,27 @@
-"""Nodes that any warp can continue: made, found, their children handed out one by one; and the end of a quantum."""
+"""Nodes that any warp can continue: make them, find them, hand out their children; and end a quantum.
+
+Turn entries of a frame's stack into nodes that any warp can continue, now or in the next quantum.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.warp import ALL, ballot, count_bits, global_nanoseconds, load_fresh, next_tile, nth_bit
-from mbe_stage.search.cuda import control as at
+from mbe_stage.device.grid import this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, load_fresh
+from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, nth_bit
+from mbe_stage.search.cuda import control as layout
+
+_I = np.int32
+_L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
 def read_shared(control, index):
-    """A word that other warps change, int64, the same for all lanes: two must never take different turns on it."""
+    """Read a word that other warps change, int64. All lanes get the same value, so they take the same branch."""
     value = np.int64(0)
     if cuda.laneid == 0:
         value = np.int64(load_fresh(control, index))
@@ -19,94 +29,94 @@ def read_shared(control, index):
 
 
 @cuda.jit(device=True, forceinline=True)
-def stops(control, deadline):
-    """Whether the quantum has to end; says so to all where its time is over."""
+def quantum_is_over(control, deadline):
+    """Return True if the quantum has to end. Tell all warps if its time is over."""
     status = np.int64(0)
     if cuda.laneid == 0:
-        status = np.int64(load_fresh(control, at.STATUS))
+        status = np.int64(load_fresh(control, layout.STATUS))
         if status == 0 and global_nanoseconds() > deadline:
-            cuda.atomic.or_(control, at.STATUS, np.int64(at.TIME_OVER))
-            status = np.int64(at.TIME_OVER)
+            cuda.atomic.or_(control, layout.STATUS, np.int64(layout.TIME_OVER))
+            status = np.int64(layout.TIME_OVER)
     return cuda.shfl_sync(ALL, status, 0) != 0
 
 
 @cuda.jit(device=True, forceinline=True)
-def somebody_waits(control):
-    """Whether warps are idle, and have nothing to take."""
-    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
+def warps_are_waiting(control):
+    """Return True if more warps are idle than nodes are open."""
+    return read_shared(control, layout.N_IDLE) > read_shared(control, layout.N_OPEN)
 
 
 @cuda.jit(device=True, forceinline=True)
 def take_words(n, is_needed, control, settings):
-    """Where `n` words of the pool begin that are this warp's now, int64; -1 where there are not so many left.
+    """Take `n` words of the pool for this warp; return their offset, int64, or -1 if there are too few left.
 
-    The pool never takes back what it gave within a quantum: between the addition and a subtraction another warp could
-    get what is not there. Who cannot go on without the words (`is_needed`) ends the quantum, and the host makes room.
+    The pool takes nothing back within a quantum: between the addition and a subtraction another warp could be refused.
+    If the words are needed (`is_needed`), a shortage ends the quantum, and the host makes room.
     """
     start = np.int64(-1)
     if cuda.laneid == 0:
-        # Stretches begin on cache lines: nobody has part of one cached from before it was written.
+        # Pool segments begin on cache lines, so no multiprocessor has an older copy of one in its cache.
         n_whole = np.int64(np.int64(np.int64(n) + np.int64(31)) & np.int64(~31))
-        if is_needed or load_fresh(control, at.POOL_TOP) + n_whole <= settings[at.POOL_LIMIT]:
-            start = np.int64(cuda.atomic.add(control, at.POOL_TOP, n_whole))
-            if start + n_whole > settings[at.POOL_LIMIT]:
+        if is_needed or load_fresh(control, layout.POOL_TOP) + n_whole <= settings[layout.POOL_LIMIT]:
+            start = np.int64(cuda.atomic.add(control, layout.POOL_TOP, n_whole))
+            if start + n_whole > settings[layout.POOL_LIMIT]:
                 start = np.int64(-1)
                 if is_needed:
-                    cuda.atomic.add(control, at.NEEDED, n_whole)
-                    cuda.atomic.or_(control, at.STATUS, np.int64(at.POOL_SHORT))
+                    cuda.atomic.add(control, layout.NEEDED, n_whole)
+                    cuda.atomic.or_(control, layout.STATUS, np.int64(layout.POOL_SHORT))
     return cuda.shfl_sync(ALL, start, 0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def new_node(is_needed, control, settings):
-    """The number of a new node, int32; -1 where the table is full, as `take_words`."""
+    """Return the number of a new node, int32; -1 if the table is full, as `take_words`."""
     node = np.int32(-1)
-    if cuda.laneid == 0 and (is_needed or load_fresh(control, at.N_NODES) < settings[at.NODE_LIMIT]):
-        taken = cuda.atomic.add(control, at.N_NODES, np.int64(1))
-        if taken < settings[at.NODE_LIMIT]:
+    if cuda.laneid == 0 and (is_needed or load_fresh(control, layout.N_NODES) < settings[layout.NODE_LIMIT]):
+        taken = cuda.atomic.add(control, layout.N_NODES, np.int64(1))
+        if taken < settings[layout.NODE_LIMIT]:
             node = np.int32(taken)
         elif is_needed:
-            cuda.atomic.or_(control, at.STATUS, np.int64(at.POOL_SHORT))
+            cuda.atomic.or_(control, layout.STATUS, np.int64(layout.POOL_SHORT))
     return cuda.shfl_sync(ALL, node, 0)
 
 
 @cuda.jit(device=True, forceinline=True)
 def publish(node, n_children, nodes, control):
-    """Let anybody take children of a node whose fields and matrix this warp has written."""
+    """Open a node to all warps, after this warp has written its fields and matrix."""
     cuda.threadfence()
     cuda.syncwarp()
     if cuda.laneid == 0:
-        nodes[node, at.END] = np.int64(n_children)
-        cuda.atomic.add(control, at.N_OPEN, np.int64(1))
+        nodes[node, layout.END] = np.int64(n_children)
+        cuda.atomic.add(control, layout.N_OPEN, np.int64(1))
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
 def take_child(node, is_own, nodes, control):
-    """The next child of a node, int32, or -1 where all are taken; the same for all lanes."""
+    """Take the next child of a node, int32, or -1 if all are taken; the same for all lanes."""
     child = np.int32(-1)
     if cuda.laneid == 0:
-        end = load_fresh(nodes[node], at.END)
-        if load_fresh(nodes[node], at.CURSOR) < end:
-            taken = cuda.atomic.add(nodes, (node, at.CURSOR), np.int64(1))
+        end = load_fresh(nodes[node], layout.END)
+        if load_fresh(nodes[node], layout.CURSOR) < end:
+            taken = cuda.atomic.add(nodes, (node, layout.CURSOR), np.int64(1))
             if taken < end:
                 child = np.int32(taken)
                 if taken + 1 == end:
-                    cuda.atomic.add(control, at.N_OPEN, np.int64(-1))
+                    cuda.atomic.add(control, layout.N_OPEN, np.int64(-1))
     child = cuda.shfl_sync(ALL, child, 0)
     if not is_own:
-        # What the node holds was written before END: nothing read from here on may be older. A warp has written its
-        # own nodes, and is spared the fence, which empties the multiprocessor's cache.
+        # The node was written before END, so nothing read from here on may be older. A warp's own nodes need no fence,
+        # which would empty the multiprocessor's cache.
         cuda.threadfence()
     return child
 
 
 @cuda.jit(device=True, forceinline=True)
 def next_root(order, control):
-    """The next root that nobody has taken, int32; -1 where there is none."""
+    """Take the next root that no warp has taken, int32; -1 if there is none."""
     root = np.int32(-1)
     if cuda.laneid == 0:
-        taken = cuda.atomic.add(control, at.NEXT_ROOT, np.int64(1))
+        taken = cuda.atomic.add(control, layout.NEXT_ROOT, np.int64(1))
         if taken < order.size:
             root = order[taken]
     return cuda.shfl_sync(ALL, root, 0)
@@ -114,45 +124,129 @@ def next_root(order, control):
 
 @cuda.jit(device=True, forceinline=True)
 def find_some_open_node(turn, n_oldest, is_any, nodes, control, settings):
-    """One of the oldest nodes with children nobody has taken, int32, or -1: they stand high in the tree.
+    """Find one of the oldest nodes with children left, int32, or -1. The oldest stand high in the tree.
 
-    Warps that look at the same time find different ones: hundreds that go for the oldest get in each other's way, as at
-    the beginning of a quantum that goes on with the nodes of the one before. Where they spread over all that are open,
-    the largest are begun too late, and the matrices that they read do not stay in the cache.
+    Warps that look at the same time find different nodes: hundreds of warps on the oldest one would block each other,
+    as at the beginning of a quantum that resumes nodes of the last one. If they spread over all open nodes, the largest
+    would begin too late, and the matrices would not stay in the cache.
 
     Parameters
     ----------
     turn : int32
-        Which one, not below 0; another one for each warp and each time.
+        Which node, not below 0: a different number for each warp and each try.
     n_oldest : int32
         Open nodes that warps choose between, 32 at most.
     is_any : bool
-        Whether it may be of a warp's own chain; those of no warp's may be taken by all.
+        True if nodes in a warp's own chain count, too. Nodes in no chain count always.
     nodes : (n_nodes, NODE_FIELDS) int64, global
     control, settings : int64, global
     """
     lane = np.int32(cuda.laneid)
-    if read_shared(control, at.N_OPEN) <= 0:
+    if read_shared(control, layout.N_OPEN) <= 0:
         return np.int32(-1)
-    low = np.int32(read_shared(control, at.LOW_NODE))
-    n_nodes = np.int32(min(read_shared(control, at.N_NODES), settings[at.NODE_LIMIT]))
+    low = np.int32(read_shared(control, layout.LOW_NODE))
+    n_nodes = np.int32(min(read_shared(control, layout.N_NODES), settings[layout.NODE_LIMIT]))
     tile = low
     while tile < n_nodes:
         node = np.int32(tile + lane)
         is_open = False
         is_over = False
         if node < n_nodes:
-            end = load_fresh(nodes[node], at.END)
-            is_open = load_fresh(nodes[node], at.CURSOR) < end
-            # A node that is being written has no end yet.
+            end = load_fresh(nodes[node], layout.END)
+            is_open = load_fresh(nodes[node], layout.CURSOR) < end
+            # A node without an end is still being written.
             is_over = end > 0 and not is_open
             if not is_any and is_open:
-                is_open = nodes[node, at.LINK] == at.ANYBODYS
+                is_open = nodes[node, layout.LINK] == layout.ANYBODYS
         found = ballot(is_open)
         if found != 0:
             n_found = np.int32(min(count_bits(found), n_oldest))
             return np.int32(tile + nth_bit(found, np.int32(turn % n_found)))
         if tile == low and cuda.all_sync(ALL, is_over) and lane == 0:
-            cuda.atomic.max(control, at.LOW_NODE, np.int64(tile + np.int32(32)))
+            cuda.atomic.max(control, layout.LOW_NODE, np.int64(tile + np.int32(32)))
         tile = next_tile(tile)
     return np.int32(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def pool_offset_of(settings):
+    """Return the pool offset of this warp's own words, for its current frame; int64."""
+    return _L(settings[layout.POOL_LIMIT] + _L(this_warp()) * settings[layout.OWN_WORDS])
+
+
+def stack_entries_with(
+    frame_words: Any, write_frame: Any, write_entry: Any, pool_offset_of: Any = pool_offset_of
+) -> tuple[Any, Any]:
+    """Make the device functions `share_entry` and `keep_entries` of a problem.
+
+    Parameters
+    ----------
+    frame_words : device function
+        ``frame_words(frame)``: words of a frame in the pool.
+    write_frame : device function
+        ``write_frame(pool_offset, frame, work)`` writes the words that are not there yet.
+    write_entry : device function
+        ``write_entry(node, entry, frame, work)`` writes the problem's fields of a node, and returns its number of
+        children, int32.
+    pool_offset_of : device function, optional
+        As the one above. A problem whose frames all have the same size gives its own: the size is then known when
+        the kernel is compiled, which saves two registers.
+    """
+
+    @cuda.jit(device=True, forceinline=True)
+    def write_node(node, entry, pool_offset, frame, work):
+        """Write a stack entry as a node; return the number of children left, int32."""
+        nodes = work.device.nodes
+        if cuda.laneid == 0:
+            nodes[node, layout.OFFSET] = pool_offset
+            nodes[node, layout.WORDS] = _L(frame_words(frame))
+            nodes[node, layout.LINK] = _L(layout.ANYBODYS)
+        return write_entry(node, entry, frame, work)
+
+    @cuda.jit(device=True, forceinline=True)
+    def share_entry(entry, pool_offset, frame, work):
+        """Share a stack entry as a node if there is memory for it. If not, the warp keeps it.
+
+        Parameters
+        ----------
+        entry : int32
+        pool_offset : int64
+            Offset of the frame in the pool; -1 if it is not there yet.
+        frame, work
+            Arguments of the problem's functions.
+
+        Returns
+        -------
+        pool_offset : int64
+        is_shared : bool
+        """
+        device = work.device
+        if pool_offset < 0:
+            pool_offset = take_words(frame_words(frame), False, device.control, device.settings)
+            if pool_offset < 0:
+                return pool_offset, False
+            write_frame(pool_offset, frame, work)
+        node = new_node(False, device.control, device.settings)
+        if node < 0:
+            return pool_offset, False
+        publish(node, write_node(node, entry, pool_offset, frame, work), device.nodes, device.control)
+        return pool_offset, True
+
+    @cuda.jit(device=True, forceinline=True)
+    def keep_entries(bottom, depth, pool_offset, frame, work):
+        """Keep the entries `bottom` to `depth` as nodes in this warp's own places, for the next quantum."""
+        device = work.device
+        if pool_offset < 0:
+            pool_offset = pool_offset_of(device.settings)
+            write_frame(pool_offset, frame, work)
+        node = _L(device.settings[layout.NODE_LIMIT] + _L(this_warp()) * device.settings[layout.MOST_ENTRIES])
+        entry = bottom
+        while entry < depth:
+            n_children = write_node(node, entry, pool_offset, frame, work)
+            if cuda.laneid == 0:
+                device.nodes[node, layout.END] = _L(n_children)
+            cuda.syncwarp()
+            node += 1
+            entry = _I(entry + 1)
+
+    return share_entry, keep_entries

@@ -14,7 +14,7 @@ from mbe_stage.bicliques.cuda.vertex_statistics import DeviceSizeCounts, DeviceV
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
-from mbe_stage.device.lists import take_lists
+from mbe_stage.device.copying import take_lists
 from mbe_stage.pipeline.problems.bicliques.arrow import Summary as HostSummary
 from mbe_stage.pipeline.problems.bicliques.largest import Bounds, Largest
 

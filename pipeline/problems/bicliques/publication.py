@@ -107,7 +107,7 @@ class BicliquesPublication(Publication):
 
     def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.bicliques.cuda import keys, vertex_statistics
-        from mbe_stage.device import lists, two_hop
+        from mbe_stage.device import copying, two_hop
         from mbe_stage.device.jit import compile_steps_of
         from mbe_stage.pipeline.problems.bicliques.largest import n_shown
 
@@ -119,7 +119,7 @@ class BicliquesPublication(Publication):
         if config is None or config.output.members:
             kernels.append(vertex_statistics.long_form_warp_per_biclique)
         if config is None or n_shown(config.output):
-            kernels.append(lists.take_warp_per_list)
+            kernels.append(copying.take_warp_per_list)
         if config is None or config.output.two_hop_steps:
             kernels += [two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair]
         return compile_steps_of(*kernels)

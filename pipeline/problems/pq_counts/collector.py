@@ -110,7 +110,7 @@ class PqCollector:
         # Without remaining tasks the run ends now, and publishes.
         if remaining and journal is not None:
             start = time.perf_counter()
-            book_sums(journal, remaining, work_done, self._sums, self._sink.n_kinds)
+            book_sums(journal, remaining, work_done, self._sums, self._sink.n_signatures)
             self.seconds["write"] += time.perf_counter() - start
 
     def _sums(self) -> Arrays:

@@ -32,7 +32,7 @@ def use_the_emulator() -> Any:
     launcher = put_in_place()
     from mbe_stage.cliques.cuda import kernels, prepare, session
 
-    kernels.searching_blocks = lambda: 1
+    session.kernel_blocks = lambda: 1
     session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
     prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
     return launcher
@@ -308,7 +308,7 @@ def asked_at_random(
             told["markers"] += 1
             told["ranges"] = max(told["ranges"], len(block.remaining))
             assert len(block) == 0
-            assert not barrier.is_asked
+            assert not barrier.is_requested
             rest = below(graph, query, block.remaining)
             told["rest"] += len(rest)
             told["same"] &= counted_blocks(blocks, detail) + as_counted(rest, detail) == as_counted(wanted, detail)
@@ -359,8 +359,7 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
     What a word counts wrongly is told: the last case has one that is too small, and a plan that does not look.
     """
-    from mbe_stage.cliques.cuda import emit, memory_plan
-    from mbe_stage.cliques.cuda import layout as at
+    from mbe_stage.cliques.cuda import emit, layout, memory_plan
     from mbe_stage.cliques.cuda.session import Session
     from mbe_stage.device.grid import this_warp
 
@@ -385,11 +384,11 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         return found
 
     emit._reserve, Session.quantum = counted_reserve, counted_quantum  # type: ignore[method-assign]
-    at.CLIQUES_SHIFT = next(bits for bits in range(64) if _is_planned(graph, sizes, CLIQUES_SHIFT=bits))
-    at.MEMBERS_MASK = (1 << at.CLIQUES_SHIFT) - 1
-    at.NEVER = next(never for never in _ALL_ONES if _is_planned(graph, sizes, NEVER=never))
+    layout.CLIQUES_SHIFT = next(bits for bits in range(64) if _is_planned(graph, sizes, CLIQUES_SHIFT=bits))
+    layout.MEMBERS_MASK = (1 << layout.CLIQUES_SHIFT) - 1
+    layout.NEVER = next(never for never in _ALL_ONES if _is_planned(graph, sizes, NEVER=never))
     yield case("no room to spare", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes) | most
-    at.NEVER = 20 << at.CLIQUES_SHIFT
+    layout.NEVER = 20 << layout.CLIQUES_SHIFT
     memory_plan.MemoryPlan.__post_init__ = lambda _plan: None  # type: ignore[method-assign]
     try:
         found(graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes | {"members": 1 << 12, "cliques": 1 << 10})
@@ -397,22 +396,21 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": "told", "same": "cliques were found and 20 written" in str(error)}
 
 
-def _is_planned(graph: UndirectedCSR, sizes: dict[str, Any], **layout: int) -> bool:
-    """Whether a plan is accepted where the layout is another."""
-    from mbe_stage.cliques.cuda import layout as at
-    from mbe_stage.cliques.cuda import memory_plan
+def _is_planned(graph: UndirectedCSR, sizes: dict[str, Any], **constants: int) -> bool:
+    """Whether a plan is accepted with another layout."""
+    from mbe_stage.cliques.cuda import layout, memory_plan
 
-    before = {name: getattr(at, name) for name in layout}
-    facts = memory_plan.SearchSizes(graph.n_edges, graph.n - 1, graph.n - 1, at.MEMBERS)
+    before = {name: getattr(layout, name) for name in constants}
+    facts = memory_plan.SearchSizes(graph.n_edges, graph.n - 1, graph.n - 1, layout.MEMBERS)
     try:
-        for name, value in layout.items():
-            setattr(at, name, value)
+        for name, value in constants.items():
+            setattr(layout, name, value)
         replace(memory_plan.plan_memory(facts, 1, 1 << 30), **(SMALL | sizes))
     except ValueError:
         return False
     finally:
         for name, value in before.items():
-            setattr(at, name, value)
+            setattr(layout, name, value)
     return True
 
 

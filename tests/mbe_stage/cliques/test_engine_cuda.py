@@ -13,7 +13,7 @@ import pytest
 
 from mbe_stage import CliqueQuery, UndirectedCSR
 from mbe_stage.cliques import engine_cuda
-from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda import layout
 from mbe_stage.cliques.cuda.memory_plan import SearchSizes, plan_memory
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import Detail
@@ -24,7 +24,7 @@ from tests.patience import completed
 
 _ROOT = Path(__file__).parents[3]
 _GIB = 1 << 30
-_SIZES = SearchSizes(n_edges=790_000, most_later=136, most_neighbours=3_156, mode=at.MEMBERS)
+_SIZES = SearchSizes(n_edges=790_000, most_later=136, most_neighbours=3_156, mode=layout.MEMBERS)
 
 on_the_emulator = pytest.mark.skipif(
     importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing"
@@ -139,7 +139,7 @@ def test_importing_the_engine_needs_no_gpu_library() -> None:
 
 def test_a_count_writes_nothing() -> None:
     plenty = 64 * _GIB
-    counting = plan_memory(SearchSizes(790_000, 136, 3_156, at.COUNT), 264, plenty)
+    counting = plan_memory(SearchSizes(790_000, 136, 3_156, layout.COUNT), 264, plenty)
     assert counting.members == counting.cliques == 1
     assert plan_memory(_SIZES, 264, plenty).members > 1 << 24
 
@@ -149,7 +149,7 @@ def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
     plan = plan_memory(_SIZES, 264, 64 * _GIB)
     # All cliques of blogcatalog at once, and more.
     assert replace(plan, cliques=240_000_000, members=5_000_000_000).cliques == 240_000_000
-    for name, bits in (("members", at.CLIQUES_SHIFT), ("cliques", 63 - at.CLIQUES_SHIFT)):
+    for name, bits in (("members", layout.CLIQUES_SHIFT), ("cliques", 63 - layout.CLIQUES_SHIFT)):
         with pytest.raises(
             ValueError, match=rf"the output has room for {1 << bits:,} {name}: expected [\d,]+ at most"
         ) as refusal:
@@ -160,7 +160,7 @@ def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
         with pytest.raises(ValueError, match="in one word"):
             replace(plan, **{name: most + 1})
     # The largest graph that is prepared, one clique of all of its vertices.
-    assert plan_memory(SearchSizes(1 << 30, 46_340, 46_340, at.MEMBERS), 264, 64 * _GIB).n_blocks == 264
+    assert plan_memory(SearchSizes(1 << 30, 46_340, 46_340, layout.MEMBERS), 264, 64 * _GIB).n_blocks == 264
 
 
 @on_the_emulator
@@ -177,11 +177,11 @@ def test_an_output_that_is_full_is_counted_within_its_word() -> None:
 @pytest.mark.parametrize(
     ("query", "detail", "mode"),
     [
-        (CliqueQuery(), Detail.COUNT, at.COUNT),
-        (CliqueQuery(2), Detail.COUNT, at.SIZES),
-        (CliqueQuery(max_size=9), Detail.COUNT, at.SIZES),
-        (CliqueQuery(), Detail.SIZES, at.SIZES),
-        (CliqueQuery(2, 9), Detail.MEMBERS, at.MEMBERS),
+        (CliqueQuery(), Detail.COUNT, layout.COUNT),
+        (CliqueQuery(2), Detail.COUNT, layout.SIZES),
+        (CliqueQuery(max_size=9), Detail.COUNT, layout.SIZES),
+        (CliqueQuery(), Detail.SIZES, layout.SIZES),
+        (CliqueQuery(2, 9), Detail.MEMBERS, layout.MEMBERS),
     ],
 )
 def test_sizes_are_looked_after_where_they_matter(query: CliqueQuery, detail: Detail, mode: int) -> None:

@@ -43,11 +43,11 @@ def check_merge(graph: BipartiteCSR, blocks: Blocks, top: int, rng: np.random.Ge
         take_in(pairs[rng.integers(0, n_sinks)], block, keys)
     one, *others = (pairs[i] for i in rng.permutation(n_sinks))
     for other in others:
-        is_asked = bool(rng.random() < 0.5)
-        before = assert_same(*other) if is_asked else []
+        is_requested = bool(rng.random() < 0.5)
+        before = assert_same(*other) if is_requested else []
         one[0].merge(other[0])
         one[1].merge(other[1])
-        assert not is_asked or assert_same(*other) == before
+        assert not is_requested or assert_same(*other) == before
     resumed = _sinks(model, graph, top)
     for each, kept in zip(resumed, reversed(one), strict=True):
         each.restore(kept.sums())

@@ -82,9 +82,9 @@ def part_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
 
 def local_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
     """Rounds of a quantum each."""
-    from mbe_stage.pq_counts.cuda.local import rounds
+    from mbe_stage.pq_counts.cuda.local import session
 
-    rounds.ROUND_SECONDS = rounds.TIMES_ITS_BEGINNING = 0.0
+    session.ROUND_SECONDS = session.TIMES_ITS_BEGINNING = 0.0
     for seed in seeds:
         launcher.seed = seed
         detail = (Detail.VERTICES, Detail.EDGES)[seed % 2]

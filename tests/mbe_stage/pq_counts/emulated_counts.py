@@ -21,7 +21,7 @@ import numpy as np
 from mbe_stage import BipartiteCSR, Execution
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts import engine_cpu, engine_cuda, reference
-from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import reduced, to_choose
@@ -38,7 +38,7 @@ def use_the_emulator() -> Any:
 
     memory_budget = sys.modules["mbe_stage.device.memory_budget"]
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
-    kernels.counting_blocks = lambda: 1
+    kernels.kernel_blocks = lambda: 1
     from mbe_stage.device import mapped
     from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, session, wedge_session
     from mbe_stage.pq_counts.cuda.triples import plan
@@ -55,7 +55,7 @@ def use_the_emulator() -> Any:
     from mbe_stage.pq_counts.cuda.local import kernels as local_kernels
     from mbe_stage.pq_counts.cuda.local import session as local_session
 
-    local_session.counting_blocks = lambda: 1
+    local_session.kernel_blocks = lambda: 1
     local_session.local_kernel_for = lambda with_edges: launcher(local_kernels.local_kernel_for(with_edges))
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()  # type: ignore[attr-defined]
     return launcher
@@ -193,7 +193,7 @@ def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 3
     for seed, narrow in ((1, 64), (2, 6)):
         graph = graphs.from_matrix(graphs.random_matrix(seed, 16, 20, 0.7))
-        yield case("few kinds", graph, PqQuery(2, 16, 2, 20), sizes={"n_kinds": 2048, "narrow": narrow})
+        yield case("few kinds", graph, PqQuery(2, 16, 2, 20), sizes={"n_slots": 2048, "narrow": narrow})
 
 
 def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -250,7 +250,7 @@ def side_cases(launcher: Any) -> Iterator[dict[str, Any]]:
                 "same": sink.counts() == wanted,
                 "n": sum(wanted.values()),
                 "tasks": len(tasks),
-                "against_paths": left_has_fewer != Search(each, query).are_left,
+                "against_paths": left_has_fewer != PlannedSearch(each, query).are_left,
             }
 
 
@@ -320,7 +320,7 @@ def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     found = counted(graph, query, budget, tasks=tasks, statistics=statistics)
     yield {"case": "short columns", "same": found == {(2, 2): wanted}, "n": wanted} | statistics
     try:
-        counted(graph, query, budget, tasks=tasks, sizes={"n_kinds": 64})
+        counted(graph, query, budget, tasks=tasks, sizes={"n_slots": 64})
     except RuntimeError as error:
         yield {"case": "no places", "same": True, "said": str(error)}
 
@@ -366,9 +366,9 @@ def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Bicliques of three rows: in windows of a few rows, or in one; masks that fit, that are made some columns at a
     time, and that are in device memory; leaves with few columns and with more; quanta that end."""
     from mbe_stage.pq_counts.cuda import as_given
-    from mbe_stage.pq_counts.cuda.triples import kernels, layout, partners
+    from mbe_stage.pq_counts.cuda.triples import kernels, layout
 
-    kernels.SMALL, partners.PARTNER_WINDOW, layout.LEAST_CHUNK, layout.USUAL_CHUNK = 4, 8, 1, 2
+    kernels.SMALL, kernels.PARTNER_WINDOW, layout.LEAST_CHUNK, layout.USUAL_CHUNK = 4, 8, 1, 2
     queries = PqQuery(3, 3, 2, 6), PqQuery.of(3, 3), PqQuery(2, 9, 3, 3), PqQuery(3, 3, 4, 9)
     for seed in range(24):
         (n_left, n_right), density = SHAPES[seed % len(SHAPES)]
@@ -456,11 +456,11 @@ def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
     the device and in the host's memory."""
-    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, windowed_root_piece
+    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, root_piece, searches
 
     as_given.as_given = lambda _job, **_: None
     searches.preparation_bytes = lambda _graph: 1 << 40
-    lean_prepare._FEWEST_ENTRIES, windowed_root_piece.WINDOW = 8, 32
+    lean_prepare._FEWEST_ENTRIES, root_piece.WINDOW = 8, 32
     in_order, mapped = searches.in_order, []
 
     def noted(core: Any, fewest_columns: int, room: int, list_room: int) -> Any:

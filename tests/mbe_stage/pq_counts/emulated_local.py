@@ -67,9 +67,9 @@ def random_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]
 
 def small_prime_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Numbers of two bits or more take primes."""
-    from mbe_stage.pq_counts.cuda.local import residues
+    from mbe_stage.pq_counts import digits
 
-    residues._FITS = 1
+    digits._FITS = 1
     launcher.seed = 1
     graph = graphs.from_matrix(graphs.random_matrix(5, 9, 8, 0.8))
     for sizes in ({}, {"narrow": 2, "quantum_seconds": 0.02}):

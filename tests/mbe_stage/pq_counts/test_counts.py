@@ -14,7 +14,7 @@ from mbe_stage import BipartiteCSR, Execution, InvalidArgument, MemoryBudgetExce
 from mbe_stage.pq_counts import engine_cpu, reference
 from mbe_stage.pq_counts.count import count_pq_bicliques, count_pq_into, pq_table
 from mbe_stage.pq_counts.cpu.layout import Lists
-from mbe_stage.pq_counts.cpu.pairs import bits_pay
+from mbe_stage.pq_counts.cpu.tree import bits_pay
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.tasks import Task

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, key_layout, plan_memory
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from tests.mbe_stage.processes import run_module
@@ -148,7 +148,7 @@ def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
     short_columns, no_places = emulated("short columns")
     assert short_columns["parts"] == 1
     assert 0 < short_columns["quanta"] < 5
-    assert "two quanta in turn found no leaf and did no task: the table of kinds has 64 places" in no_places["said"]
+    assert "two quanta in turn found no leaf and did no task: the leaf table has 64 places" in no_places["said"]
 
 
 @on_the_emulator
@@ -232,7 +232,10 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     assert scarce.total_bytes <= _GIB // 4
     # Every warp can begin at once.
     for plan in (plenty, scarce):
-        assert plan.n_warps * at.CREDIT + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree) <= plan.credit_limit
+        assert (
+            plan.n_warps * layout.SLOTS_AT_ONCE + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree)
+            <= plan.slot_limit
+        )
     with pytest.raises(
         MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"
     ) as refusal:
@@ -247,7 +250,7 @@ def test_numbers_of_a_kind_have_room_in_a_key() -> None:
     keys = key_layout(_SIZES)
     assert keys.optional_rows >= (10).bit_length()
     assert keys.held_columns - keys.optional_rows >= (7_600).bit_length()
-    assert at.KEY_BITS - keys.optional_columns >= (2_900).bit_length()
+    assert layout.KEY_BITS - keys.optional_columns >= (2_900).bit_length()
     large = SearchSizes(1 << 20, 1 << 30, *[1 << 20] * 6)
     with pytest.raises(MemoryBudgetExceeded, match="use the engine cpu"):
         key_layout(large)

@@ -118,10 +118,10 @@ def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: fl
 @pytest.mark.parametrize("detail", [Detail.COUNTS, Detail.EDGES])
 def test_what_is_before_a_barrier_and_what_is_left_is_all(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole in nodes and in wedges, and local counts in rounds."""
-    from mbe_stage.pq_counts.cuda.local import rounds
+    from mbe_stage.pq_counts.cuda.local import session
 
-    monkeypatch.setattr(rounds, "ROUND_SECONDS", 0.0)
-    monkeypatch.setattr(rounds, "TIMES_ITS_BEGINNING", 0.0)
+    monkeypatch.setattr(session, "ROUND_SECONDS", 0.0)
+    monkeypatch.setattr(session, "TIMES_ITS_BEGINNING", 0.0)
     told = []
     for seed in range(12 if detail == Detail.COUNTS else 6):
         graph = graphs.from_matrix(graphs.random_matrix(seed, 700, 500, 0.01 + 0.004 * (seed % 3)))

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mbe_stage.pq_counts import results
-from mbe_stage.pq_counts.leaves import Leaves, bicliques_of, together
 from mbe_stage.pq_counts.query import PqQuery
-from mbe_stage.pq_counts.results import PqBlock, PqSink
+from mbe_stage.pq_counts.results import Leaves, PqBlock, PqSink, bicliques_of, together
 
 
 def some(seed: int, n: int, most_optional: int, min_p: int = 1, min_q: int = 1, most_times: int = 9) -> Leaves:

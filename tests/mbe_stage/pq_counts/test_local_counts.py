@@ -15,7 +15,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import engine_cpu, reference
 from mbe_stage.pq_counts.count import pq_local_counts
-from mbe_stage.pq_counts.cpu.local import words, workers
+from mbe_stage.pq_counts.cpu.local import cells, words
 from mbe_stage.pq_counts.digits import digits_of, integers, sums_of_digits
 from mbe_stage.pq_counts.problem import PROBLEM
 from mbe_stage.pq_counts.query import PqQuery
@@ -161,8 +161,8 @@ def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch:
         stop()
         add(0, pieces[0])
 
-    monkeypatch.setattr(workers, "worked_off", stopped)
-    monkeypatch.setattr(workers, "TAKING_SECONDS", -1e9)
+    monkeypatch.setattr(cells, "worked_off", stopped)
+    monkeypatch.setattr(cells, "TAKING_SECONDS", -1e9)
     graph = from_matrix(random_matrix(1, 12, 10, 0.7))
     *_, told, silent, last = engine_cpu.run(graph, PqQuery.of(3, 3), Execution(threads=1), Detail.EDGES)
     assert (told.local is None, silent.local is None, len(silent)) == (False, True, 0)

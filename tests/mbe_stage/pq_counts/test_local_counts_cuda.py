@@ -13,8 +13,7 @@ import pytest
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda.local.memory_plan import LocalSizes
-from mbe_stage.pq_counts.cuda.local.residues import digits_of_residues, moduli, ways_modulo
-from mbe_stage.pq_counts.digits import integers
+from mbe_stage.pq_counts.digits import digits_of_residues, integers, moduli, ways_modulo
 from tests.mbe_stage.processes import run_module
 
 on_the_emulator = pytest.mark.skipif(

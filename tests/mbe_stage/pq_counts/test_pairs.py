@@ -19,7 +19,7 @@ from mbe_stage.pq_counts.cpu.layout import (
     Worker,
     new_worker,
 )
-from mbe_stage.pq_counts.cpu.pairs import OF_COLUMNS, OF_ROWS, bits_pay, count_pairs, share_bits, share_steps
+from mbe_stage.pq_counts.cpu.tree import OF_COLUMNS, OF_ROWS, bits_pay, count_pairs, share_bits, share_steps
 from tests.mbe_stage import graphs
 
 N_ROWS, N_COLUMNS = 170, 150
@@ -53,11 +53,11 @@ def counted(lists: Lists, side: int, budget: int) -> tuple[Worker, dict[tuple[in
 def test_bits_that_do_not_fit_the_budget_give_way_to_steps(side: int) -> None:
     lists, _ = random_lists(0.3)
     assert bits_pay(lists)
-    n_lines, n_others = (N_ROWS, N_COLUMNS) if side == OF_ROWS else (N_COLUMNS, N_ROWS)
-    of_steps = 8 * (n_others + 1) + 4 * n_lines
-    of_bits = of_steps + 8 * n_lines * -(-n_others // 64)
+    n_vertices, n_others = (N_ROWS, N_COLUMNS) if side == OF_ROWS else (N_COLUMNS, N_ROWS)
+    of_steps = 8 * (n_others + 1) + 4 * n_vertices
+    of_bits = of_steps + 8 * n_vertices * -(-n_others // 64)
     _, wanted = counted(lists, side, of_bits)
-    assert sum(wanted.values()) > comb(n_lines, 2)
+    assert sum(wanted.values()) > comb(n_vertices, 2)
     for budget in (of_steps, of_bits - 1):
         worker, found = counted(lists, side, budget)
         assert found == wanted

@@ -13,7 +13,7 @@ from mbe_stage import BipartiteCSR
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, least_bytes, plan_memory, prices_of
 from mbe_stage.pq_counts.ordering import row_lists
-from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, core_of, cut, lists_of
+from mbe_stage.pq_counts.partition import Core, Fewest, GraphPart, PartLists, core_of, cut, lists_of
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import reduced, to_choose
 from tests.mbe_stage import graphs
@@ -42,7 +42,7 @@ def core_and_sizes(graph: BipartiteCSR, query: PqQuery) -> tuple[Core, SearchSiz
     return core, sizes
 
 
-def parts_within(core: Core, sizes: SearchSizes, budget: int) -> list[Part]:
+def parts_within(core: Core, sizes: SearchSizes, budget: int) -> list[GraphPart]:
     return cut(core, prices_of(sizes, N_BLOCKS, budget))
 
 
@@ -78,7 +78,7 @@ def below_the_roots(lists: PartLists, query: PqQuery) -> Counter[tuple[int, int]
     return found
 
 
-def check_sizes(part: Part, lists: PartLists) -> None:
+def check_sizes(part: GraphPart, lists: PartLists) -> None:
     """What the cut says of a part is so, or no less."""
     sizes = part.sizes
     degrees = np.diff(lists.row_offsets)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mbe_stage.pq_counts.cpu.layout import Lists
-from mbe_stage.pq_counts.cpu.workers import Counting, Piece
+from mbe_stage.pq_counts.cpu.workers import Counting, TaskRange
 from mbe_stage.pq_counts.ordering import row_lists
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import reduced, to_choose
@@ -24,7 +24,9 @@ def leaves(n_parts: int, capacity: int, n_threads: int = 1) -> dict[tuple[int, .
     counting = Counting(Lists(*lists), asked, n_threads, 1 << 28, capacity)
     n_rows = lists[0].size - 1
     pieces = [
-        Piece(first, min(n_rows, first + 7), k, n_parts, 1.0) for first in range(0, n_rows, 7) for k in range(n_parts)
+        TaskRange(first, min(n_rows, first + 7), k, n_parts, 1.0)
+        for first in range(0, n_rows, 7)
+        for k in range(n_parts)
     ]
     found: dict[tuple[int, ...], int] = {}
     shares = []

@@ -57,7 +57,7 @@ from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 from mbe_stage.pipeline.stores.remote_store import RemoteStore
 from mbe_stage.pipeline.stores.transfers import StoredObject
 from mbe_stage.runners import dask_runner
-from mbe_stage.runners.lease_work import Search
+from mbe_stage.runners.lease_work import JobFacts
 from mbe_stage.runners.parts import Part, PartFailed
 from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, begun, output_of
@@ -322,11 +322,11 @@ def test_credentials_travel_nowhere(
 ) -> None:
     sent: list[bytes] = []
 
-    def noted(*given: Any) -> Search:
-        sent.append(pickle.dumps(Search(*given), protocol=5))
-        return Search(*given)
+    def noted(*given: Any) -> JobFacts:
+        sent.append(pickle.dumps(JobFacts(*given), protocol=5))
+        return JobFacts(*given)
 
-    monkeypatch.setattr(dask_runner, "Search", noted)
+    monkeypatch.setattr(dask_runner, "JobFacts", noted)
     with caplog.at_level(logging.DEBUG):
         shared = by_cluster(cluster, f"{bucket.url}/out", edges)
     everything = b"".join([*sent, *map(bucket.get, bucket.listed()), caplog.text.encode()])

@@ -1,34 +1,214 @@
-"""The local counts of a query, cell by cell: from degrees, or by a search of the cell."""
+"""The local counts of a query, cell by cell: from degrees, or by a search of the cell.
+
+Threads that add up the local counts of one cell, each with sums of its own.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, LACKS_MEMORY, MAX_COLUMNS, MAX_ROWS, NODES, STOP, STOPPED, Lists
 from mbe_stage.pq_counts.cpu.local import leaves, tree
-from mbe_stage.pq_counts.cpu.local.words import n_words
-from mbe_stage.pq_counts.cpu.local.workers import LocalCounting, Sums, bytes_needed
-from mbe_stage.pq_counts.cpu.search import Search
-from mbe_stage.pq_counts.local_from_degrees import from_degrees
-from mbe_stage.pq_counts.local_tables import Places, table_bytes
+from mbe_stage.pq_counts.cpu.local.layout import N_KINDS, LocalWorker, new_local_worker, worker_bytes
+from mbe_stage.pq_counts.cpu.local.leaves import n_ways, ways
+from mbe_stage.pq_counts.cpu.local.tree import add_roots
+from mbe_stage.pq_counts.cpu.local.words import digits_of_words, n_words
+from mbe_stage.pq_counts.cpu.search import PlannedSearch
+from mbe_stage.pq_counts.cpu.workers import TAKING_SECONDS, TaskRange, worked_off
+from mbe_stage.pq_counts.local_tables import Places, from_degrees, table_bytes
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.runtime.compile_ahead import CompileStep
 
+# Copying sums takes time: copies come after this many numbers, worth a second.
+_NUMBERS_A_SECOND = 1 << 21
 _FEWEST_DIGITS = 2
-# Only the empty block at the end says that all is done: others may wait behind one that does.
+# Only the empty block at the end reports that all is done, since others may follow one that does.
 _BEFORE_THE_END = 0.999
 
 
+class Sums(NamedTuple):
+    """Sums over some bicliques, as digits of 32 bits (`mbe_stage.pq_counts.digits`).
+
+    Attributes
+    ----------
+    total : (1, n_digits) uint64
+        Number of all bicliques.
+    rows, columns : (n_rows, n_digits) and (n_columns, n_digits) uint64
+        Numbers for each row and column.
+    edges : (n_entries, n_digits) uint64 or None
+        Numbers for each entry of each row.
+    """
+
+    total: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    edges: np.ndarray | None
+
+
+def bytes_needed(lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, *, edges: bool) -> int:
+    """Bytes of the sums of all threads, of their shared data, and of one copy that is delivered.
+
+    Parameters
+    ----------
+    size_bounds : (4,) int64
+        One cell.
+    n_words : int
+        Words of a number.
+    """
+    n_rows, n_columns, n_entries = lists.row_offsets.size - 1, lists.column_offsets.size - 1, lists.columns.size
+    most_rows, most_columns = _most(lists)
+    shared = (
+        8
+        * n_words
+        * (n_ways(most_rows, int(size_bounds[MAX_ROWS])) + n_ways(most_columns, int(size_bounds[MAX_COLUMNS])))
+    )
+    copy = 16 * n_words * (n_rows + n_columns + (n_entries if edges else 0))
+    each = worker_bytes(n_rows, n_columns, n_entries, n_words, edges=edges)
+    return shared + copy + 8 * n_entries * edges + n_threads * each
+
+
+class LocalCounting:
+    """Adds the bicliques of one cell that contain each row, column and entry.
+
+    Parameters
+    ----------
+    lists : Lists
+        The whole graph; roots are rows.
+    size_bounds : (4,) int64
+        The cell.
+    n_words : int
+        Words of a number: enough for the number of all counted bicliques.
+    memory_budget : int
+        Limit for all threads together, with their shared data, in bytes.
+    edges : bool
+        True if entries are requested.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The sums do not fit the budget.
+    """
+
+    def __init__(
+        self, lists: Lists, size_bounds: np.ndarray, n_words: int, n_threads: int, memory_budget: int, *, edges: bool
+    ) -> None:
+        self._lists = lists
+        self._size_bounds = size_bounds
+        self._n_threads = n_threads
+        self._edges = edges
+        self._needed = bytes_needed(lists, size_bounds, n_words, n_threads, edges=edges)
+        if self._needed > memory_budget:
+            raise self._lack(self._needed, memory_budget)
+        self._budget = memory_budget
+        self._share = (memory_budget - self._needed) // n_threads
+        most_rows, most_columns = _most(lists)
+        shared = (
+            ways(most_rows, int(size_bounds[MAX_ROWS]), n_words),
+            ways(most_columns, int(size_bounds[MAX_COLUMNS]), n_words),
+            _entries_of_columns(lists) if edges else np.empty(0, np.int64),
+        )
+        n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
+        self._workers = [
+            new_local_worker(n_rows, n_columns, *shared, self._share, edges=edges) for _ in range(n_threads)
+        ]
+        numbers = self._workers[0].vertices.size + self._workers[0].edges.size
+        self._taking_seconds = TAKING_SECONDS + numbers / _NUMBERS_A_SECOND
+        self._is_whole = [True] * n_threads
+        self._last_taken = [time.perf_counter()] * n_threads
+
+    def run(self, task_ranges: Sequence[TaskRange], deadline: float = math.inf) -> Generator[tuple[Sums | None, float]]:
+        """Do all task ranges; yield new sums now and then, with the share of the work that is done.
+
+        Parameters
+        ----------
+        deadline : float, optional
+            As in `cpu.workers.Counting`; task ranges stopped by it are left out.
+        """
+        done = 0.0
+        with closing(worked_off(task_ranges, self._n_threads, self._add, self._stop, deadline)) as found:
+            for sums, done in found:
+                yield sums, done
+        for worker, is_whole in zip(self._workers, self._is_whole, strict=True):
+            # A stopped worker has no results, but the caller learns before the end that the limit was reached.
+            yield self._taken(worker) if is_whole else None, done
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes visited so far."""
+        return sum(int(worker.control[NODES]) for worker in self._workers)
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            worker.control[STOP] = STOPPED
+
+    def _add(self, k: int, task_range: TaskRange) -> Sums | None:
+        """Add a task range to the sums of a worker; return these now and then."""
+        worker = self._workers[k]
+        add_roots(
+            self._lists,
+            worker,
+            self._size_bounds,
+            task_range.first,
+            task_range.end,
+            task_range.part,
+            task_range.n_parts,
+        )
+        if worker.control[STOP] == LACKS_MEMORY:
+            raise self._lack(
+                self._needed + self._n_threads * (int(worker.control[BYTES_HELD]) + 1), self._budget, at_least=True
+            )
+        now = time.perf_counter()
+        # The sums of a stopped worker are useless: vertices are open.
+        if worker.control[STOP]:
+            self._is_whole[k] = False
+            return None
+        if now - self._last_taken[k] < self._taking_seconds:
+            return None
+        self._last_taken[k] = now
+        return self._taken(worker)
+
+    def _taken(self, worker: LocalWorker) -> Sums:
+        """Return the sums of a worker, and clear them."""
+        n_rows, n_kinds = self._lists.row_offsets.size - 1, int(worker.control[N_KINDS])
+        vertices = digits_of_words(worker.vertices[::n_kinds])
+        edges = digits_of_words(worker.edges) if n_kinds == 2 else None
+        sums = Sums(digits_of_words(worker.totals[:1]), vertices[:n_rows], vertices[n_rows:], edges)
+        for numbers in (worker.totals, worker.vertices, worker.edges):
+            numbers[:] = 0
+        return sums
+
+    def _lack(self, needed: int, budget: int, *, at_least: bool = False) -> MemoryBudgetExceeded:
+        what = "vertex and edge" if self._edges else "vertex"
+        return MemoryBudgetExceeded(
+            f"counting for every {what} takes {'more than ' if at_least else ''}{needed:,} bytes with "
+            f"{self._n_threads} threads, beside the tables, and memory_budget_bytes leaves {budget:,}: raise it, or "
+            "use fewer threads",
+        )
+
+
+def _most(lists: Lists) -> tuple[int, int]:
+    """Most rows of a column, and most columns of a row."""
+    of_column, of_row = np.diff(lists.column_offsets), np.diff(lists.row_offsets)
+    return int(of_column.max(initial=0)), int(of_row.max(initial=0))
+
+
+def _entries_of_columns(lists: Lists) -> np.ndarray:
+    """Return the entry of the rows for each entry of the columns; rows of a column ascend."""
+    return np.argsort(lists.columns, kind="stable")
+
+
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Compile what local counts need beside the counts."""
+    """Compile the code of local counts, besides that of the counts."""
     return (*tree.compile_steps(), *leaves.compile_steps())
 
 
@@ -37,26 +217,26 @@ class LocalSearch:
 
     Parameters
     ----------
-    search : Search
-        Of the same.
+    search : PlannedSearch
+        The search for the counts.
     detail : Detail
-        Vertices, or edges too.
+        Vertices, or edges, too.
 
     Attributes
     ----------
     n_searched : int
-        Cells that are searched for.
+        Number of cells that need a search.
     n_nodes : int
-        Visited so far.
+        Nodes visited so far.
 
     Raises
     ------
     MemoryBudgetExceeded
-        Tables of all cells, and the sums of all threads, do not fit the budget even where no number is above 64 bits.
+        Tables of all cells, and the sums of all threads, do not fit the budget even if no number is above 64 bits.
     """
 
     def __init__(
-        self, graph: BipartiteCSR, query: PqQuery, search: Search, execution: Execution, detail: Detail
+        self, graph: BipartiteCSR, query: PqQuery, search: PlannedSearch, execution: Execution, detail: Detail
     ) -> None:
         self._graph = graph
         self._search = search
@@ -75,25 +255,26 @@ class LocalSearch:
 
     def blocks(
         self,
-        pieces: Any,
+        task_ranges: Any,
         counts: Mapping[tuple[int, int], int],
         work_done: float,
         deadline: float,
         *,
         is_first: bool,
     ) -> Generator[PqBlock]:
-        """Yield the counts of some pieces of the work, at least one block with `local` for each cell.
+        """Yield the counts of some task ranges, at least one block with `local` for each cell.
 
         Parameters
         ----------
-        pieces : sequence of Piece
-            What `_counting` takes.
+        task_ranges : sequence of TaskRange
+            Input of `_counting`.
         counts : (p, q) -> int
-            How many bicliques the search finds in them.
+            Number of bicliques that the search finds in them.
         work_done : float
-            Share of the whole work that was done before.
+            Share of the whole work done before.
         deadline : float
-            In the time of `time.perf_counter`: from then on only what is known anyway, as the counts may fall short.
+            By `time.perf_counter`: from then on only numbers known from degrees follow, as the counts may be
+            incomplete.
         is_first : bool
             True if the counts known from degrees are included.
         """
@@ -101,7 +282,7 @@ class LocalSearch:
         for cell in self._cells:
             p, q = self._to_choose(cell)
             if min(p, q) >= 2 and counts[cell] and time.perf_counter() < deadline:
-                with closing(self._searched(cell, pieces, counts[cell], deadline)) as found:
+                with closing(self._searched(cell, task_ranges, counts[cell], deadline)) as found:
                     for local, done in found:
                         yield PqBlock(Leaves.none(), local, min(work_done + each * done, _BEFORE_THE_END))
             elif is_first and self._search.is_possible and 0 <= min(p, q) <= 1:
@@ -111,37 +292,37 @@ class LocalSearch:
             work_done += each * (min(p, q) >= 2)
 
     def _searched(
-        self, cell: tuple[int, int], pieces: Any, count: int, deadline: float
+        self, cell: tuple[int, int], task_ranges: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
-        """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
+        """Search a cell with this number of bicliques; yield tables, and the share of its work that is done."""
         counting = self._counting(cell, count)
-        done, is_told = 0.0, False
-        with closing(counting.run(pieces, deadline)) as found:
+        done, has_results = 0.0, False
+        with closing(counting.run(task_ranges, deadline)) as found:
             for sums, done in found:
                 yield None if sums is None else self._table(cell, sums), done
-                is_told |= sums is not None
-        if not is_told:
-            # A time limit left nothing.
+                has_results |= sums is not None
+        if not has_results:
+            # The time limit left no results.
             yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
 
     def _counting(self, cell: tuple[int, int], count: int) -> Any:
-        """The counter, with `run`, `n_nodes` and its own memory, of a cell with so many bicliques."""
+        """Return the counter of a cell with this number of bicliques; it has `run`, `n_nodes` and its own memory."""
         budget = self._budget - self._bytes_of_tables()
         return LocalCounting(
-            self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
+            self._search.lists, self._size_bounds(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
 
     def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
-        """Bytes that the counter takes beside the tables."""
-        return bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
+        """Bytes of the counter besides the tables."""
+        return bytes_needed(self._search.lists, self._size_bounds(cell), 1, self._n_threads, edges=self._edges)
 
     def _beside(self) -> tuple[str, str]:
-        """Text of a refusal: who counts, and what would take less."""
+        """Text of a refusal: the engine, and how to use less."""
         return f", {self._n_threads} threads", ", use fewer threads"
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
-        """The sums, for the user's vertices and edges."""
+        """Return the sums for the user's vertices and edges."""
         of_rows, of_edges = np.empty_like(sums.rows), None
         of_rows[self._search.order] = sums.rows
         if sums.edges is not None:
@@ -151,26 +332,26 @@ class LocalSearch:
         return self._core.table(cell, sums.total, *sides, of_edges)
 
     def _known(self, cell: tuple[int, int]) -> LocalCounts:
-        """A cell with at most one vertex to choose on a side."""
+        """Return the table of a cell with at most one vertex to choose on a side."""
         return self._whole.table(cell, *from_degrees(self._search.whole.graph, *self._to_choose(cell)))
 
     def _nothing(self, cell: tuple[int, int]) -> LocalCounts:
-        """No biclique."""
+        """Return the table of a cell without bicliques."""
         graph = self._graph
         left, right, edges = (np.zeros((n, 1), np.uint64) for n in (graph.n_left, graph.n_right, graph.n_edges))
         return LocalCounts(*cell, left, right, edges if self._edges else None)
 
     def _to_choose(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """Vertices to choose on each side, beyond those that all hold; negative if there are more than the cell has."""
+        """Vertices to choose on each side besides those that all contain; negative if these exceed the cell."""
         return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
 
-    def _asked(self, cell: tuple[int, int]) -> np.ndarray:
-        """The cell in rows and columns."""
+    def _size_bounds(self, cell: tuple[int, int]) -> np.ndarray:
+        """Sizes of the cell, in rows and columns."""
         p, q = self._to_choose(cell)
         return np.array([p, p, q, q] if self._search.are_left else [q, q, p, p], np.int64)
 
     def _entries_by_left(self) -> np.ndarray:
-        """The edge of the core, by left vertex, that each entry of the rows is."""
+        """The edge of the core, by left vertex, of each entry of the rows."""
         part, lists = self._search.part.graph, self._search.lists
         begins = part.left_offsets[self._search.order] - lists.row_offsets[:-1]
         by_row = np.repeat(begins, np.diff(lists.row_offsets)) + np.arange(lists.columns.size)
@@ -182,7 +363,7 @@ class LocalSearch:
         return len(self._cells) * table_bytes(self._graph, _FEWEST_DIGITS, edges=self._edges)
 
     def _check_budget(self) -> None:
-        """Refuse before any work what cannot fit."""
+        """Raise before any work if the tables cannot fit."""
         needed = self._bytes_of_tables()
         searched = [cell for cell in self._cells if min(self._to_choose(cell)) >= 2]
         if searched:

@@ -1,4 +1,4 @@
-"""The walk of `cpu.frame_walk` for local counts: the same tree, and lines that open and close on the way."""
+"""The walk of `cpu.frame_walk` for local counts: the same tree, with vertices that open and close on the way."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from mbe_stage.pq_counts.cpu.frame_walk import degrees, first_bits
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, WIDTH, Size
 from mbe_stage.pq_counts.cpu.leaves import is_too_small
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPTIONAL, ROW, at
-from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values_of
+from mbe_stage.pq_counts.cpu.local.leaves import add_vertex, subtract_vertex, values_of
 from mbe_stage.pq_counts.cpu.local.words import add, subtract
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 
-# Fields of a node on the stack: what is left of it and what its pivot misses; the pivot; its size; full lines, which
-# are open, and what they opened with; the line that is held below it, plus one; whether the pivot is open.
+# Fields of a stack entry: remaining vertices and those its pivot misses; pivot; size; full vertices, which are open,
+# and their neighbours when they opened; the held vertex below it, plus one; whether the pivot is open.
 _ROWS, _COLUMNS, _MISSED, _PIVOT, _HOLDS_ROWS = range(5)
 _HELD_ROWS, _OPTIONAL_ROWS, _HELD_COLUMNS, _OPTIONAL_COLUMNS = range(5, 9)
-_FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _LINE, _RESTS = range(9, 15)
+_FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _VERTEX, _RESTS = range(9, 15)
 
 
 @njit(nogil=True, inline="always")
-def walk_local_frame(worker, asked, size, n_rows, n_columns):
-    """Add all leaves below the node that the frame holds to `totals`, and to the sums of the frame.
+def walk_local_frame(worker, size_bounds, size, n_rows, n_columns):
+    """Add all leaves below the node in the frame to `totals`, and to the sums of the frame.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     """
     stack = worker.frame.stack
-    depth = _visit(worker, asked, size, first_bits(n_rows), first_bits(n_columns), np.int64(0))
+    depth = _visit(worker, size_bounds, size, first_bits(n_rows), first_bits(n_columns), np.int64(0))
     while depth > 0 and not worker.control[STOP]:
         node = stack[depth - 1]
         _close_held(worker, node)
@@ -42,12 +42,12 @@ def walk_local_frame(worker, asked, size, n_rows, n_columns):
             depth -= 1
         else:
             rows, columns, size = _next_child(worker, node)
-            depth = _visit(worker, asked, size, rows, columns, depth)
+            depth = _visit(worker, size_bounds, size, rows, columns, depth)
 
 
 @njit(nogil=True)
-def _visit(worker, asked, size, rows, columns, depth):
-    """Add a node that is a leaf, or put it on the stack; returns how many nodes are on the stack.
+def _visit(worker, size_bounds, size, rows, columns, depth):
+    """Add a node that is a leaf, or push it on the stack; return the number of nodes on the stack.
 
     Parameters
     ----------
@@ -60,30 +60,30 @@ def _visit(worker, asked, size, rows, columns, depth):
     full_rows = full_columns = _NOTHING
     while True:
         n_rows, n_columns = popcount(rows), popcount(columns)
-        if is_too_small(asked, size, n_rows, n_columns):
+        if is_too_small(size_bounds, size, n_rows, n_columns):
             return depth
         if n_rows == 0 or n_columns == 0:
             size = _grown(size, 0, n_rows, 0, n_columns)
-            _add_leaf(worker, asked, size, _NOTHING, full_rows | rows, _NOTHING, full_columns | columns)
+            _add_leaf(worker, size_bounds, size, _NOTHING, full_rows | rows, _NOTHING, full_columns | columns)
             return depth
-        if _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
+        if _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
             return depth
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         rows, full, row, degree = degrees(frame.rows, rows, columns, n_columns, least)
         full_rows |= full
         size = _grown(size, 0, popcount(full), 0, 0)
         n_rows = popcount(rows)
         if n_rows <= 2:
-            _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns)
+            _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns)
             return depth
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         before = columns
         columns, full, column, column_degree = degrees(frame.columns, columns, rows, n_rows, least)
         full_columns |= full
         size = _grown(size, 0, 0, 0, popcount(full))
         n_columns = popcount(columns)
         if n_columns <= 2:
-            _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns)
+            _add_few_columns(worker, size_bounds, size, rows, columns, full_rows, full_columns)
             return depth
         if columns == before:
             break
@@ -98,7 +98,7 @@ def _visit(worker, asked, size, rows, columns, depth):
 
 @njit(nogil=True, inline="always")
 def _grown(size, held_rows, optional_rows, held_columns, optional_columns):
-    """The size of a node with so many more."""
+    """Return the size of a node with more held and optional vertices."""
     return Size(
         size.held_rows + held_rows,
         size.optional_rows + optional_rows,
@@ -109,7 +109,7 @@ def _grown(size, held_rows, optional_rows, held_columns, optional_columns):
 
 @njit(nogil=True)
 def _push(node, size, rows, columns, pivot, missed, holds_rows):
-    """Put a node on the stack.
+    """Push a node on the stack.
 
     Parameters
     ----------
@@ -122,12 +122,12 @@ def _push(node, size, rows, columns, pivot, missed, holds_rows):
     node[_PIVOT], node[_HOLDS_ROWS] = np.uint64(pivot), np.uint64(holds_rows)
     node[_HELD_ROWS], node[_OPTIONAL_ROWS] = np.uint64(size.held_rows), np.uint64(size.optional_rows)
     node[_HELD_COLUMNS], node[_OPTIONAL_COLUMNS] = np.uint64(size.held_columns), np.uint64(size.optional_columns)
-    node[_LINE] = node[_RESTS] = _NOTHING
+    node[_VERTEX] = node[_RESTS] = _NOTHING
 
 
 @njit(nogil=True)
 def _open_full(worker, node, full_rows, full_columns):
-    """Open the full lines of a node: the rows first, as neighbours of which the columns open."""
+    """Open the full vertices of a node: rows first, and the columns as their neighbours."""
     node[_FULL_ROWS], node[_FULL_COLUMNS] = full_rows, full_columns
     left = full_rows
     while left:
@@ -141,7 +141,7 @@ def _open_full(worker, node, full_rows, full_columns):
 
 @njit(nogil=True)
 def _close_node(worker, node):
-    """Close the pivot of a node, and its full lines."""
+    """Close the pivot of a node, and its full vertices."""
     pivot = np.int64(node[_PIVOT])
     if node[_HOLDS_ROWS]:
         _close(worker, COLUMN, pivot, OPTIONAL, node[_ROWS])
@@ -159,20 +159,20 @@ def _close_node(worker, node):
 
 @njit(nogil=True)
 def _close_held(worker, node):
-    """Close the line that was held below a node, if any."""
-    if node[_LINE] == _NOTHING:
+    """Close the held vertex of a node, if any."""
+    if node[_VERTEX] == _NOTHING:
         return
-    line = np.int64(node[_LINE]) - 1
+    vertex = np.int64(node[_VERTEX]) - 1
     if node[_HOLDS_ROWS]:
-        _close(worker, ROW, line, HELD, node[_COLUMNS] & worker.frame.rows[line])
+        _close(worker, ROW, vertex, HELD, node[_COLUMNS] & worker.frame.rows[vertex])
     else:
-        _close(worker, COLUMN, line, HELD, node[_ROWS] & worker.frame.columns[line])
-    node[_LINE] = _NOTHING
+        _close(worker, COLUMN, vertex, HELD, node[_ROWS] & worker.frame.columns[vertex])
+    node[_VERTEX] = _NOTHING
 
 
 @njit(nogil=True)
 def _next_child(worker, node):
-    """The next child of a node, for which a line opens: masks and size. The last one is where the pivot is optional."""
+    """Return masks and size of the next child, for which a vertex opens. In the last child the pivot is optional."""
     frame = worker.frame
     size = Size(
         np.int64(node[_HELD_ROWS]),
@@ -191,73 +191,73 @@ def _next_child(worker, node):
         node[_ROWS] &= ~(_ONE << node[_PIVOT])
         _open(worker, ROW, pivot, OPTIONAL, node[_COLUMNS])
         return node[_ROWS], node[_COLUMNS], _grown(size, 0, 1, 0, 0)
-    bit, line = missed & (_NOTHING - missed), lowest_bit_index(missed)
+    bit, vertex = missed & (_NOTHING - missed), lowest_bit_index(missed)
     node[_MISSED] = missed ^ bit
-    node[_LINE] = np.uint64(line + 1)
+    node[_VERTEX] = np.uint64(vertex + 1)
     if node[_HOLDS_ROWS]:
         node[_ROWS] ^= bit
-        columns = node[_COLUMNS] & frame.rows[line]
-        _open(worker, ROW, line, HELD, columns)
+        columns = node[_COLUMNS] & frame.rows[vertex]
+        _open(worker, ROW, vertex, HELD, columns)
         return node[_ROWS], columns, _grown(size, 1, 0, 0, 0)
     node[_COLUMNS] ^= bit
-    rows = node[_ROWS] & frame.columns[line]
-    _open(worker, COLUMN, line, HELD, rows)
+    rows = node[_ROWS] & frame.columns[vertex]
+    _open(worker, COLUMN, vertex, HELD, rows)
     return rows, node[_COLUMNS], _grown(size, 0, 0, 1, 0)
 
 
 @njit(nogil=True)
-def _open(worker, side, line, kind, others):
-    """A line takes part in the leaves from now on; `others` are the neighbours that may open while it is open.
+def _open(worker, side, vertex, kind, others):
+    """Let a vertex take part in the leaves; `others` are the neighbours that may open while it is open.
 
     Parameters
     ----------
     others : uint64
     """
     frame = worker.frame
-    subtract_line(worker, frame.sums, side * WIDTH + line, side, kind, worker.totals)
+    subtract_vertex(worker, frame.sums, side * WIDTH + vertex, side, kind, worker.totals)
     if worker.control[N_KINDS] == 2:
         while others:
             other = lowest_bit_index(others)
             others &= others - _ONE
-            pair = line * WIDTH + other if side == ROW else other * WIDTH + line
+            pair = vertex * WIDTH + other if side == ROW else other * WIDTH + vertex
             subtract(frame.pairs, pair, frame.sums, 2 * ((1 - side) * WIDTH + other) + kind)
 
 
 @njit(nogil=True)
-def _close(worker, side, line, kind, others):
-    """A line takes part in the leaves no longer; `others` is what it was opened with.
+def _close(worker, side, vertex, kind, others):
+    """End the part of a vertex in the leaves; `others` is what it was opened with.
 
     Parameters
     ----------
     others : uint64
     """
     frame = worker.frame
-    add_line(worker, frame.sums, side * WIDTH + line, side, kind, worker.totals)
+    add_vertex(worker, frame.sums, side * WIDTH + vertex, side, kind, worker.totals)
     if worker.control[N_KINDS] == 2:
         while others:
             other = lowest_bit_index(others)
             others &= others - _ONE
-            pair = line * WIDTH + other if side == ROW else other * WIDTH + line
+            pair = vertex * WIDTH + other if side == ROW else other * WIDTH + vertex
             add(frame.pairs, pair, frame.sums, 2 * ((1 - side) * WIDTH + other) + kind)
 
 
 @njit(nogil=True)
-def _add_leaf(worker, asked, size, held_rows, rows, held_columns, columns):
+def _add_leaf(worker, size_bounds, size, held_rows, rows, held_columns, columns):
     """Add a leaf.
 
     Parameters
     ----------
     size : Size
-        Of the leaf, with the lines that follow.
+        Size of the leaf, including the vertices that follow.
     held_rows, rows, held_columns, columns : uint64
-        Lines of this leaf alone, which are not open: held ones and optional ones.
+        Vertices of this leaf alone, which are not open: held and optional ones.
     """
-    if not values_of(worker, asked, size):
+    if not values_of(worker, size_bounds, size):
         return
-    _add_lines(worker, ROW, held_rows, HELD)
-    _add_lines(worker, ROW, rows, OPTIONAL)
-    _add_lines(worker, COLUMN, held_columns, HELD)
-    _add_lines(worker, COLUMN, columns, OPTIONAL)
+    _add_vertices(worker, ROW, held_rows, HELD)
+    _add_vertices(worker, ROW, rows, OPTIONAL)
+    _add_vertices(worker, COLUMN, held_columns, HELD)
+    _add_vertices(worker, COLUMN, columns, OPTIONAL)
     if worker.control[N_KINDS] == 2:
         _add_pairs(worker, held_rows, HELD, columns, OPTIONAL)
         _add_pairs(worker, rows, OPTIONAL, held_columns, HELD)
@@ -265,11 +265,11 @@ def _add_leaf(worker, asked, size, held_rows, rows, held_columns, columns):
 
 
 @njit(nogil=True)
-def _add_lines(worker, side, lines, kind):
-    while lines:
-        line = lowest_bit_index(lines)
-        lines &= lines - _ONE
-        add_line(worker, worker.frame.sums, side * WIDTH + line, side, kind, worker.values)
+def _add_vertices(worker, side, vertices, kind):
+    while vertices:
+        vertex = lowest_bit_index(vertices)
+        vertices &= vertices - _ONE
+        add_vertex(worker, worker.frame.sums, side * WIDTH + vertex, side, kind, worker.values)
 
 
 @njit(nogil=True)
@@ -285,40 +285,40 @@ def _add_pairs(worker, rows, row_kind, columns, column_kind):
 
 
 @njit(nogil=True)
-def _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
-    """Add a node whose bicliques hold one more row, or column, at most: each line is a leaf. Whether it is one.
+def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
+    """Add a node whose bicliques hold at most one more row or column: each vertex is a leaf. False for others.
 
     Parameters
     ----------
     rows, columns, full_rows, full_columns : uint64
     """
     frame = worker.frame
-    if size.held_rows + 1 == asked[MAX_ROWS]:
+    if size.held_rows + 1 == size_bounds[MAX_ROWS]:
         leaf = _grown(size, 0, 0, 0, popcount(columns))
-        _add_leaf(worker, asked, leaf, _NOTHING, full_rows, _NOTHING, full_columns | columns)
+        _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows, _NOTHING, full_columns | columns)
         while rows:
             bit = rows & (_NOTHING - rows)
             others = frame.rows[lowest_bit_index(rows)] & columns
             rows ^= bit
             leaf = _grown(size, 1, 0, 0, popcount(others))
-            _add_leaf(worker, asked, leaf, bit, _NOTHING, _NOTHING, full_columns | others)
+            _add_leaf(worker, size_bounds, leaf, bit, _NOTHING, _NOTHING, full_columns | others)
         return True
-    if size.held_columns + 1 == asked[MAX_COLUMNS]:
+    if size.held_columns + 1 == size_bounds[MAX_COLUMNS]:
         leaf = _grown(size, 0, popcount(rows), 0, 0)
-        _add_leaf(worker, asked, leaf, _NOTHING, full_rows | rows, _NOTHING, full_columns)
+        _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows | rows, _NOTHING, full_columns)
         while columns:
             bit = columns & (_NOTHING - columns)
             others = frame.columns[lowest_bit_index(columns)] & rows
             columns ^= bit
             leaf = _grown(size, 0, popcount(others), 1, 0)
-            _add_leaf(worker, asked, leaf, _NOTHING, full_rows | others, bit, _NOTHING)
+            _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows | others, bit, _NOTHING)
         return True
     return False
 
 
 @njit(nogil=True)
-def _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns):
-    """Add a node of two rows, of one, or of none: a leaf for each set of them that is held.
+def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns):
+    """Add a node of at most two rows: a leaf for each set of held ones.
 
     Parameters
     ----------
@@ -331,14 +331,14 @@ def _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns):
             others &= worker.frame.rows[lowest_bit_index(left)]
             left &= left - _ONE
         leaf = _grown(size, popcount(held), 0, 0, popcount(others))
-        _add_leaf(worker, asked, leaf, held, full_rows, _NOTHING, full_columns | others)
+        _add_leaf(worker, size_bounds, leaf, held, full_rows, _NOTHING, full_columns | others)
         if held == _NOTHING:
             return
         held = (held - _ONE) & rows
 
 
 @njit(nogil=True)
-def _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns):
+def _add_few_columns(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """As `_add_few_rows`, with the sides exchanged.
 
     Parameters
@@ -352,7 +352,7 @@ def _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns
             others &= worker.frame.columns[lowest_bit_index(left)]
             left &= left - _ONE
         leaf = _grown(size, 0, popcount(others), popcount(held), 0)
-        _add_leaf(worker, asked, leaf, _NOTHING, full_rows | others, held, full_columns)
+        _add_leaf(worker, size_bounds, leaf, _NOTHING, full_rows | others, held, full_columns)
         if held == _NOTHING:
             return
         held = (held - _ONE) & columns

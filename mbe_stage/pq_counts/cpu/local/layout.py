@@ -1,6 +1,6 @@
 """Arrays of the compiled local counts, by their scope.
 
-Lines are rows and columns. Numbers are rows of arrays of words (`cpu.local.words`).
+Vertices are rows and columns. Numbers are rows of arrays of words (`cpu.local.words`).
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from mbe_stage.pq_counts.cpu.layout import FRAME_DEPTH, MEMORY_BUDGET, N_CONTROL
 from mbe_stage.pq_counts.cpu.local.words import NUMBERS
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS
 
-# Not Python's: Numba would compile each function once more for each of these.
+# NumPy integers: with Python integers Numba would compile each function again for each of these.
 ROW, COLUMN = np.int64(0), np.int64(1)
-"""Sides of a line."""
+"""Sides of a vertex."""
 
 HELD, OPTIONAL = np.int64(0), np.int64(1)
-"""Kinds of a line in a leaf."""
+"""Kinds of a vertex in a leaf."""
 
 OPENED, N_KINDS = N_CONTROL, N_CONTROL + 1
-"""Fields of a worker's control beside those of `cpu.layout`: how many lines of lists are open, and sums of a line."""
+"""Fields of a worker's control besides those of `cpu.layout`: number of open vertices, and of sums per vertex."""
 
 FIELDS = 15
-"""Of a node of a frame that is worked on."""
+"""Number of fields of a stack entry."""
 
 
 class LocalFrame(NamedTuple):
-    """A node of at most 64 rows and columns as bits, the nodes below it that are worked on, and its sums.
+    """A node of at most 64 rows and columns as bits, the stack of nodes below it, and its sums.
 
     Attributes
     ----------
     rows, columns : (64,) uint64
     stack : (FRAME_DEPTH, FIELDS) uint64
     sums : (128 * n_kinds, n_words) uint64
-        Of each row, then of each column: `LocalWorker.lines` says of what.
+        Sums of each row, then of each column; see `LocalWorker.vertices`.
     pairs : (64 * 64, n_words) uint64
-        Of each row with each column; empty where edges are not asked for.
+        Sums of each row with each column; empty if edges are not requested.
     """
 
     rows: np.ndarray
@@ -55,20 +55,20 @@ class LocalWorker(NamedTuple):
     ----------
     control : (N_CONTROL + 2,) int64
     shared, place, touched : (n_rows,) int32
-        As `cpu.layout.Worker` has them.
-    lines : ((n_rows + n_columns) * n_kinds, n_words) uint64
-        Of each row, then of each column: how many bicliques of the leaves so far it is in. With edges, a second number
-        beside: with how many of them an optional line of the other side is.
+        As in `cpu.layout.Worker`.
+    vertices : ((n_rows + n_columns) * n_kinds, n_words) uint64
+        For each row, then for each column: number of bicliques of the leaves so far that contain it. With edges, a
+        second number follows: of those that contain an optional vertex of the other side.
     edges : (n_entries, n_words) uint64
-        Of each entry of each row; empty where edges are not asked for.
+        For each entry of each row; empty if edges are not requested.
     totals, values : (4, n_words) uint64
-        Of all leaves so far, and of the leaf at hand: the bicliques with one row and one column of given kinds (`at`).
+        Bicliques of all leaves so far, and of the current leaf, with one row and one column of given kinds (`at`).
     row_ways, column_ways : (n, n_words) uint64
         Ways to choose (`cpu.local.leaves.ways`).
     entries : (n_entries,) int64
-        The entry of the rows that each entry of the columns is; empty where edges are not asked for.
+        The entry of the rows for each entry of the columns; empty if edges are not requested.
     opened : (n_rows + n_columns,) int64
-        Open lines, twice their number plus their kind.
+        Open vertices: twice their number plus their kind.
     """
 
     frame: LocalFrame
@@ -76,7 +76,7 @@ class LocalWorker(NamedTuple):
     shared: np.ndarray
     place: np.ndarray
     touched: np.ndarray
-    lines: np.ndarray
+    vertices: np.ndarray
     edges: np.ndarray
     totals: np.ndarray
     values: np.ndarray
@@ -95,16 +95,16 @@ LOCAL_WORKER = types.NamedTuple(
 
 @njit(nogil=True)
 def at(side, kind, other_kind):
-    """Index in `totals` and `values` of the number for a line of one kind with one of the other side."""
+    """Index into `totals` and `values`, for a vertex of one kind and one of the other side."""
     return 2 * kind + other_kind if side == ROW else 2 * other_kind + kind
 
 
 def worker_bytes(n_rows: int, n_columns: int, n_entries: int, n_words: int, *, edges: bool) -> int:
-    """Bytes that a thread takes beside the frame, which is small."""
-    n_lines = n_rows + n_columns
+    """Bytes of a thread besides the frame, which is small."""
+    n_vertices = n_rows + n_columns
     if edges:
-        return 12 * n_rows + 8 * n_lines + 8 * n_words * (2 * n_lines + n_entries)
-    return 12 * n_rows + 8 * n_lines + 8 * n_words * n_lines
+        return 12 * n_rows + 8 * n_vertices + 8 * n_words * (2 * n_vertices + n_entries)
+    return 12 * n_rows + 8 * n_vertices + 8 * n_words * n_vertices
 
 
 def new_local_worker(
@@ -117,18 +117,18 @@ def new_local_worker(
     *,
     edges: bool,
 ) -> LocalWorker:
-    """Working memory of a thread for a graph of so many rows and columns.
+    """Allocate the working memory of a thread, for a graph with these rows and columns.
 
     Parameters
     ----------
     row_ways, column_ways, entries
-        As `LocalWorker` has them; threads share them.
+        As in `LocalWorker`; threads share them.
     memory_budget : int
-        Bytes for nodes.
+        Limit for nodes, in bytes.
     edges : bool
-        True if they are asked for.
+        True if they are requested.
     """
-    n_words, n_kinds, n_lines = row_ways.shape[1], 1 + edges, n_rows + n_columns
+    n_words, n_kinds, n_vertices = row_ways.shape[1], 1 + edges, n_rows + n_columns
 
     def numbers(n: int) -> np.ndarray:
         return np.zeros((n, n_words), np.uint64)
@@ -149,12 +149,12 @@ def new_local_worker(
         shared=np.zeros(n_rows, np.int32),
         place=np.zeros(n_rows, np.int32),
         touched=np.zeros(n_rows, np.int32),
-        lines=numbers(n_lines * n_kinds),
+        vertices=numbers(n_vertices * n_kinds),
         edges=numbers(entries.size),
         totals=numbers(4),
         values=numbers(4),
         row_ways=row_ways,
         column_ways=column_ways,
         entries=entries,
-        opened=np.zeros(n_lines, np.int64),
+        opened=np.zeros(n_vertices, np.int64),
     )

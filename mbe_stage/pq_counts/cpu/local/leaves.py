@@ -1,14 +1,13 @@
-"""Add a leaf to the local counts of the lines in its bicliques.
+"""Add a leaf to the local counts of the vertices in its bicliques.
 
-A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row
-and a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for
-a row and a column depends on their kinds alone.
+A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row and
+a held column are in all of them. An optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on. So the number for a
+row and a column depends on their kinds alone.
 
-Nobody adds that to each line of each leaf. `totals` has the sums over all leaves so far. A line takes part in the
-leaves between its opening and its closing, and gets the difference of the totals: they are subtracted when it opens and
-added when it closes. An edge gets such a difference too, of what one of its lines has: while a line is open, each
-neighbour of it that opens and closes meanwhile gathers the bicliques of both. Lines that only one leaf opens are added
-to at once.
+These numbers are not added to each vertex of each leaf. `totals` has the sums over all leaves so far, and a vertex
+takes part in the leaves between its opening and its closing. So totals are subtracted when it opens and added when it
+closes. An edge gets such a difference of one vertex's sum, too: a neighbour that opens and closes while the vertex is
+open collects the bicliques of both. Vertices that only one leaf opens are added at once.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from mbe_stage.runtime.jit import compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here that Python calls."""
+    """Compile the functions that Python calls."""
     return steps_of(_fill_ways)
 
 
@@ -34,7 +33,7 @@ def n_ways(most: int, size: int) -> int:
 
 
 def ways(most: int, size: int, n_words: int) -> np.ndarray:
-    """Binomials C(n, k) for n up to `most` and k up to `size`: ``(n_ways, n_words) uint64``, the last one zero."""
+    """Return binomials C(n, k), n up to `most` and k up to `size`: ``(n_ways, n_words) uint64``, zero at the end."""
     numbers = np.zeros((n_ways(most, size), n_words), np.uint64)
     _fill_ways(numbers, most, size)
     return numbers
@@ -42,7 +41,7 @@ def ways(most: int, size: int, n_words: int) -> np.ndarray:
 
 @compiled(NUMBERS, int64, int64)
 def _fill_ways(numbers, most, size):
-    """Pascal's triangle."""
+    """Fill Pascal's triangle."""
     for n in range(most + 1):
         row = n * (size + 1)
         numbers[row, 0] = np.uint64(1)
@@ -60,15 +59,15 @@ def ways_at(n, k, size):
 
 
 @njit(nogil=True)
-def values_of(worker, asked, size):
-    """Work out `values` of a leaf of this size, and add them to `totals`; whether it has any biclique.
+def values_of(worker, size_bounds, size):
+    """Compute `values` of a leaf of this size, and add them to `totals`; return False if it has no biclique.
 
     Parameters
     ----------
-    asked : (4,) int64
+    size_bounds : (4,) int64
         One cell.
     """
-    p, q = asked[MAX_ROWS], asked[MAX_COLUMNS]
+    p, q = size_bounds[MAX_ROWS], size_bounds[MAX_COLUMNS]
     k, m = p - size.held_rows, q - size.held_columns
     if size.optional_rows < k or size.optional_columns < m:
         return False
@@ -88,30 +87,30 @@ def values_of(worker, asked, size):
 
 
 @njit(nogil=True)
-def add_line(worker, sums, line, side, kind, numbers):
-    """Add totals, or values, to a line.
+def add_vertex(worker, sums, vertex, side, kind, numbers):
+    """Add totals, or values, to a vertex.
 
     Parameters
     ----------
-    sums : (n_lines * n_kinds, n_words) uint64
+    sums : (n_vertices * n_kinds, n_words) uint64
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]
-    add(sums, line * n_kinds, numbers, at(side, kind, HELD))
+    add(sums, vertex * n_kinds, numbers, at(side, kind, HELD))
     if n_kinds == 2:
-        add(sums, line * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
+        add(sums, vertex * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
 
 
 @njit(nogil=True)
-def subtract_line(worker, sums, line, side, kind, numbers):
-    """As `add_line`, subtracted.
+def subtract_vertex(worker, sums, vertex, side, kind, numbers):
+    """Subtract totals, or values, from a vertex.
 
     Parameters
     ----------
-    sums : (n_lines * n_kinds, n_words) uint64
+    sums : (n_vertices * n_kinds, n_words) uint64
     numbers : (4, n_words) uint64
     """
     n_kinds = worker.control[N_KINDS]
-    subtract(sums, line * n_kinds, numbers, at(side, kind, HELD))
+    subtract(sums, vertex * n_kinds, numbers, at(side, kind, HELD))
     if n_kinds == 2:
-        subtract(sums, line * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
+        subtract(sums, vertex * n_kinds + 1, numbers, at(side, kind, OPTIONAL))

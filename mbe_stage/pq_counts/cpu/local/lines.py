@@ -1,6 +1,6 @@
-"""Open and close lines of the whole graph, tally nodes that are lists, pass a frame's sums on.
+"""Open and close vertices of the whole graph, add nodes that are lists, and flush a frame's sums.
 
-Such a node is adjacency lists that know which rows and columns of the graph their lines are (`cpu.list_nodes`).
+Such nodes are adjacency lists with the graph's numbers of their rows and columns (`cpu.list_nodes`).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     rest_of_row,
     rows_beside,
     rows_on,
-    turned,
+    transposed,
     with_columns,
 )
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPENED, OPTIONAL, ROW, at
-from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values_of
+from mbe_stage.pq_counts.cpu.local.leaves import add_vertex, subtract_vertex, values_of
 from mbe_stage.pq_counts.cpu.local.words import add, clear, is_zero, subtract
 
 _ONE = np.uint64(1)
-# What happens to a line.
+# Events of a vertex.
 _CLOSES, _OPENS = np.int64(0), np.int64(1)
 
 
-class Node(NamedTuple):
-    """A node, and the numbers of its rows and columns in the whole graph: int32."""
+class LocalNode(NamedTuple):
+    """A node, with the numbers of its rows and columns in the whole graph: int32."""
 
     lists: Any
     rows: Any
@@ -43,26 +43,26 @@ class Node(NamedTuple):
 
 
 @njit(nogil=True)
-def narrowed_node(asked, size, node):
-    """As `cpu.list_nodes.narrowed`.
+def reduced_node(size_bounds, size, node):
+    """Reduce a node as `cpu.list_nodes.reduced`.
 
     Returns
     -------
     full_rows, full_columns : int32
-        The lines of the graph that were full.
+        Full vertices, in numbers of the graph.
     """
     full_rows, full_columns = np.empty(node.rows.size, np.int32), np.empty(node.columns.size, np.int32)
     n_full_rows = n_full_columns = 0
     while True:
         lists = node.lists
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-        is_leaf = is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns)
+        is_leaf = is_too_small(size_bounds, size, n_rows, n_columns) or is_last(size_bounds, size, n_rows, n_columns)
         if is_leaf:
             break
-        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        least = size_bounds[MIN_ROWS] - size.held_rows - size.optional_rows
         n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
-        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        least = size_bounds[MIN_COLUMNS] - size.held_columns - size.optional_columns
         if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
             break
         row_offsets, columns, n_full, new_rows = rows_on(lists, new_columns, n_kept, least)
@@ -70,50 +70,50 @@ def narrowed_node(asked, size, node):
         n_full_rows = _note_full(new_rows, node.rows, full_rows, n_full_rows)
         n_full_columns = _note_full(new_columns, node.columns, full_columns, n_full_columns)
         rows = _of_kept(new_rows, node.rows, row_offsets.size - 1)
-        node = Node(with_columns(row_offsets, columns, n_kept), rows, _of_kept(new_columns, node.columns, n_kept))
+        node = LocalNode(with_columns(row_offsets, columns, n_kept), rows, _of_kept(new_columns, node.columns, n_kept))
     return size, node, is_leaf, full_rows[:n_full_rows], full_columns[:n_full_columns]
 
 
 @njit(nogil=True)
 def _note_full(numbers, ids, full, n_full):
-    """Write down those that are full, behind others; returns how many there are then."""
-    for line in range(numbers.size):
-        if numbers[line] == FULL:
-            full[n_full] = ids[line]
+    """Append full vertices to a list; return its length."""
+    for vertex in range(numbers.size):
+        if numbers[vertex] == FULL:
+            full[n_full] = ids[vertex]
             n_full += 1
     return n_full
 
 
 @njit(nogil=True)
 def _of_kept(numbers, ids, n):
-    """The ids by new numbers."""
+    """Return the ids by new numbers."""
     of = np.empty(n, np.int32)
-    for line in range(numbers.size):
-        if numbers[line] >= 0:
-            of[numbers[line]] = ids[line]
+    for vertex in range(numbers.size):
+        if numbers[vertex] >= 0:
+            of[numbers[vertex]] = ids[vertex]
     return of
 
 
 @njit(nogil=True)
 def held_row(node, row, gone, least):
-    """The child where a row is held (`cpu.list_nodes.child_of_row`)."""
+    """Return the child that holds a row (`cpu.list_nodes.child_of_row`)."""
     number, offsets = rows_beside(node.lists, row, gone, least)
     lists = child_on(node.lists, row, number, offsets)
-    return Node(lists, _of_kept(number, node.rows, offsets.size - 1), _columns_of(node, row))
+    return LocalNode(lists, _of_kept(number, node.rows, offsets.size - 1), _columns_of(node, row))
 
 
 @njit(nogil=True)
 def rest_node(node, row):
-    """The node in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
+    """Return the child in which a row is optional (`cpu.list_nodes.rest_of_row`)."""
     rows = np.empty(node.rows.size - 1, np.int32)
     rows[:row] = node.rows[:row]
     rows[row:] = node.rows[row + 1 :]
-    return Node(rest_of_row(node.lists, row), rows, _columns_of(node, row))
+    return LocalNode(rest_of_row(node.lists, row), rows, _columns_of(node, row))
 
 
 @njit(nogil=True)
 def _columns_of(node, row):
-    """The columns of a row, in numbers of the graph."""
+    """Return the columns of a row, in numbers of the graph."""
     first, end = node.lists.row_offsets[row], node.lists.row_offsets[row + 1]
     columns = np.empty(end - first, np.int32)
     for k in range(first, end):
@@ -122,109 +122,109 @@ def _columns_of(node, row):
 
 
 @njit(nogil=True)
-def turned_node(node):
-    """The same node with its sides exchanged."""
-    return Node(turned(node.lists), node.columns, node.rows)
+def transposed_node(node):
+    """Return the same node with its sides exchanged."""
+    return LocalNode(transposed(node.lists), node.columns, node.rows)
 
 
 @njit(nogil=True)
-def open_line(graph, worker, side, line, kind):
-    """A row or column of the graph takes part in the leaves from now on."""
+def open_vertex(graph, worker, side, vertex, kind):
+    """Let a row or column of the graph take part in the leaves from here on."""
     n_rows = graph.row_offsets.size - 1
-    line = int64(line) + n_rows * side
-    subtract_line(worker, worker.lines, line, side, kind, worker.totals)
+    vertex = int64(vertex) + n_rows * side
+    subtract_vertex(worker, worker.vertices, vertex, side, kind, worker.totals)
     if worker.control[N_KINDS] == 2:
-        _shift_edges(graph, worker, line, kind, _OPENS)
-    worker.opened[worker.control[OPENED]] = 2 * line + kind
+        _shift_edges(graph, worker, vertex, kind, _OPENS)
+    worker.opened[worker.control[OPENED]] = 2 * vertex + kind
     worker.control[OPENED] += 1
 
 
 @njit(nogil=True)
-def open_lines(graph, worker, side, lines, kind):
-    """Open several."""
-    for line in lines:
-        open_line(graph, worker, side, line, kind)
+def open_vertices(graph, worker, side, vertices, kind):
+    """Open several vertices."""
+    for vertex in vertices:
+        open_vertex(graph, worker, side, vertex, kind)
 
 
 @njit(nogil=True)
-def close_lines(graph, worker, n):
-    """Close the lines that were opened last, so that `n` remain open."""
+def close_vertices(graph, worker, n):
+    """Close the vertices opened last, so that `n` remain open."""
     while worker.control[OPENED] > n:
         worker.control[OPENED] -= 1
         opened = worker.opened[worker.control[OPENED]]
-        line, kind = opened >> 1, opened & 1
-        side = COLUMN if line >= graph.row_offsets.size - 1 else ROW
-        add_line(worker, worker.lines, line, side, kind, worker.totals)
+        vertex, kind = opened >> 1, opened & 1
+        side = COLUMN if vertex >= graph.row_offsets.size - 1 else ROW
+        add_vertex(worker, worker.vertices, vertex, side, kind, worker.totals)
         if worker.control[N_KINDS] == 2:
-            _shift_edges(graph, worker, line, kind, _CLOSES)
+            _shift_edges(graph, worker, vertex, kind, _CLOSES)
 
 
 @njit(nogil=True)
-def _shift_edges(graph, worker, line, kind, event):
-    """Note for each edge of a line the other line's sum before this one opens, or when it closes.
+def _shift_edges(graph, worker, vertex, kind, event):
+    """Add to each edge of a vertex its other vertex's sum when this one closes; subtract it when this one opens.
 
-    Those that are open all the while have the same at both times, as it is added to them when they close.
+    Neighbours that stay open have the same sum both times, since sums change when vertices close.
     """
     n_rows = graph.row_offsets.size - 1
-    if line < n_rows:
-        for k in range(graph.row_offsets[line], graph.row_offsets[line + 1]):
+    if vertex < n_rows:
+        for k in range(graph.row_offsets[vertex], graph.row_offsets[vertex + 1]):
             _shift(worker, k, 2 * (n_rows + graph.columns[k]) + kind, event)
     else:
-        for k in range(graph.column_offsets[line - n_rows], graph.column_offsets[line - n_rows + 1]):
+        for k in range(graph.column_offsets[vertex - n_rows], graph.column_offsets[vertex - n_rows + 1]):
             _shift(worker, worker.entries[k], 2 * graph.rows[k] + kind, event)
 
 
 @njit(nogil=True)
 def _shift(worker, edge, number, event):
     if event == _OPENS:
-        subtract(worker.edges, edge, worker.lines, number)
+        subtract(worker.edges, edge, worker.vertices, number)
     else:
-        add(worker.edges, edge, worker.lines, number)
+        add(worker.edges, edge, worker.vertices, number)
 
 
 @njit(nogil=True)
-def add_leaf_node(graph, worker, asked, size, node):
-    """Add a node of which `narrowed_node` says that it is a leaf: by itself, or a leaf for each of its lines.
+def add_leaf_node(graph, worker, size_bounds, size, node):
+    """Add a leaf node found by `reduced_node`: one leaf, or one for each of its vertices.
 
-    Its full lines are open.
+    Its full vertices are open.
     """
     n_rows, n_columns = node.rows.size, node.columns.size
-    if is_too_small(asked, size, n_rows, n_columns):
+    if is_too_small(size_bounds, size, n_rows, n_columns):
         return
     if n_rows == 0 or n_columns == 0:
         leaf = Size(size.held_rows, size.optional_rows + n_rows, size.held_columns, size.optional_columns + n_columns)
-        if values_of(worker, asked, leaf):
-            _add_lines(graph, worker, ROW, node.rows, OPTIONAL)
-            _add_lines(graph, worker, COLUMN, node.columns, OPTIONAL)
-    elif size.held_rows + 1 == asked[MAX_ROWS]:
-        _add_last(graph, worker, asked, size, node, ROW)
+        if values_of(worker, size_bounds, leaf):
+            _add_vertices(graph, worker, ROW, node.rows, OPTIONAL)
+            _add_vertices(graph, worker, COLUMN, node.columns, OPTIONAL)
+    elif size.held_rows + 1 == size_bounds[MAX_ROWS]:
+        _add_last(graph, worker, size_bounds, size, node, ROW)
     else:
-        _add_last(graph, worker, asked, size, turned_node(node), COLUMN)
+        _add_last(graph, worker, size_bounds, size, transposed_node(node), COLUMN)
 
 
 @njit(nogil=True)
-def _add_last(graph, worker, asked, size, node, side):
-    """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf."""
-    if values_of(worker, asked, _with(size, side, 0, node.columns.size)):
-        _add_lines(graph, worker, 1 - side, node.columns, OPTIONAL)
+def _add_last(graph, worker, size_bounds, size, node, side):
+    """Add a node with one more vertex to hold on a side, the rows of `node`: each of them is a leaf."""
+    if values_of(worker, size_bounds, _with(size, side, 0, node.columns.size)):
+        _add_vertices(graph, worker, 1 - side, node.columns, OPTIONAL)
     offsets = node.lists.row_offsets
     for row in range(node.rows.size):
         first, end = offsets[row], offsets[row + 1]
-        if not values_of(worker, asked, _with(size, side, 1, end - first)):
+        if not values_of(worker, size_bounds, _with(size, side, 1, end - first)):
             continue
-        line = node.rows[row]
-        _add_to(graph, worker, side, line, HELD)
+        vertex = node.rows[row]
+        _add_to(graph, worker, side, vertex, HELD)
         for k in range(first, end):
             other = node.columns[node.lists.columns[k]]
             _add_to(graph, worker, 1 - side, other, OPTIONAL)
             if worker.control[N_KINDS] == 2:
-                edge = _edge_of(graph, line, other) if side == ROW else _edge_of(graph, other, line)
+                edge = _edge_of(graph, vertex, other) if side == ROW else _edge_of(graph, other, vertex)
                 add(worker.edges, edge, worker.values, at(side, HELD, OPTIONAL))
 
 
 @njit(nogil=True, inline="always")
 def _with(size, side, n_held, n_optional):
-    """The size of a leaf with so many more held on a side, and optional on the other."""
+    """Return the size of a leaf with more held vertices on a side, and optional ones on the other."""
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
         return Size(held_rows + n_held, optional_rows, held_columns, optional_columns + n_optional)
@@ -232,21 +232,21 @@ def _with(size, side, n_held, n_optional):
 
 
 @njit(nogil=True)
-def _add_lines(graph, worker, side, lines, kind):
-    for line in lines:
-        _add_to(graph, worker, side, line, kind)
+def _add_vertices(graph, worker, side, vertices, kind):
+    for vertex in vertices:
+        _add_to(graph, worker, side, vertex, kind)
 
 
 @njit(nogil=True)
-def _add_to(graph, worker, side, line, kind):
-    """Add the leaf at hand to a line that is not open."""
-    line = int64(line) + (graph.row_offsets.size - 1) * side
-    add_line(worker, worker.lines, line, side, kind, worker.values)
+def _add_to(graph, worker, side, vertex, kind):
+    """Add the current leaf to a vertex that is not open."""
+    vertex = int64(vertex) + (graph.row_offsets.size - 1) * side
+    add_vertex(worker, worker.vertices, vertex, side, kind, worker.values)
 
 
 @njit(nogil=True)
 def _edge_of(graph, row, column):
-    """The entry of a row that a column is: it is there."""
+    """Find the entry of an existing column in a row."""
     first, end = graph.row_offsets[row], graph.row_offsets[row + 1]
     while end - first > 1:
         middle = (first + end) >> 1
@@ -258,23 +258,23 @@ def _edge_of(graph, row, column):
 
 
 @njit(nogil=True)
-def hand_on_frame(graph, worker, node, row_order, column_order):
+def flush_frame(graph, worker, node, row_order, column_order):
     """Add the sums of a frame to those of the graph, and clear them.
 
     Parameters
     ----------
-    node : Node
-        That the frame was filled with.
+    node : LocalNode
+        The frame's node.
     row_order, column_order : int64
-        Of the frame (`cpu.list_nodes.fill_frame`).
+        Orders of the frame (`cpu.list_nodes.fill_frame`).
     """
     frame, n_kinds = worker.frame, worker.control[N_KINDS]
     for i in range(row_order.size):
-        _hand_on(frame.sums, i * n_kinds, worker.lines, int64(node.rows[row_order[i]]) * n_kinds, n_kinds)
+        _flush(frame.sums, i * n_kinds, worker.vertices, int64(node.rows[row_order[i]]) * n_kinds, n_kinds)
     first = graph.row_offsets.size - 1
     for i in range(column_order.size):
-        line = first + int64(node.columns[column_order[i]])
-        _hand_on(frame.sums, (WIDTH + i) * n_kinds, worker.lines, line * n_kinds, n_kinds)
+        vertex = first + int64(node.columns[column_order[i]])
+        _flush(frame.sums, (WIDTH + i) * n_kinds, worker.vertices, vertex * n_kinds, n_kinds)
     if n_kinds == 1:
         return
     for i in range(row_order.size):
@@ -284,11 +284,11 @@ def hand_on_frame(graph, worker, node, row_order, column_order):
             left &= left - _ONE
             if not is_zero(frame.pairs, i * WIDTH + k):
                 edge = _edge_of(graph, row, node.columns[column_order[k]])
-                _hand_on(frame.pairs, i * WIDTH + k, worker.edges, edge, 1)
+                _flush(frame.pairs, i * WIDTH + k, worker.edges, edge, 1)
 
 
 @njit(nogil=True, inline="always")
-def _hand_on(numbers, i, sums, j, n):
+def _flush(numbers, i, sums, j, n):
     """Add `n` numbers to others, and clear them.
 
     Parameters

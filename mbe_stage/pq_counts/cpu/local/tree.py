@@ -1,4 +1,4 @@
-"""The local counts below some roots: the walk of `cpu.tree`, with lines that open and close on the way."""
+"""Local counts below some roots: the walk of `cpu.tree`, with vertices that open and close on the way."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mbe_stage.pq_counts.cpu.local.frame_walk import walk_local_frame
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, LOCAL_WORKER, N_KINDS, OPENED, OPTIONAL, ROW
 from mbe_stage.pq_counts.cpu.local.leaves import values_of, ways_at
 from mbe_stage.pq_counts.cpu.local.lines import (
-    Node,
+    LocalNode,
     add_leaf_node,
-    close_lines,
-    hand_on_frame,
+    close_vertices,
+    flush_frame,
     held_row,
-    narrowed_node,
-    open_line,
-    open_lines,
+    open_vertex,
+    open_vertices,
+    reduced_node,
     rest_node,
-    turned_node,
+    transposed_node,
 )
 from mbe_stage.pq_counts.cpu.local.words import add
 from mbe_stage.pq_counts.cpu.tree import bytes_of, forget, number_rows, root_bytes, root_lists, touch
@@ -40,50 +40,50 @@ from mbe_stage.runtime.jit import LONGS, compiled, steps_of
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """Compile the functions of this module."""
     return steps_of(add_roots)
 
 
 @compiled(LISTS, LOCAL_WORKER, LONGS, int64, int64, int64, int64, seconds=25.0)
-def add_roots(graph, worker, asked, first, end, part, n_parts):
-    """Add what is below some roots, or a part of it, to the sums of a worker.
+def add_roots(graph, worker, size_bounds, first, end, part, n_parts):
+    """Add the subtrees of some roots, or a part of them, to the sums of a worker.
 
     Parameters
     ----------
     worker : LocalWorker
-        Its sums are of no use where it is stopped on the way.
-    asked : (4,) int64
+        Its sums are useless if it is stopped on the way.
+    size_bounds : (4,) int64
         One cell.
     part, n_parts : int64
-        Of the children of each root, in turn: only those of this part.
+        Only every `n_parts`-th child of each root, from number `part` on.
     """
     for root in range(first, end):
         n_touched = touch(graph, worker, root)
-        if asked[MAX_ROWS] == 2:
-            _add_pairs(graph, worker, asked, root, n_touched, part, n_parts)
+        if size_bounds[MAX_ROWS] == 2:
+            _add_pairs(graph, worker, size_bounds, root, n_touched, part, n_parts)
         else:
-            _add_root(graph, worker, asked, root, n_touched, part, n_parts)
+            _add_root(graph, worker, size_bounds, root, n_touched, part, n_parts)
         if worker.control[STOP]:
             return
 
 
 @njit(nogil=True, inline="always")
-def _add_pairs(graph, worker, asked, root, n_touched, part, n_parts):
-    """Add the bicliques of a root and one other row: the columns that they share are walked once more (wedges).
+def _add_pairs(graph, worker, size_bounds, root, n_touched, part, n_parts):
+    """Add the bicliques of a root and one other row: a second walk over their common columns (wedges).
 
     Parameters
     ----------
-    graph, worker, asked, part, n_parts
-        As `add_roots` takes them.
+    graph, worker, size_bounds, part, n_parts
+        As in `add_roots`.
     """
-    n_kinds, n_rows, q = worker.control[N_KINDS], graph.row_offsets.size - 1, asked[MAX_COLUMNS]
+    n_kinds, n_rows, q = worker.control[N_KINDS], graph.row_offsets.size - 1, size_bounds[MAX_COLUMNS]
     for k in range(n_touched):
         row = worker.touched[k]
-        is_counted = k % n_parts == part and values_of(worker, asked, Size(2, 0, 0, int64(worker.shared[row])))
+        is_counted = k % n_parts == part and values_of(worker, size_bounds, Size(2, 0, 0, int64(worker.shared[row])))
         worker.place[row] = 1 if is_counted else -1
         if is_counted:
-            add(worker.lines, int64(row) * n_kinds, worker.values, 0)
-            add(worker.lines, root * n_kinds, worker.values, 0)
+            add(worker.vertices, int64(row) * n_kinds, worker.values, 0)
+            add(worker.vertices, root * n_kinds, worker.values, 0)
     for k in range(graph.row_offsets[root], graph.row_offsets[root + 1]):
         column = graph.columns[k]
         j = graph.column_offsets[column + 1] - 1
@@ -91,7 +91,7 @@ def _add_pairs(graph, worker, asked, root, n_touched, part, n_parts):
             row = graph.rows[j]
             if worker.place[row] == 1:
                 share = ways_at(int64(worker.shared[row]) - 1, q - 1, q)
-                add(worker.lines, (n_rows + column) * n_kinds, worker.column_ways, share)
+                add(worker.vertices, (n_rows + column) * n_kinds, worker.column_ways, share)
                 if n_kinds == 2:
                     add(worker.edges, k, worker.column_ways, share)
                     add(worker.edges, worker.entries[j], worker.column_ways, share)
@@ -100,17 +100,17 @@ def _add_pairs(graph, worker, asked, root, n_touched, part, n_parts):
 
 
 @njit(nogil=True, inline="always")
-def _add_root(graph, worker, asked, root, n_touched, part, n_parts):
+def _add_root(graph, worker, size_bounds, root, n_touched, part, n_parts):
     """Build the node below a root, and add it.
 
     Parameters
     ----------
-    graph, worker, asked, part, n_parts
-        As `add_roots` takes them.
+    graph, worker, size_bounds, part, n_parts
+        As in `add_roots`.
     """
-    n_rows, n_entries = number_rows(worker, asked, n_touched)
+    n_rows, n_entries = number_rows(worker, size_bounds, n_touched)
     n_bytes = root_bytes(graph, root, n_rows, n_entries)
-    if 1 + n_rows < asked[MIN_ROWS] or not has_room(worker, n_bytes):
+    if 1 + n_rows < size_bounds[MIN_ROWS] or not has_room(worker, n_bytes):
         forget(worker, n_touched)
         return
     rows = np.empty(n_rows, np.int32)
@@ -119,88 +119,88 @@ def _add_root(graph, worker, asked, root, n_touched, part, n_parts):
         if worker.place[row] >= 0:
             rows[worker.place[row]] = row
     columns = graph.columns[graph.row_offsets[root] : graph.row_offsets[root + 1]].copy()
-    node = Node(root_lists(graph, worker, root, n_touched, n_rows), rows, columns)
-    open_line(graph, worker, ROW, root, HELD)
-    _walk(graph, worker, asked, Size(int64(1), int64(0), int64(0), int64(0)), node, part, n_parts)
-    close_lines(graph, worker, int64(0))
+    node = LocalNode(root_lists(graph, worker, root, n_touched, n_rows), rows, columns)
+    open_vertex(graph, worker, ROW, root, HELD)
+    _walk(graph, worker, size_bounds, Size(int64(1), int64(0), int64(0), int64(0)), node, part, n_parts)
+    close_vertices(graph, worker, int64(0))
     worker.control[BYTES_HELD] -= n_bytes
 
 
 @compiled()
-def _walk(graph, worker, asked, size, node, part, n_parts):
-    """Add all leaves below a node, or those of a part of its children; lines that it opens are closed in the end.
+def _walk(graph, worker, size_bounds, size, node, part, n_parts):
+    """Add all leaves below a node, or those of a part of its children. Vertices opened here are closed at the end.
 
     Parameters
     ----------
     part, n_parts : int64
-        Children are dealt out in turn; the rest, where the pivots are optional, is one of them.
+        Children are dealt out in turn; the rest, with optional pivots, counts as one of them.
     """
     n_open, n_before = worker.control[OPENED], 0
     while not worker.control[STOP]:
         worker.control[NODES] += 1
-        size, node, is_leaf, full_rows, full_columns = narrowed_node(asked, size, node)
-        open_lines(graph, worker, ROW, full_rows, OPTIONAL)
-        open_lines(graph, worker, COLUMN, full_columns, OPTIONAL)
+        size, node, is_leaf, full_rows, full_columns = reduced_node(size_bounds, size, node)
+        open_vertices(graph, worker, ROW, full_rows, OPTIONAL)
+        open_vertices(graph, worker, COLUMN, full_columns, OPTIONAL)
         n_rows, n_columns = node.rows.size, node.columns.size
         if is_leaf or (n_rows <= WIDTH and n_columns <= WIDTH):
             if n_before % n_parts == part:
-                _add_end(graph, worker, asked, size, node, is_leaf)
+                _add_end(graph, worker, size_bounds, size, node, is_leaf)
             break
         row, row_degree = most_neighbours(node.lists.row_offsets)
         column, column_degree = most_neighbours(node.lists.column_offsets)
         side, pivot = (ROW, column) if n_rows - column_degree < n_columns - row_degree else (COLUMN, row)
-        # Seen from the side of which lines are held: the pivot is a column then.
-        seen = node if side == ROW else turned_node(node)
+        # Seen from the side of the held vertices: the pivot is then a column.
+        seen = node if side == ROW else transposed_node(node)
         missed = missed_rows(seen.lists, pivot)
         gone = np.zeros(seen.rows.size, np.bool_)
         n_bytes = bytes_of(node.lists)
-        for line in missed:
-            gone[line] = True
+        for vertex in missed:
+            gone[vertex] = True
             n_before += 1
             if n_before % n_parts == part:
                 if not has_room(worker, n_bytes):
                     return
                 n_now = worker.control[OPENED]
-                open_line(graph, worker, side, seen.rows[line], HELD)
-                child_size, child = _child(asked, size, seen, line, gone, side)
-                _walk(graph, worker, asked, child_size, child, int64(0), int64(1))
-                close_lines(graph, worker, n_now)
+                open_vertex(graph, worker, side, seen.rows[vertex], HELD)
+                child_size, child = _child(size_bounds, size, seen, vertex, gone, side)
+                _walk(graph, worker, size_bounds, child_size, child, int64(0), int64(1))
+                close_vertices(graph, worker, n_now)
                 worker.control[BYTES_HELD] -= n_bytes
-        open_line(graph, worker, 1 - side, seen.columns[pivot], OPTIONAL)
-        seen = turned_node(rest_node(turned_node(seen), pivot))
+        open_vertex(graph, worker, 1 - side, seen.columns[pivot], OPTIONAL)
+        seen = transposed_node(rest_node(transposed_node(seen), pivot))
         held_rows, optional_rows, held_columns, optional_columns = size
         if side == ROW:
             node, size = seen, Size(held_rows, optional_rows, held_columns, optional_columns + 1)
         else:
-            node, size = turned_node(seen), Size(held_rows, optional_rows + 1, held_columns, optional_columns)
-    close_lines(graph, worker, n_open)
+            node, size = transposed_node(seen), Size(held_rows, optional_rows + 1, held_columns, optional_columns)
+    close_vertices(graph, worker, n_open)
 
 
 @njit(nogil=True, inline="always")
-def _child(asked, size, seen, line, gone, side):
-    """The node where one more line is held.
+def _child(size_bounds, size, seen, vertex, gone, side):
+    """Return the node with one more held vertex.
 
     Parameters
     ----------
-    seen : Node
-        Its rows are the lines of `side`.
+    seen : LocalNode
+        Its rows are the vertices of `side`.
     gone : bool
-        Of each line of `side`.
+        For each vertex of `side`.
     """
     held_rows, optional_rows, held_columns, optional_columns = size
     if side == ROW:
         size = Size(held_rows + 1, optional_rows, held_columns, optional_columns)
-        return size, held_row(seen, line, gone, asked[MIN_COLUMNS] - held_columns - optional_columns)
+        return size, held_row(seen, vertex, gone, size_bounds[MIN_COLUMNS] - held_columns - optional_columns)
     size = Size(held_rows, optional_rows, held_columns + 1, optional_columns)
-    return size, turned_node(held_row(seen, line, gone, asked[MIN_ROWS] - held_rows - optional_rows))
+    return size, transposed_node(held_row(seen, vertex, gone, size_bounds[MIN_ROWS] - held_rows - optional_rows))
 
 
 @njit(nogil=True, inline="always")
-def _add_end(graph, worker, asked, size, node, is_leaf):
-    """Add a node that has no children in the shape of lists."""
+def _add_end(graph, worker, size_bounds, size, node, is_leaf):
+    """Add a node whose children are not lists."""
     if is_leaf:
-        add_leaf_node(graph, worker, asked, size, node)
+        add_leaf_node(graph, worker, size_bounds, size, node)
         return
     row_order, column_order = fill_frame(worker.frame, node.lists)
-    walk_local_frame(worker, asked, size, node.rows.size, node.columns.size)
-    hand_on_frame(graph, worker, node, row_order, column_order)
+    walk_local_frame(worker, size_bounds, size, node.rows.size, node.columns.size)
+    flush_frame(graph, worker, node, row_order, column_order)

@@ -1,8 +1,8 @@
-"""Numbers of as many words of 64 bits as needed, the lowest first: rows of an array of uint64.
+"""Numbers of several 64-bit words, the lowest first: rows of an array of uint64.
 
-All is done modulo 2^64 to the power of `n_words`. Sums are told in differences, so what is below zero in between is
-right in the end: only the final numbers have to fit, and how large these get is known beforehand. One word is the
-usual case, and has its own way through each function.
+Arithmetic is modulo 2^(64 `n_words`). Sums are differences, so intermediate values below zero are harmless: only the
+final numbers have to fit, and their size is known in advance. One word is the usual case, with its own path through
+each function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import njit, types
 from mbe_stage.pq_counts.digits import BITS
 
 NUMBERS = types.uint64[:, ::1]
-"""The type of such an array."""
+"""The type of such arrays."""
 
 _HALF = np.uint64(32)
 _LOW = np.uint64((1 << 32) - 1)
@@ -21,7 +21,7 @@ _NOTHING = np.uint64(0)
 
 
 def n_words(largest: int) -> int:
-    """Words that hold every number up to `largest`, at least one.
+    """Return the words that hold every number up to `largest`, at least one.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def n_words(largest: int) -> int:
 
 
 def digits_of_words(numbers: np.ndarray) -> np.ndarray:
-    """As `mbe_stage.pq_counts.digits` has them: ``(n, 2 * n_words) uint64``."""
+    """Return numbers as digits of `mbe_stage.pq_counts.digits`: ``(n, 2 * n_words) uint64``."""
     digits = np.empty((numbers.shape[0], 2 * numbers.shape[1]), np.uint64)
     digits[:, 0::2] = numbers & _LOW
     digits[:, 1::2] = numbers >> np.uint64(BITS)
@@ -41,7 +41,7 @@ def digits_of_words(numbers: np.ndarray) -> np.ndarray:
 
 @njit(nogil=True)
 def add(sums, i, numbers, j):
-    """Add a number to one."""
+    """Add a number to another one."""
     if sums.shape[1] == 1:
         sums[i, 0] += numbers[j, 0]
         return
@@ -55,7 +55,7 @@ def add(sums, i, numbers, j):
 
 @njit(nogil=True)
 def subtract(sums, i, numbers, j):
-    """Subtract a number from one."""
+    """Subtract a number from another one."""
     if sums.shape[1] == 1:
         sums[i, 0] -= numbers[j, 0]
         return
@@ -69,7 +69,7 @@ def subtract(sums, i, numbers, j):
 
 @njit(nogil=True)
 def multiply(products, i, ones, j, others, k):
-    """Make a number the product of two.
+    """Set a number to the product of two others.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def multiply(products, i, ones, j, others, k):
 
 @njit(nogil=True)
 def _wide(one, other):
-    """The product of two words, in two."""
+    """Return the product of two words, in two words."""
     low = (one & _LOW) * (other & _LOW)
     middle = (one >> _HALF) * (other & _LOW) + (low >> _HALF)
     cross = (one & _LOW) * (other >> _HALF) + (middle & _LOW)
@@ -115,6 +115,6 @@ def is_zero(numbers, i):
 
 @njit(nogil=True)
 def clear(numbers, i):
-    """Make a number zero."""
+    """Set a number to zero."""
     for k in range(numbers.shape[1]):
         numbers[i, k] = _NOTHING

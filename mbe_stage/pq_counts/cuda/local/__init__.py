@@ -1,1 +1,1 @@
-"""In how many (p, q)-bicliques each vertex and edge is, on a GPU."""
+"""Local counts on a GPU: the (p, q)-bicliques of a cell that contain each vertex, and each edge."""

@@ -1,8 +1,8 @@
-"""The leaves of a frame's nodes, added to the sums of the frame's lines and pairs.
+"""Add the leaves of a frame's nodes to the sums of the frame's vertices and pairs.
 
-Each lane has two rows and two columns, and adds to them alone. A line on the path takes what all leaves of a node
-amount to; one that only some leaves have gathers those, over the bits of what it is adjacent to. Pairs of a row on the
-path are not touched here: what its columns gather while it is open is theirs (`open_row`, `close_rows`).
+Each lane has two rows and two columns, and adds to them alone. A vertex on the path gets the bicliques of all leaves of
+a node. A vertex of only some leaves collects theirs, over the bits of its neighbours. Pairs with a row on the path are
+not touched here: they get what the columns collect while the row is open (`open_row`, `close_rows`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from numba import cuda
 
 from mbe_stage.device.masks import bit_of, first_of, has
 from mbe_stage.device.warp import ALL
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.frame_walk import BY_ROWS, ONE_LEAF, leaf_of_lane
-from mbe_stage.pq_counts.cuda.local import layout as own_at
-from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, SUMS, TOTALS, FramePath, Values
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
+from mbe_stage.pq_counts.cuda.local.layout import FRAME_VERTICES, SUMS, TOTALS, FramePath, Values
 from mbe_stage.pq_counts.cuda.local.leaves import added, sum_of_lanes, values_of
 
 _I = np.int32
@@ -25,7 +25,7 @@ _L = np.int64
 
 
 class _Others(NamedTuple):
-    """What a lane's two lines of the other side have of the leaves of a node: with held members, and optional ones."""
+    """Bicliques of a node's leaves for a lane's two vertices of the other side: with held and with optional members."""
 
     with_held: Any
     with_optional: Any
@@ -35,9 +35,9 @@ class _Others(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def clear_sums(own):
-    """Zeros for all lines of the frame."""
+    """Clear the sums of all vertices of the frame."""
     k = _I(cuda.laneid)
-    for _ in range(2 * FRAME_LINES // 32):
+    for _ in range(2 * FRAME_VERTICES // 32):
         own.frame[own.frame_at + SUMS + k] = np.uint64(0)
         k = _I(k + 32)
     if cuda.laneid < 4:
@@ -47,15 +47,15 @@ def clear_sums(own):
 
 @cuda.jit(device=True, forceinline=True)
 def frame_path(work):
-    """The lines of the frame that are on the path: in shared memory, where they take no registers."""
-    frame, place = work.own.frame, _I(work.own.frame_at + own_at.FRAME_PATH)
+    """Return the frame's path; it is in shared memory, where it takes no registers."""
+    frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     return FramePath(frame[place], frame[place + 1], frame[place + 2], frame[place + 3])
 
 
 @cuda.jit(device=True, forceinline=True)
 def set_frame_path(path, work):
-    """Let other lines of the frame be on the path."""
-    frame, place = work.own.frame, _I(work.own.frame_at + own_at.FRAME_PATH)
+    """Set the frame's path."""
+    frame, place = work.own.frame, _I(work.own.frame_at + local_layout.FRAME_PATH)
     cuda.syncwarp()
     if cuda.laneid == 0:
         frame[place] = path.held_rows
@@ -66,44 +66,44 @@ def set_frame_path(path, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def lines_of_lane(work):
-    """The two rows and the two columns of this lane: read anew each time, they take no registers in between."""
+def vertices_of_lane(work):
+    """Load the two rows and the two columns of this lane. Loaded each time, they take no registers in between."""
     frame, place = work.own.frame, _I(work.own.frame_at + cuda.laneid)
     return frame[place], frame[place + 32], frame[place + 64], frame[place + 96]
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_to_sums(line, with_held, with_optional, work):
-    """Add to a line of the frame, which is this lane's: what it has with held lines of the other side, and optional."""
+def _add_to_sums(vertex, with_held, with_optional, work):
+    """Add the bicliques with held and with optional vertices of the other side to this lane's vertex of the frame."""
     own, launch = work.own, work.launch
-    place = _I(own.frame_at + SUMS + line)
+    place = _I(own.frame_at + SUMS + vertex)
     own.frame[place] = np.uint64(_L(own.frame[place]) + with_held)
     if launch.with_edges:
-        place = _I(place + FRAME_LINES)
+        place = _I(place + FRAME_VERTICES)
         own.frame[place] = np.uint64(_L(own.frame[place]) + with_optional)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _add_to_path(values, work):
-    """Add to the lines of the frame that are on the path, and to its totals.
+    """Add to the frame's vertices on the path, and to its totals.
 
     Parameters
     ----------
     values : Values
-        Of all leaves of a node.
+        Those of all leaves of a node.
     """
     own, path = work.own, frame_path(work)
     lane = _I(cuda.laneid)
     for half in range(2):
-        line = _I(32 * half + lane)
-        if has(path.held_rows, line):
-            _add_to_sums(line, values.held_held, values.held_optional, work)
-        elif has(path.optional_rows, line):
-            _add_to_sums(line, values.optional_held, values.optional_optional, work)
-        if has(path.held_columns, line):
-            _add_to_sums(_I(line + at.FRAME_WIDTH), values.held_held, values.optional_held, work)
-        elif has(path.optional_columns, line):
-            _add_to_sums(_I(line + at.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
+        vertex = _I(32 * half + lane)
+        if has(path.held_rows, vertex):
+            _add_to_sums(vertex, values.held_held, values.held_optional, work)
+        elif has(path.optional_rows, vertex):
+            _add_to_sums(vertex, values.optional_held, values.optional_optional, work)
+        if has(path.held_columns, vertex):
+            _add_to_sums(_I(vertex + layout.FRAME_WIDTH), values.held_held, values.optional_held, work)
+        elif has(path.optional_columns, vertex):
+            _add_to_sums(_I(vertex + layout.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
     if lane == 0:
         totals = _I(own.frame_at + TOTALS)
         own.frame[totals] = np.uint64(_L(own.frame[totals]) + values.held_held)
@@ -115,36 +115,36 @@ def _add_to_path(values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _column_sums(kind, own):
-    """What this lane's two columns have with rows of a kind so far, int64."""
-    place = _I(own.frame_at + SUMS + FRAME_LINES * kind + at.FRAME_WIDTH + cuda.laneid)
+    """Sums of this lane's two columns with rows of a kind so far, int64."""
+    place = _I(own.frame_at + SUMS + FRAME_VERTICES * kind + layout.FRAME_WIDTH + cuda.laneid)
     return _L(own.frame[place]), _L(own.frame[place + 32])
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_row(row, kind, work):
-    """A row of the frame is on the path from now on: what its columns gather from here is its pairs'."""
+    """Put a row of the frame on the path: sums of its columns from here on belong to its pairs."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
-    place = _I(at.FRAME_WIDTH * row + cuda.laneid)
-    mine[own_at.PAIRS_AT + place] -= low
-    mine[own_at.PAIRS_AT + place + 32] -= high
+    place = _I(layout.FRAME_WIDTH * row + cuda.laneid)
+    mine[local_layout.PAIRS_AT + place] -= low
+    mine[local_layout.PAIRS_AT + place + 32] -= high
 
 
 @cuda.jit(device=True, forceinline=True)
 def close_rows(rows, kind, work):
-    """Rows of the frame are on the path no longer."""
+    """Take rows of the frame off the path."""
     own, mine = work.own, work.mine
     low, high = _column_sums(kind, own)
     while rows != np.uint64(0):
-        place = _I(at.FRAME_WIDTH * first_of(rows) + cuda.laneid)
+        place = _I(layout.FRAME_WIDTH * first_of(rows) + cuda.laneid)
         rows = np.uint64(rows & np.uint64(rows - np.uint64(1)))
-        mine[own_at.PAIRS_AT + place] += low
-        mine[own_at.PAIRS_AT + place + 32] += high
+        mine[local_layout.PAIRS_AT + place] += low
+        mine[local_layout.PAIRS_AT + place + 32] += high
 
 
 @cuda.jit(device=True, forceinline=True)
 def add_end(end, rows, columns, chosen, work):
-    """Add the leaves that a node is (`cuda.frame_walk.kind_of_end`).
+    """Add the leaves of a node (`cuda.frame_walk.kind_of_end`).
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def add_end(end, rows, columns, chosen, work):
     rows, columns : uint64
     """
     own, mine, launch = work.own, work.mine, work.launch
-    is_leaf, leaf = leaf_of_lane(0, end, rows, columns, chosen, own, launch.limits)
+    is_leaf, leaf = leaf_of_lane(0, end, rows, columns, chosen, own, launch.bounds)
     first = values_of(is_leaf, leaf, work)
     if end == ONE_LEAF:
         values = sum_of_lanes(first, launch)
@@ -166,7 +166,7 @@ def add_end(end, rows, columns, chosen, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_remaining(rows, columns, values, work):
-    """Add a leaf to the lines that are left at its node, which are optional.
+    """Add a leaf to its node's remaining vertices, which are optional.
 
     Parameters
     ----------
@@ -174,16 +174,16 @@ def _add_remaining(rows, columns, values, work):
     """
     lane = _I(cuda.laneid)
     for half in range(2):
-        line = _I(32 * half + lane)
-        if has(rows, line):
-            _add_to_sums(line, values.optional_held, values.optional_optional, work)
-        if has(columns, line):
-            _add_to_sums(_I(line + at.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
+        vertex = _I(32 * half + lane)
+        if has(rows, vertex):
+            _add_to_sums(vertex, values.optional_held, values.optional_optional, work)
+        if has(columns, vertex):
+            _add_to_sums(_I(vertex + layout.FRAME_WIDTH), values.held_optional, values.optional_optional, work)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _add_remaining_pairs(rows, columns, values, path, mine):
-    """Add a leaf to the pairs of rows that are left at its node."""
+    """Add a leaf to the pairs of its node's remaining rows."""
     lane = _I(cuda.laneid)
     while rows != np.uint64(0):
         row = first_of(rows)
@@ -195,12 +195,12 @@ def _add_remaining_pairs(rows, columns, values, path, mine):
                 number = values.optional_held
             elif has(np.uint64(path.optional_columns | columns), column):
                 number = values.optional_optional
-            mine[own_at.PAIRS_AT + _I(at.FRAME_WIDTH * row + column)] += number
+            mine[local_layout.PAIRS_AT + _I(layout.FRAME_WIDTH * row + column)] += number
 
 
 @cuda.jit(device=True, forceinline=True)
 def _seen(values, by_rows):
-    """The numbers with those of the members' kind first: rows are members, or columns."""
+    """Order the numbers with the members' kind first: members are rows, or columns."""
     if by_rows:
         return values
     return Values(values.held_held, values.optional_held, values.held_optional, values.optional_optional)
@@ -208,7 +208,7 @@ def _seen(values, by_rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _of_lane(values, lane):
-    """The numbers of a lane, for all of them."""
+    """Broadcast the numbers of a lane."""
     return Values(
         cuda.shfl_sync(ALL, values.held_held, lane),
         cuda.shfl_sync(ALL, values.held_optional, lane),
@@ -219,72 +219,74 @@ def _of_lane(values, lane):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_members(by_rows, first, rows, columns, chosen, work):
-    """Add a leaf for each row, or column, that is held, one without any, and one with both where there are two.
+    """Add a leaf for each row (or column) that is held, one without any, and one with both if there are two.
 
     Parameters
     ----------
     by_rows : bool
-        Whether the members are rows.
+        True if the members are rows.
     first : Values
-        Of this lane's first member.
+        Values of this lane's first member.
     rows, columns, chosen, work
-        As `add_end` takes them.
+        As in `add_end`.
     """
     own, mine, launch = work.own, work.mine, work.launch
-    lane, limits, lines = _I(cuda.laneid), launch.limits, lines_of_lane(work)
-    # Not known to be anything else: `leaf_of_lane` looks whether it is `BY_ROWS`.
+    lane, bounds, vertices = _I(cuda.laneid), launch.bounds, vertices_of_lane(work)
+    # Undecided; `leaf_of_lane` checks for `BY_ROWS`.
     end = BY_ROWS if by_rows else BY_ROWS + 1
     members, others = (rows, columns) if by_rows else (columns, rows)
-    is_leaf, leaf = leaf_of_lane(1, end, rows, columns, chosen, own, limits)
+    is_leaf, leaf = leaf_of_lane(1, end, rows, columns, chosen, own, bounds)
     second = values_of(is_leaf, leaf, work)
-    is_leaf, leaf = leaf_of_lane(2, end, rows, columns, chosen, own, limits)
+    is_leaf, leaf = leaf_of_lane(2, end, rows, columns, chosen, own, bounds)
     more = values_of(is_leaf, leaf, work)
-    # At once: what is done with takes no registers.
+    # At once, so that finished values take no registers.
     _add_to_path(sum_of_lanes(added(added(first, second), more), launch), work)
     one, other, more = _seen(first, by_rows), _seen(second, by_rows), _seen(more, by_rows)
     without, both = _of_lane(more, 0), _of_lane(more, 1)
-    # What both members are adjacent to, where there are two.
-    members_at = _I(own.frame_at if by_rows else own.frame_at + at.FRAME_COLUMNS)
+    # Common neighbours of both members, if there are two.
+    members_at = _I(own.frame_at if by_rows else own.frame_at + layout.FRAME_COLUMNS)
     low_member = first_of(members)
     high_member = first_of(np.uint64(members & ~bit_of(low_member)))
     of_both = np.uint64(others & own.frame[members_at + low_member])
     of_both = np.uint64(of_both & own.frame[members_at + max(high_member, _I(0))])
-    # Lines of a frame: rows, then columns.
-    member_line, other_line = (lane, _I(lane + at.FRAME_WIDTH)) if by_rows else (_I(lane + at.FRAME_WIDTH), lane)
+    # Vertices of a frame: rows, then columns.
+    member_vertex, other_vertex = (
+        (lane, _I(lane + layout.FRAME_WIDTH)) if by_rows else (_I(lane + layout.FRAME_WIDTH), lane)
+    )
     for half in range(2):
         member = _I(32 * half + lane)
         if has(members, member):
             mine_of = one if half == 0 else other
             with_held, with_optional = mine_of.held_held + both.held_held, mine_of.held_optional + both.held_optional
-            _add_to_sums(_I(member_line + 32 * half), with_held, with_optional, work)
-    gathered = _gathered(by_rows, members, one, other, launch, lines)
+            _add_to_sums(_I(member_vertex + 32 * half), with_held, with_optional, work)
+    gathered = _gathered(by_rows, members, one, other, launch, vertices)
     gathered = _with_common(gathered, of_both, without, both)
     if has(others, lane):
-        _add_to_sums(other_line, gathered.with_held, gathered.with_optional, work)
+        _add_to_sums(other_vertex, gathered.with_held, gathered.with_optional, work)
     if has(others, _I(lane + 32)):
-        _add_to_sums(_I(other_line + 32), gathered.high_with_held, gathered.high_with_optional, work)
+        _add_to_sums(_I(other_vertex + 32), gathered.high_with_held, gathered.high_with_optional, work)
     if launch.with_edges:
         if by_rows:
-            _add_pairs_of_rows(rows, columns, one, other, both, of_both, frame_path(work), mine, lines)
+            _add_pairs_of_rows(rows, columns, one, other, both, of_both, frame_path(work), mine, vertices)
         else:
-            _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, frame_path(work), mine, lines)
+            _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, frame_path(work), mine, vertices)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _gathered(by_rows, members, one, other, launch, lines):
-    """What this lane's lines of the other side have of the leaves with one member.
+def _gathered(by_rows, members, one, other, launch, vertices):
+    """Sum the leaves with one member for this lane's vertices of the other side.
 
     Parameters
     ----------
     by_rows : bool
     members : uint64
     one, other : Values
-        Of this lane's first and second member, seen from the members' side.
+        Values of this lane's first and second member, seen from the members' side.
     launch : LocalLaunch
-    lines : four uint64
+    vertices : four uint64
     """
-    adjacent, adjacent_high = (lines[2], lines[3]) if by_rows else (lines[0], lines[1])
+    adjacent, adjacent_high = (vertices[2], vertices[3]) if by_rows else (vertices[0], vertices[1])
     low, low_optional, high, high_optional = _L(0), _L(0), _L(0), _L(0)
     while members != np.uint64(0):
         member = first_of(members)
@@ -307,7 +309,7 @@ def _gathered(by_rows, members, one, other, launch, lines):
 
 @cuda.jit(device=True, forceinline=True)
 def _with_common(gathered, of_both, without, both):
-    """The same with the leaf without members, which all others are in, and that with two."""
+    """Add the leaf without members, which all others contain, and the leaf with two."""
     lane = _I(cuda.laneid)
     low, low_optional = gathered.with_held + without.held_optional, gathered.with_optional + without.optional_optional
     high = gathered.high_with_held + without.held_optional
@@ -322,19 +324,19 @@ def _with_common(gathered, of_both, without, both):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, lines):
+def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, vertices):
     """Add to the pairs of rows that are held in turn.
 
     Parameters
     ----------
     rows, columns : uint64
     one, other, both : Values
-        Of this lane's two rows, and of the leaf with two.
+        Values of this lane's two rows, and of the leaf with two.
     of_both : uint64
-        The columns of that.
+        The columns of that leaf.
     mine : (n,) int64
         This warp's words of scratch.
-    lines : four uint64
+    vertices : four uint64
     """
     lane = _I(cuda.laneid)
     while rows != np.uint64(0):
@@ -350,29 +352,29 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, lin
                 number = with_held + both.held_held
             elif has(path.optional_columns, column):
                 number = with_optional + both.held_optional
-            elif has(columns, column) and has(lines[2 + half], row):
+            elif has(columns, column) and has(vertices[2 + half], row):
                 number = _L(with_optional)
                 if has(of_both, column):
                     number += both.held_optional
-            mine[own_at.PAIRS_AT + _I(at.FRAME_WIDTH * row + column)] += number
+            mine[local_layout.PAIRS_AT + _I(layout.FRAME_WIDTH * row + column)] += number
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, path, mine, lines):
-    """Add to the pairs of rows that are optional with some of the columns that are held in turn.
+def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, path, mine, vertices):
+    """Add to the pairs of optional rows with some of the columns that are held in turn.
 
     Parameters
     ----------
     rows, columns : uint64
     gathered : _Others
-        Of this lane's two rows.
+        Those of this lane's two rows.
     one, other, both : Values
-        Of this lane's two columns, and of the leaf with two, columns first.
+        Values of this lane's two columns, and of the leaf with two, columns first.
     of_both : uint64
-        The rows of that.
+        The rows of that leaf.
     mine : (n,) int64
         This warp's words of scratch.
-    lines : four uint64
+    vertices : four uint64
     """
     lane = _I(cuda.laneid)
     while rows != np.uint64(0):
@@ -388,8 +390,8 @@ def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, pa
                 number = _L(with_held)
             elif has(path.optional_columns, column):
                 number = _L(with_optional)
-            elif has(columns, column) and has(lines[2 + half], row):
+            elif has(columns, column) and has(vertices[2 + half], row):
                 number = one.held_optional if half == 0 else other.held_optional
                 if has(of_both, row):
                     number += both.held_optional
-            mine[own_at.PAIRS_AT + _I(at.FRAME_WIDTH * row + column)] += number
+            mine[local_layout.PAIRS_AT + _I(layout.FRAME_WIDTH * row + column)] += number

@@ -1,4 +1,4 @@
-"""The kernel of local counts: persistent warps, as in `cuda.kernels`, that add to lines and edges in place of kinds."""
+"""The kernel of local counts: persistent warps, as in `cuda.kernels`, that add to vertices and edges."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.grid import THREADS, this_warp
+from mbe_stage.device.intrinsics import global_nanoseconds, held
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
-from mbe_stage.device.warp import global_nanoseconds, held
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.child_piece import child_piece
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.child_piece import child_submatrix
 from mbe_stage.pq_counts.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR, DEVICE, GRAPH, WARPS, next_task, own_of
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
-from mbe_stage.pq_counts.cuda.local import layout as own_at
-from mbe_stage.pq_counts.cuda.local.frame_walk import walk_local_frame
+from mbe_stage.pq_counts.cuda.leaves import key_of, size_bounds_of
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
+from mbe_stage.pq_counts.cuda.local.frame_walk import open_local_entry, walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
-from mbe_stage.pq_counts.cuda.local.levels import open_local_level
 from mbe_stage.pq_counts.cuda.local.pieces import (
-    MatrixLines,
-    frame_lines,
+    MatrixVertices,
+    frame_vertices,
     local_node_of,
     open_child,
     open_root,
-    settle_local_piece,
+    process_local_submatrix,
 )
-from mbe_stage.pq_counts.cuda.matrices import Piece
+from mbe_stage.pq_counts.cuda.matrices import Submatrix
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, frame_of, kind_of_node
-from mbe_stage.pq_counts.cuda.root_piece import root_piece
+from mbe_stage.pq_counts.cuda.root_piece import root_submatrix
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, TRUNCATION
-from mbe_stage.search.cuda.loop import nothing_reserved, persistent_loop
+from mbe_stage.search.cuda.loop import persistent_loop, reserve_nothing
 
 _SCRATCH = bundle(Scratch, I64_2D)
 _SUMS = bundle(Sums, *[I64] * 6)
@@ -41,8 +40,8 @@ _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
-def _local_piece_of(node, child, work):
-    """The piece that a root is, or a child of a node that is wider than a frame; its path is this warp's.
+def _local_submatrix_of(node, child, work):
+    """Make the submatrix of a root, or of a child of a node wider than a frame; its path is this warp's.
 
     Parameters
     ----------
@@ -51,80 +50,82 @@ def _local_piece_of(node, child, work):
     Returns
     -------
     place : int64
-        Where the matrix stands; -1 where the pool is short.
+        Position of the matrix; -1 if the pool is short.
     n_rows, n_columns, n_words : int32
     chosen : Chosen
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_path : int32
     """
     own, graph, device, launch = work.own, work.graph, work.device, work.launch
-    if node == at.ROOT:
-        place, n_rows, n_columns, n_words = root_piece(child, launch.limits.fewest_columns, True, own, graph, device)
+    if node == layout.ROOT:
+        place, n_rows, n_columns, n_words = root_submatrix(
+            child, launch.bounds.fewest_columns, True, own, graph, device
+        )
         rows_at, n_path = _L(0), _I(1)
         if place >= 0:
             rows_at = open_root(child, n_rows, n_columns, work)
             if rows_at < 0:
                 place = rows_at
         chosen = Chosen(_I(1), _I(0), _I(0), _I(0))
-        lines = MatrixLines(device.words, rows_at, _L(rows_at + n_rows))
+        vertices = MatrixVertices(device.words, rows_at, _L(rows_at + n_rows))
     else:
-        place, n_rows, n_columns, n_words, chosen = child_piece(node, child, own, device, launch.limits)
+        place, n_rows, n_columns, n_words, chosen = child_submatrix(node, child, own, device, launch.bounds)
         rows_at, n_path = open_child(node, child, work)
-        lines = MatrixLines(device.words, rows_at, _L(rows_at + device.nodes[node, at.N_ROWS]))
-    return place, n_rows, n_columns, n_words, chosen, lines, n_path
+        vertices = MatrixVertices(device.words, rows_at, _L(rows_at + device.nodes[node, layout.N_ROWS]))
+    return place, n_rows, n_columns, n_words, chosen, vertices, n_path
 
 
 @cuda.jit(device=True, forceinline=True)
-def _do_local_task(node, child, newest, credit, work):
-    """A root, or a child of a node: add it, walk it, or make a node of it (`persistent_loop`); it needs no credit.
+def _do_local_task(node, child, newest, n_reserved, work):
+    """Add a root or a child of a node, walk it, or make a node of it (`persistent_loop`). It needs no reserved slots.
 
-    Of what is not done nothing is added.
+    An unfinished task has added nothing.
     """
     own, mine, device, launch = work.own, work.mine, work.device, work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     began = global_nanoseconds()
-    home = _L(-1)
+    pool_offset = _L(-1)
     nothing = np.uint64(0)
     path = FramePath(nothing, nothing, nothing, nothing)
     outcome = FRAME
-    if node >= 0 and device.nodes[node, at.KIND] & at.IS_FRAME != 0:
-        rows, columns, chosen, path, n_path, home = open_local_level(node, child, work, limits)
+    if node >= 0 and device.nodes[node, layout.KIND] & layout.IS_FRAME != 0:
+        rows, columns, chosen, path, n_path, pool_offset = open_local_entry(node, child, work, bounds)
     else:
         if cuda.laneid == 0:
-            own.state[at.N_PIECES] += 1
-        place, n_rows, n_columns, n_words, chosen, lines, n_path = _local_piece_of(node, child, work)
+            own.state[layout.N_WIDE_NODES] += 1
+        place, n_rows, n_columns, n_words, chosen, vertices, n_path = _local_submatrix_of(node, child, work)
         if place < 0:
-            return False, newest, credit
+            return False, newest, n_reserved
         is_truncated = launch.techniques & TRUNCATION != 0
-        piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
-        narrow = _I(device.settings[at.NARROW])
-        outcome, n_rows, n_columns, chosen, n_path, pivot = settle_local_piece(
-            piece, lines, n_rows, n_columns, chosen, n_path, narrow, work
+        submatrix = Submatrix(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
+        narrow = _I(device.settings[layout.NARROW])
+        outcome, n_rows, n_columns, chosen, n_path, pivot = process_local_submatrix(
+            submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work
         )
         rows, columns = nothing, nothing
         if outcome == FRAME:
-            rows, columns = frame_of(piece, n_rows, n_columns, own)
-            frame_lines(piece, lines, n_rows, mine)
+            rows, columns = frame_of(submatrix, n_rows, n_columns, own)
+            frame_vertices(submatrix, vertices, n_rows, mine)
         elif outcome == NODE:
-            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
-            key = key_of(chosen, limits)
-            made = local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
+            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, bounds)
+            key = key_of(chosen, bounds)
+            made = local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work)
             if made < 0:
-                return False, newest, credit
+                return False, newest, n_reserved
             newest = made
     if cuda.laneid == 0:
-        own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+        own.state[layout.SETUP_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
-        walk_local_frame(rows, columns, chosen, path, n_path, home, work)
-    return True, newest, credit
+        walk_local_frame(rows, columns, chosen, path, n_path, pool_offset, work)
+    return True, newest, n_reserved
 
 
-_loop = persistent_loop(next_task, nothing_reserved, _do_local_task)
+_loop = persistent_loop(next_task, reserve_nothing, _do_local_task)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
-    """What one warp does until nothing is left or the quantum ends.
+    """Run one warp until no work is left or the quantum ends.
 
     Parameters
     ----------
@@ -140,29 +141,29 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
         Global, shared by all warps.
     with_edges : bool
     techniques : int
-        Both known when it is compiled.
+        Both known at compile time.
     """
     own = own_of(warps)
     mine = held(scratch.words[this_warp()])
-    deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
-    n_rows = _I(sums.constants[own_at.N_ROWS])
-    launch = LocalLaunch(limits_of(device.settings), deadline, n_rows, techniques, with_edges)
+    deadline = _L(global_nanoseconds() + device.settings[layout.QUANTUM_NS])
+    n_rows = _I(sums.constants[local_layout.N_ROWS])
+    launch = LocalLaunch(size_bounds_of(device.settings), deadline, n_rows, techniques, with_edges)
     _loop(Work(own, mine, graph, device, sums, launch))
 
 
 def add_vertices_warp_per_task(graph, warps, device, scratch, sums):
-    """Add up in how many bicliques each row and column is."""
+    """Add up the bicliques of each row and column."""
     _add_work(graph, warps, device, scratch, sums, False, ALL_TECHNIQUES)
 
 
 def add_edges_warp_per_task(graph, warps, device, scratch, sums):
-    """Add up in how many bicliques each row, column and entry is."""
+    """Add up the bicliques of each row, column and entry."""
     _add_work(graph, warps, device, scratch, sums, True, ALL_TECHNIQUES)
 
 
 @cache
 def local_kernel_for(with_edges: bool) -> Any:
-    """The kernel, for edges too or for vertices alone; compiled when it is launched."""
+    """Return the kernel for vertices, or for edges, too; compiled at its launch."""
     compiled = kernel(
         GRAPH,
         WARPS,

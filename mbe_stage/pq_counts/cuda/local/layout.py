@@ -1,7 +1,7 @@
-"""Where the numbers of local counts stand in device memory, beside what `cuda.layout` has.
+"""Layout of local counts in device memory, besides that of `cuda.layout`.
 
-Lines are rows and columns of the graph: a row is its own number, a column the number of rows more. In a frame the lines
-are 64 rows and 64 columns behind them. A line that is in all leaves below a node is on the node's *path*, held or
+Vertices are rows and columns of the graph: a row has its own number, a column its number plus the number of rows. The
+vertices of a frame are 64 rows, then 64 columns. A vertex in all leaves below a node is on the node's *path*, held or
 optional.
 """
 
@@ -9,42 +9,50 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import layout
 
 HELD, OPTIONAL = 0, 1
-"""Kinds of a line of a leaf."""
+"""Kinds of a vertex in a leaf."""
 
-FRAME_LINES = 2 * at.FRAME_WIDTH
-FRAME_WORDS = at.MATRIX_WORDS + FRAME_LINES
-"""Words of 32 bits of a frame in the pool, before its path: rows, columns, and which lines of the graph they are."""
+FRAME_VERTICES = 2 * layout.FRAME_WIDTH
+FRAME_WORDS = layout.MATRIX_WORDS + FRAME_VERTICES
+"""Words of 32 bits of a frame in the pool, before its path: rows, columns, and their vertices in the graph."""
 
-PAIRS = at.FRAME_WIDTH * at.FRAME_WIDTH
+PAIRS = layout.FRAME_WIDTH * layout.FRAME_WIDTH
 
-# In a warp's words of shared memory, behind rows and columns: for each line of the frame how many bicliques it is in,
-# then with how many of them an optional line of the other side is; the four numbers of all leaves; and which lines of
-# the frame are on the path: held and optional rows, held and optional columns.
-SUMS = at.STACK
-TOTALS = SUMS + 2 * FRAME_LINES
+# In a warp's words of shared memory, after rows and columns: for each vertex of the frame the bicliques that contain
+# it, and those that also contain an optional vertex of the other side; the four numbers of all leaves; and the frame's
+# vertices on the path: held and optional rows, held and optional columns.
+SUMS = layout.STACK
+TOTALS = SUMS + 2 * FRAME_VERTICES
 FRAME_PATH = TOTALS + 4
 
-# Fields of a level of the stack, int64: rows, columns and what its pivot misses; what is held and optional, and the
-# pivot; and the lines of the frame that are on the path.
+# Fields of a stack entry, int64: rows, columns and those missed by the pivot; key of the held and optional vertices,
+# and pivot; and the frame's vertices on the path.
 ROWS, COLUMNS, MISSING, KEY, PIVOT = range(5)
 HELD_ROWS, OPTIONAL_ROWS, HELD_COLUMNS, OPTIONAL_COLUMNS = range(5, 9)
-LEVEL_FIELDS = 9
+ENTRY_FIELDS = 9
 
 # Parts of a warp's scratch.
-LINES_AT = 0
-STACK_AT = LINES_AT + FRAME_LINES
-PAIRS_AT = STACK_AT + LEVEL_FIELDS * at.LEVELS
+VERTICES_AT = 0
+STACK_AT = VERTICES_AT + FRAME_VERTICES
+PAIRS_AT = STACK_AT + ENTRY_FIELDS * layout.STACK_ENTRIES
 PATH_AT = PAIRS_AT + PAIRS
 
-# Fields of a node beside those that every node has: those lines, and how many lines are on the path outside.
-FIRST_OF_PATH = at.MISSING + 1
-N_PATH = at.CURSOR + 1
+# Fields of a node besides those of every node: the frame's vertices on the path, and the number of vertices on the path
+# outside.
+FIRST_OF_PATH = layout.MISSING + 1
+N_PATH = layout.CURSOR + 1
 
-# What a level's fields are called in a node.
-LEVEL_FIELDS_OF_NODES = (at.ROW_MASK, at.COLUMN_MASK, at.MISSING, at.KEY, at.PIVOT, *range(FIRST_OF_PATH, at.CURSOR))
+# The node's fields that correspond to an entry's.
+ENTRY_FIELDS_OF_NODES = (
+    layout.ROW_MASK,
+    layout.COLUMN_MASK,
+    layout.MISSING,
+    layout.KEY,
+    layout.PIVOT,
+    *range(FIRST_OF_PATH, layout.CURSOR),
+)
 
 # Constants of a search.
 MODULUS, N_ROWS, WEIGHTS_AT = range(3)
@@ -52,23 +60,23 @@ N_CONSTANTS = 3
 
 
 class Sums(NamedTuple):
-    """What all warps add to, and the binomials that they need.
+    """Sums that all warps add to, and the binomials that they need.
 
     Attributes
     ----------
-    lines : (n_rows + n_columns,) int64
-        In how many bicliques each is.
+    vertices : (n_rows + n_columns,) int64
+        Number of bicliques that contain each vertex.
     edges : (n_entries,) int64
-        Of each entry of each row; one number where edges are not asked for.
+        For each entry of each row; one number if edges are not requested.
     total : (1,) int64
-        How many bicliques.
+        Number of bicliques.
     row_ways, column_ways : (n,) int64
-        C(n, k) at ``n * (size + 1) + k``, where `size` is how many rows (columns) a biclique has.
+        C(n, k) at ``n * (size + 1) + k``, with `size` rows (columns) per biclique.
     constants : (N_CONSTANTS,) int64
-        The modulus of all numbers, 0 where they fit; rows of the graph; where a warp's weights begin.
+        Modulus of all numbers, 0 if they fit; rows of the graph; first of a warp's weights.
     """
 
-    lines: Any
+    vertices: Any
     edges: Any
     total: Any
     row_ways: Any
@@ -77,22 +85,22 @@ class Sums(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """One row a warp, whose parts stand in one array: a pointer to each would take registers.
+    """One row per warp. Its parts share one array, since a pointer to each would take registers.
 
     Attributes
     ----------
     words : (n_warps, n) int64
-        From `LINES_AT` on which lines of the graph those of the frame are; from `STACK_AT` on levels; from `PAIRS_AT`
-        on the numbers of each row of the frame with each column, zeros between two frames; from `PATH_AT` on the lines
-        of the graph that are on the path, with their kinds (`matrices.optional_line`); then weights: what the leaf of a
-        row, or column, of a wide matrix amounts to for held lines of the other side, and for optional ones.
+        `VERTICES_AT` is the begin of the graph's vertices of the frame; `STACK_AT` that of the stack. At `PAIRS_AT`
+        are the numbers of each row of the frame with each column, zeros between two frames. At `PATH_AT` are the
+        graph's vertices on the path, with their kinds (`matrices.optional_vertex`). Weights follow: the bicliques of
+        the leaf of a row, or column, of a wide matrix, with held and with optional vertices of the other side.
     """
 
     words: Any
 
 
 class FramePath(NamedTuple):
-    """The lines of a frame that are on the path: masks, uint64."""
+    """The frame's vertices on the path: masks, uint64."""
 
     held_rows: Any
     optional_rows: Any
@@ -101,7 +109,7 @@ class FramePath(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What leaves amount to for a row of one kind with a column of another one, int64."""
+    """Bicliques of leaves for a row of one kind with a column of another, int64."""
 
     held_held: Any
     held_optional: Any
@@ -110,20 +118,20 @@ class Values(NamedTuple):
 
 
 class LocalLaunch(NamedTuple):
-    """What a launch sets for all warps.
+    """Settings of a launch, for all warps.
 
     Attributes
     ----------
-    limits : Limits
+    bounds : SizeBounds
     deadline : int64
     n_rows : int32
-        Of the graph.
+        Rows of the graph.
     techniques : int
-        As `Launch` has it, and `with_edges`: known when the kernel is compiled.
+        As in `Launch`, plus `with_edges`: known at compile time.
     with_edges : bool
     """
 
-    limits: Any
+    bounds: Any
     deadline: Any
     n_rows: Any
     techniques: Any
@@ -131,7 +139,7 @@ class LocalLaunch(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a warp works with.
+    """Everything a warp works with.
 
     Attributes
     ----------

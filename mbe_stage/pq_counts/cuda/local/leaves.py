@@ -1,11 +1,11 @@
-"""What a leaf amounts to, for the lines that are in its bicliques (as `cpu.local.leaves` has it).
+"""Bicliques of a leaf, for each of its vertices (as in `cpu.local.leaves`).
 
 A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row and
-a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for a row
-and a column depends on their kinds alone.
+a held column are in all of them. An optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on. So the number for a
+row and a column depends on their kinds alone.
 
-Each number is at most that of all bicliques, as is each sum that is told in the end: where that is below 2^63, nothing
-overflows. Else all is done modulo a prime below 2^31, and once more for each further prime (`cuda.local.residues`).
+Each number is at most that of all bicliques, as is each final sum. If that is below 2^63, nothing overflows. Otherwise
+numbers are computed modulo a prime below 2^31, and again for each further prime (`digits`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _L = np.int64
 
 @cuda.jit(device=True, forceinline=True)
 def reduced(number, sums):
-    """The number, or what the modulus leaves of it; int64, not below 0."""
+    """Reduce a number by the modulus, if there is one; int64, not below 0."""
     modulus = sums.constants[MODULUS]
     if modulus != 0:
         return _L(number % modulus)
@@ -31,13 +31,13 @@ def reduced(number, sums):
 
 @cuda.jit(device=True, forceinline=True)
 def values_of(is_leaf, chosen, work):
-    """What a lane's leaf amounts to, where it has one."""
+    """Bicliques of a lane's leaf, if it has one."""
     sums, launch = work.sums, work.launch
     whole_whole, whole_with, with_whole, with_with = _L(0), _L(0), _L(0), _L(0)
-    limits = launch.limits
-    k, m = _I(limits.most_rows - chosen.held_rows), _I(limits.most_columns - chosen.held_columns)
+    bounds = launch.bounds
+    k, m = _I(bounds.most_rows - chosen.held_rows), _I(bounds.most_columns - chosen.held_columns)
     if is_leaf and chosen.optional_rows >= k and chosen.optional_columns >= m:
-        n_rows, n_columns = _L(limits.most_rows + 1), _L(limits.most_columns + 1)
+        n_rows, n_columns = _L(bounds.most_rows + 1), _L(bounds.most_columns + 1)
         rows, columns = _L(_L(chosen.optional_rows) * n_rows + k), _L(_L(chosen.optional_columns) * n_columns + m)
         of_rows, of_columns = sums.row_ways[rows], sums.column_ways[columns]
         with_row, with_column = _L(0), _L(0)
@@ -62,7 +62,7 @@ def of_kinds(values, row_kind, column_kind):
 
 @cuda.jit(device=True, forceinline=True)
 def added(one, other):
-    """The sums of two, number by number."""
+    """Add the values of two leaves."""
     return Values(
         one.held_held + other.held_held,
         one.held_optional + other.held_optional,
@@ -73,6 +73,6 @@ def added(one, other):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_of_lanes(values, launch):
-    """The sums over all lanes, for all of them; that of two optional lines with edges only."""
+    """Sum the values of all lanes, for all of them; that of two optional vertices with edges only."""
     both = sum_all(values.optional_optional) if launch.with_edges else _L(0)
     return Values(sum_all(values.held_held), sum_all(values.held_optional), sum_all(values.optional_held), both)

@@ -1,4 +1,4 @@
-"""Sums of the whole graph: of lines, of lines on a path, and of edges; and a frame's sums handed on."""
+"""Sums of the whole graph: of vertices, of vertices on a path, and of edges; and flushing a frame's sums."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import next_one, next_tile
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.local import layout as own_at
-from mbe_stage.pq_counts.cuda.local.layout import FRAME_LINES, HELD, SUMS, TOTALS, Values
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
+from mbe_stage.pq_counts.cuda.local.layout import FRAME_VERTICES, HELD, SUMS, TOTALS, Values
 from mbe_stage.pq_counts.cuda.local.leaves import of_kinds, reduced
 
 _I = np.int32
@@ -17,16 +17,16 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def add_to_line(line, number, work):
-    """Add a lane's number to a line of the graph."""
+def add_to_vertex(vertex, number, work):
+    """Add a lane's number to a vertex of the graph."""
     sums = work.sums
     if number != 0:
-        cuda.atomic.add(sums.lines, line, reduced(number, sums))
+        cuda.atomic.add(sums.vertices, vertex, reduced(number, sums))
 
 
 @cuda.jit(device=True, forceinline=True)
 def add_to_edge(row, column, number, work):
-    """Add a lane's number to an edge of the graph, which is there; `column` is a line."""
+    """Add a lane's number to an existing edge of the graph; `column` is a vertex."""
     graph, sums, launch = work.graph, work.sums, work.launch
     if number != 0:
         member = _I(column - launch.n_rows)
@@ -42,7 +42,7 @@ def add_to_edge(row, column, number, work):
 
 @cuda.jit(device=True, forceinline=True)
 def add_path(n_path, values, work):
-    """Add leaves to the lines of the graph that are on the path, to their edges, and to the total.
+    """Add leaves to the graph's vertices on the path, to their edges, and to the total.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def add_path(n_path, values, work):
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            code = _U(mine[own_at.PATH_AT + k])
-            line, kind = _I(code >> _U(1)), _I(code & _U(1))
+            code = _U(mine[local_layout.PATH_AT + k])
+            vertex, kind = _I(code >> _U(1)), _I(code & _U(1))
             number = values.held_held
             if kind != HELD:
-                number = values.optional_held if line < launch.n_rows else values.held_optional
-            add_to_line(line, number, work)
+                number = values.optional_held if vertex < launch.n_rows else values.held_optional
+            add_to_vertex(vertex, number, work)
         k = next_tile(k)
         tile = next_tile(tile)
     if launch.with_edges:
@@ -71,23 +71,23 @@ def add_path(n_path, values, work):
 
 @cuda.jit(device=True, forceinline=True)
 def _add_path_edges(n_path, values, work):
-    """Add leaves to the edges between lines on the path, which are all there.
+    """Add leaves to the edges between vertices on the path, which all exist.
 
     Parameters
     ----------
     n_path, values, work
-        As `add_path` takes them.
+        As in `add_path`.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
     while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
+        code = _U(mine[local_layout.PATH_AT + one])
         row, row_kind = _I(code >> _U(1)), _I(code & _U(1))
         k = _I(cuda.laneid)
         tile = _I(0)
         while row < launch.n_rows and tile < n_path:
             if k < n_path:
-                other = _U(mine[own_at.PATH_AT + k])
+                other = _U(mine[local_layout.PATH_AT + k])
                 column = _I(other >> _U(1))
                 if column >= launch.n_rows:
                     number = of_kinds(values, row_kind, _I(other & _U(1)))
@@ -98,73 +98,73 @@ def _add_path_edges(n_path, values, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def hand_on_frame(n_path, work):
-    """Add what a frame has summed up to the sums of the graph. No row of it is open.
+def flush_frame(n_path, work):
+    """Add the sums of a frame to those of the graph. No row of it is open.
 
     Parameters
     ----------
     n_path : int32
-        Lines on the path outside the frame.
+        Vertices on the path outside the frame.
     """
     own, mine, launch = work.own, work.mine, work.launch
     cuda.syncwarp()
     lane = _I(cuda.laneid)
     frame, sums_at, totals_at = own.frame, _I(own.frame_at + SUMS), _I(own.frame_at + TOTALS)
-    for k in range(FRAME_LINES // 32):
-        line = _I(32 * k + lane)
-        number = _L(frame[sums_at + line])
+    for k in range(FRAME_VERTICES // 32):
+        vertex = _I(32 * k + lane)
+        number = _L(frame[sums_at + vertex])
         if number != 0:
-            add_to_line(_I(mine[own_at.LINES_AT + line]), number, work)
+            add_to_vertex(_I(mine[local_layout.VERTICES_AT + vertex]), number, work)
     values = Values(_L(frame[totals_at]), _L(frame[totals_at + 1]), _L(frame[totals_at + 2]), _L(frame[totals_at + 3]))
     add_path(n_path, values, work)
     if launch.with_edges:
-        _hand_on_pairs(work)
-        _hand_on_path_edges(n_path, work)
+        _flush_pairs(work)
+        _flush_path_edges(n_path, work)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _hand_on_pairs(work):
-    """Of each row of the frame with each column, cleared behind it."""
+def _flush_pairs(work):
+    """Flush per (row, column) counts of the frame; clear them after use."""
     own, mine = work.own, work.mine
     lane = _I(cuda.laneid)
     row = _I(0)
-    while row < at.FRAME_WIDTH:
+    while row < layout.FRAME_WIDTH:
         if own.frame[own.frame_at + row] != np.uint64(0):
             for half in range(2):
                 column = _I(32 * half + lane)
-                pair = _I(at.FRAME_WIDTH * row + column)
-                number = mine[own_at.PAIRS_AT + pair]
+                pair = _I(layout.FRAME_WIDTH * row + column)
+                number = mine[local_layout.PAIRS_AT + pair]
                 if number != 0:
-                    mine[own_at.PAIRS_AT + pair] = _L(0)
-                    in_graph = _I(mine[own_at.LINES_AT + at.FRAME_WIDTH + column])
-                    add_to_edge(_I(mine[own_at.LINES_AT + row]), in_graph, number, work)
+                    mine[local_layout.PAIRS_AT + pair] = _L(0)
+                    in_graph = _I(mine[local_layout.VERTICES_AT + layout.FRAME_WIDTH + column])
+                    add_to_edge(_I(mine[local_layout.VERTICES_AT + row]), in_graph, number, work)
         row = next_one(row)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _hand_on_path_edges(n_path, work):
-    """Of each line on the path outside with each line of the frame of the other side.
+def _flush_path_edges(n_path, work):
+    """Flush the counts of each vertex on the path outside with the frame's vertices of the other side.
 
     Parameters
     ----------
     n_path, work
-        As `hand_on_frame` takes them.
+        As in `flush_frame`.
     """
     own, mine, launch = work.own, work.mine, work.launch
     lane = _I(cuda.laneid)
     one = _I(0)
     while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
-        line, kind = _I(code >> _U(1)), _I(code & _U(1))
-        is_row = line < launch.n_rows
+        code = _U(mine[local_layout.PATH_AT + one])
+        vertex, kind = _I(code >> _U(1)), _I(code & _U(1))
+        is_row = vertex < launch.n_rows
         for half in range(2):
             other = _I(32 * half + lane)
             if is_row:
-                other = _I(other + at.FRAME_WIDTH)
-            number = _L(own.frame[own.frame_at + own_at.SUMS + FRAME_LINES * kind + other])
+                other = _I(other + layout.FRAME_WIDTH)
+            number = _L(own.frame[own.frame_at + local_layout.SUMS + FRAME_VERTICES * kind + other])
             if number != 0:
-                in_graph = _I(mine[own_at.LINES_AT + other])
-                row, column = (line, in_graph) if is_row else (in_graph, line)
+                in_graph = _I(mine[local_layout.VERTICES_AT + other])
+                row, column = (vertex, in_graph) if is_row else (in_graph, vertex)
                 add_to_edge(row, column, number, work)
         one = next_one(one)

@@ -1,4 +1,4 @@
-"""What local counts of one cell take of device memory, before anything is allocated. Needs no GPU."""
+"""Plan the device memory of local counts of one cell before anything is allocated. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mbe_stage.search.cuda.plan import budget_refusal
 
 @dataclass(frozen=True, slots=True)
 class LocalSizes:
-    """What the memory of a search depends on.
+    """Sizes that the memory of a search depends on.
 
     Attributes
     ----------
     search : SearchSizes
-        A node has the lines of its matrix and its path behind it.
+        Its nodes include the vertices of their matrix, and their path.
     n_columns : int
     edges : bool
-        Whether they are asked for.
+        True if they are requested.
     most_path : int
-        Lines of the graph that are on a path at most.
+        Most vertices of the graph on a path.
     n_weights : int
-        Rows, or columns, of a piece at most.
+        Most rows, or columns, of a submatrix.
     """
 
     search: SearchSizes
@@ -45,7 +45,7 @@ class LocalSizes:
         *,
         edges: bool,
     ) -> LocalSizes:
-        """Those of a core.
+        """Return the sizes of a core.
 
         Parameters
         ----------
@@ -53,13 +53,13 @@ class LocalSizes:
         paths : (n_rows,) int64
             Two-step paths from each row to later ones.
         most : tuple of int
-            Rows and columns of the bicliques.
+            Rows and columns of a biclique.
         edges : bool
         """
         n_rows, degrees = paths.size, np.diff(row_offsets)
         matrix_rows = np.minimum(np.arange(n_rows - 1, -1, -1), paths // most[1])
         words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-        # A line of the matrix stays a line of the node, or goes onto its path, as the root has.
+        # A vertex of the matrix stays a vertex of the node, or goes onto its path, as the root does.
         words += matrix_rows + degrees + 1
         max_matrix_rows, max_degree = int(matrix_rows.max(initial=0)), int(degrees.max(initial=0))
         most_path = max_matrix_rows + max_degree + 1
@@ -79,38 +79,38 @@ class LocalSizes:
 
     @property
     def scratch_words(self) -> int:
-        """Of a warp, of 64 bits."""
+        """Words of 64 bits of a warp's scratch."""
         return PATH_AT + self.most_path + 2 * self.n_weights
 
     @property
     def n_sums(self) -> int:
-        """Numbers of rows, columns and entries."""
+        """Number of sums: of rows, columns and entries."""
         return self.search.n_rows + self.n_columns + (self.search.n_edges if self.edges else 1)
 
     @property
     def fixed_bytes(self) -> int:
-        """Lists of the graph, sums and binomials."""
+        """Bytes of the graph's lists, sums and binomials."""
         search = self.search
         # Row and column offsets, members of both sides, positions, and the order of the roots.
         lists = 16 * search.n_edges + 8 * (search.n_rows + self.n_columns + 2) + 4 * search.n_rows
         ways = (search.max_column_degree + 1) * (search.most_rows + 1)
         ways += (search.max_row_degree + 1) * (search.most_columns + 1)
-        # While lists are made, numbers of 64 bits of each entry stand beside them.
+        # While lists are made, there is also a number of 64 bits for each entry.
         return lists + 32 * search.n_edges + 8 * (self.n_sums + ways + 1 + N_CONSTANTS)
 
     def plan(self, n_blocks: int, budget: int) -> MemoryPlan:
-        """A plan within a budget.
+        """Plan within a budget.
 
         Raises
         ------
         MemoryBudgetExceeded
-            Not even one block fits.
+            One block does not fit.
         """
         self.check(budget)
         return plan_memory(self.search, n_blocks, budget - self.fixed_bytes)
 
     def check(self, budget: int) -> None:
-        """Refuse a budget that is not enough; `needed_bytes` is."""
+        """Raise if a budget is not enough; `needed_bytes` is."""
         needed = self.fixed_bytes + least_bytes(self.search)
         if needed > budget:
             what = "vertex and edge" if self.edges else "vertex"

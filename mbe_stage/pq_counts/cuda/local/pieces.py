@@ -1,6 +1,11 @@
-"""What becomes of a piece in local counts: as in `cuda.pieces`, with which lines of the graph its rows and columns are.
+"""Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.pieces`; its vertices stay known.
 
-A node has, behind its matrix, the line of the graph that each row is and each column, and its path.
+After its matrix, a node has the graph's vertex of each row and column, and its path.
+
+Leaves of a submatrix of any width are added to the sums of the graph. If one more row is to be held, each row is a
+leaf. Its bicliques for its columns are noted (`weights`), and each column sums those of its rows in a register. So
+there is one addition to the graph for each column, and no two lanes add to the same one. If columns are held it is the
+other way round.
 """
 
 from __future__ import annotations
@@ -10,13 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.warp import count_bits, next_one, next_tile
-from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.device.warp import count_bits, first_bit, next_one, next_tile
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.child_piece import nth_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
-from mbe_stage.pq_counts.cuda.local import layout as own_at
-from mbe_stage.pq_counts.cuda.local.wide_leaves import add_piece
-from mbe_stage.pq_counts.cuda.matrices import Opening, keep_columns, keep_rows, optional_line
+from mbe_stage.pq_counts.cuda.local import layout as local_layout
+from mbe_stage.pq_counts.cuda.local.layout import HELD, Values
+from mbe_stage.pq_counts.cuda.local.leaves import added, reduced, sum_of_lanes, values_of
+from mbe_stage.pq_counts.cuda.local.lines import add_path, add_to_edge, add_to_vertex
+from mbe_stage.pq_counts.cuda.matrices import (
+    Opening,
+    column_of_lane,
+    keep_columns,
+    keep_rows,
+    list_words,
+    met_by,
+    met_column,
+    optional_vertex,
+)
 from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
 from mbe_stage.search.cuda.nodes import publish, take_words
 
@@ -25,8 +41,258 @@ _L = np.int64
 _U = np.uint32
 
 
-class MatrixLines(NamedTuple):
-    """Which lines of the graph the rows and columns of a matrix are: in the pool, rows from `rows_at` on.
+@cuda.jit(device=True, forceinline=True)
+def add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work):
+    """Add the leaves of a submatrix without rows or columns, or with at most one more to choose on a side.
+
+    Parameters
+    ----------
+    vertices : MatrixVertices
+    n_rows, n_columns : int32
+    n_path : int32
+    """
+    launch = work.launch
+    bounds = launch.bounds
+    cuda.syncwarp()
+    if (
+        n_rows == 0
+        or n_columns == 0
+        or chosen.held_rows == bounds.most_rows
+        or chosen.held_columns == bounds.most_columns
+    ):
+        total = _alone(n_rows, n_columns, chosen, work)
+        _add_rows(submatrix, vertices, n_rows, False, total, n_path, work)
+        _add_columns(submatrix, vertices, n_rows, False, total, n_path, work)
+    elif chosen.held_rows == bounds.most_rows - 1:
+        without = _alone(_I(0), n_columns, chosen, work)
+        total = added(without, _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work))
+        _add_columns(submatrix, vertices, n_rows, True, without, n_path, work)
+    else:
+        without = _alone(n_rows, _I(0), chosen, work)
+        total = added(without, _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work))
+        _add_rows(submatrix, vertices, n_rows, True, without, n_path, work)
+    add_path(n_path, total, work)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _alone(n_rows, n_columns, chosen, work):
+    """Bicliques of a leaf whose remaining rows and columns are all optional; the same for all lanes."""
+    launch = work.launch
+    bounds = launch.bounds
+    optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
+    # Enough vertices of one side are held, so its remaining vertices need no common neighbours.
+    if chosen.held_rows == bounds.most_rows:
+        optional_rows = _I(0)
+    if chosen.held_columns == bounds.most_columns:
+        optional_columns = _I(0)
+    leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
+    return values_of(True, leaf, work)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_edges_of_vertex(vertex, is_row, with_held, with_optional, n_path, work):
+    """Add to the edges of this lane's vertex with vertices on the path of the other side, of both kinds.
+
+    Parameters
+    ----------
+    vertex : int32
+        A row, or a column as a vertex; below 0 if the lane has none.
+    is_row : bool
+    with_held, with_optional : int64
+    n_path, work
+        As in `add_submatrix`.
+    """
+    mine, launch = work.mine, work.launch
+    one = _I(0)
+    while one < n_path:
+        code = _U(mine[local_layout.PATH_AT + one])
+        other = _I(code >> _U(1))
+        if (other >= launch.n_rows) == is_row and vertex >= 0:
+            number = with_held if code & _U(1) == HELD else with_optional
+            if is_row:
+                add_to_edge(vertex, other, number, work)
+            else:
+                add_to_edge(other, vertex, number, work)
+        one = next_one(one)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _leaves_of_rows(submatrix, vertices, n_rows, chosen, n_path, work):
+    """Add a leaf for each row, held as the last one, to the rows; note its weight for columns.
+
+    Parameters
+    ----------
+    submatrix, vertices, n_rows, chosen, n_path, work
+        As in `add_submatrix`.
+
+    Returns
+    -------
+    Values
+        Sum of these leaves.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
+    total = Values(_L(0), _L(0), _L(0), _L(0))
+    bounds = launch.bounds
+    n_listed = list_words(submatrix)
+    tile = _I(0)
+    while tile < n_rows:
+        k = _I(tile + _I(cuda.laneid))
+        is_leaf = k < n_rows
+        met, row = _I(0), _I(-1)
+        if is_leaf:
+            met = met_by(submatrix.rows[k], submatrix, n_listed)
+            row = _I(vertices.words[vertices.rows_at + submatrix.rows[k]])
+        leaf = Chosen(bounds.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+        values = values_of(is_leaf, leaf, work)
+        total = added(total, values)
+        if is_leaf:
+            add_to_vertex(row, values.held_held, work)
+            mine[weights_at + 2 * k] = values.held_optional
+            mine[weights_at + 2 * k + 1] = values.optional_optional
+        if launch.with_edges:
+            _add_edges_of_vertex(row, True, values.held_held, values.held_optional, n_path, work)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return sum_of_lanes(total, launch)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _leaves_of_columns(submatrix, vertices, n_rows, chosen, n_path, work):
+    """Add a leaf for each column, held as the last one, to the columns; note its weight for rows.
+
+    Parameters
+    ----------
+    submatrix, vertices, n_rows, chosen, n_path, work
+        As in `add_submatrix`.
+
+    Returns
+    -------
+    Values
+        Sum of these leaves.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
+    lane = _I(cuda.laneid)
+    total = Values(_L(0), _L(0), _L(0), _L(0))
+    bounds = launch.bounds
+    word = _I(0)
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
+        if mask != 0:
+            met = met_column(submatrix, n_rows, word)
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), bounds.most_columns, _I(0))
+            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0
+            values = values_of(is_leaf, leaf, work)
+            total = added(total, values)
+            k = _I(32 * word + lane)
+            column = _I(-1)
+            if is_leaf:
+                column = _I(vertices.words[vertices.columns_at + k])
+                add_to_vertex(column, values.held_held, work)
+            mine[weights_at + 2 * k] = values.optional_held
+            mine[weights_at + 2 * k + 1] = values.optional_optional
+            if launch.with_edges:
+                _add_edges_of_vertex(column, False, values.held_held, values.optional_held, n_path, work)
+        word = next_one(word)
+    cuda.syncwarp()
+    return sum_of_lanes(total, launch)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_columns(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
+    """Add to a submatrix's columns, which are optional: one leaf, and those of its rows if these have weights.
+
+    Parameters
+    ----------
+    submatrix, vertices, n_rows, n_path, work
+        As in `add_submatrix`.
+    is_weighted : bool
+    without : Values
+        Values of the one leaf.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
+    lane = _I(cuda.laneid)
+    word = _I(0)
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
+        if mask != 0:
+            is_there = _U(mask >> _U(lane)) & _U(1) != 0
+            column = _I(-1)
+            if is_there:
+                column = _I(vertices.words[vertices.columns_at + 32 * word + lane])
+            with_held, with_optional = without.held_optional, without.optional_optional
+            tile = _I(0)
+            while is_weighted and tile < n_rows:
+                rows = column_of_lane(submatrix, n_rows, word, tile)
+                if not is_there:
+                    rows = _U(0)
+                while rows != 0:
+                    k = _I(tile + first_bit(rows))
+                    rows = _U(rows & _U(rows - _U(1)))
+                    number = mine[weights_at + 2 * k]
+                    with_held += number
+                    if launch.with_edges:
+                        with_optional += mine[weights_at + 2 * k + 1]
+                        row = _I(vertices.words[vertices.rows_at + submatrix.rows[k]])
+                        add_to_edge(row, column, number, work)
+                tile = next_tile(tile)
+            if is_there:
+                add_to_vertex(column, with_held, work)
+            if launch.with_edges:
+                held, optional = reduced(with_held, work.sums), reduced(with_optional, work.sums)
+                _add_edges_of_vertex(column, False, held, optional, n_path, work)
+        word = next_one(word)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_rows(submatrix, vertices, n_rows, is_weighted, without, n_path, work):
+    """Add to a submatrix's rows, which are optional: one leaf, and those of its columns if these have weights.
+
+    Parameters
+    ----------
+    submatrix, vertices, n_rows, is_weighted, without, n_path, work
+        As in `_add_columns`.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[local_layout.WEIGHTS_AT])
+    tile = _I(0)
+    while tile < n_rows:
+        place = _I(tile + _I(cuda.laneid))
+        row = _I(-1)
+        with_held, with_optional = without.optional_held, without.optional_optional
+        if place < n_rows:
+            in_matrix = submatrix.rows[place]
+            row = _I(vertices.words[vertices.rows_at + in_matrix])
+            word = _I(0)
+            while is_weighted and word < submatrix.n_words:
+                columns = _U(
+                    submatrix.words[_L(submatrix.offset + _L(in_matrix) * _L(submatrix.n_words) + word)]
+                    & submatrix.mask[word]
+                )
+                while columns != 0:
+                    k = _I(32 * word + first_bit(columns))
+                    columns = _U(columns & _U(columns - _U(1)))
+                    number = mine[weights_at + 2 * k]
+                    with_held += number
+                    if launch.with_edges:
+                        with_optional += mine[weights_at + 2 * k + 1]
+                        column = _I(vertices.words[vertices.columns_at + k])
+                        add_to_edge(row, column, number, work)
+                word = next_one(word)
+            add_to_vertex(row, with_held, work)
+        if launch.with_edges:
+            held, optional = reduced(with_held, work.sums), reduced(with_optional, work.sums)
+            _add_edges_of_vertex(row, True, held, optional, n_path, work)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+class MatrixVertices(NamedTuple):
+    """The graph's vertices of a matrix's rows and columns: in the pool, rows from `rows_at` on.
 
     Attributes
     ----------
@@ -41,7 +307,7 @@ class MatrixLines(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def open_root(root, n_rows, n_columns, work):
-    """Write which lines the rows and columns of a root's matrix are, and begin the path with the root.
+    """Write the vertices of a root's rows and columns, and begin the path with the root.
 
     Parameters
     ----------
@@ -51,7 +317,7 @@ def open_root(root, n_rows, n_columns, work):
     Returns
     -------
     int64
-        Where they begin; -1 where the pool is short.
+        First of them; -1 if the pool is short.
     """
     own, mine, graph, device, launch = work.own, work.mine, work.graph, work.device, work.launch
     place = take_words(_L(_L(n_rows) + n_columns), True, device.control, device.settings)
@@ -73,14 +339,14 @@ def open_root(root, n_rows, n_columns, work):
             k = next_tile(k)
             tile = next_tile(tile)
         if cuda.laneid == 0:
-            mine[own_at.PATH_AT] = _L(_L(root) << _L(1))
+            mine[local_layout.PATH_AT] = _L(_L(root) << _L(1))
         cuda.syncwarp()
     return place
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_child(node, child, work):
-    """The lines of a node's matrix; and the path of a child of it into this warp's place for it.
+    """Return the vertices of a node's matrix, and copy the path of its child to this warp's place.
 
     Parameters
     ----------
@@ -89,58 +355,58 @@ def open_child(node, child, work):
     Returns
     -------
     lines_at : int64
-        Where those of its rows begin.
+        Vertices of the node's first row.
     n_path : int32
     """
     mine, device = work.mine, work.device
     fields, words = device.nodes[node], device.words
-    all_rows, all_columns = _I(fields[at.N_ROWS]), _I(fields[at.N_COLUMNS])
+    all_rows, all_columns = _I(fields[layout.N_ROWS]), _I(fields[layout.N_COLUMNS])
     row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
-    columns_place = _L(fields[at.OFFSET] + _L(all_rows) * _L(row_words))
+    columns_place = _L(fields[layout.OFFSET] + _L(all_rows) * _L(row_words))
     rows_at = _L(columns_place + _L(all_columns) * _L(column_words))
     columns_at = _L(rows_at + all_rows)
-    path_at, n_path = _L(columns_at + all_columns), _I(fields[own_at.N_PATH])
+    path_at, n_path = _L(columns_at + all_columns), _I(fields[local_layout.N_PATH])
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            mine[own_at.PATH_AT + k] = _L(words[path_at + k])
+            mine[local_layout.PATH_AT + k] = _L(words[path_at + k])
         k = next_tile(k)
         tile = next_tile(tile)
-    pivot = _I(fields[at.PIVOT])
-    pivot_is_row = fields[at.KIND] & at.COLUMN_PIVOT == 0
+    pivot = _I(fields[layout.PIVOT])
+    pivot_is_row = fields[layout.KIND] & layout.COLUMN_PIVOT == 0
     n_others = all_columns if pivot_is_row else all_rows
-    if fields[at.KIND] & at.HAS_NO_PIVOT != 0:
+    if fields[layout.KIND] & layout.HAS_NO_PIVOT != 0:
         member, pivot = child if child < n_others else _I(-1), _I(-1)
     elif pivot_is_row:
-        member = nth_missed(_L(fields[at.OFFSET] + _L(pivot) * _L(row_words)), n_others, child, words)
+        member = nth_missed(_L(fields[layout.OFFSET] + _L(pivot) * _L(row_words)), n_others, child, words)
     else:
         member = nth_missed(_L(columns_place + _L(pivot) * _L(column_words)), n_others, child, words)
-    code, is_line = _U(0), True
+    code, is_vertex = _U(0), True
     if member >= 0:
         code = _U(_U(words[_L((columns_at if pivot_is_row else rows_at) + member)]) << _U(1))
     elif pivot >= 0:
-        code = optional_line(words[_L((rows_at if pivot_is_row else columns_at) + pivot)])
+        code = optional_vertex(words[_L((rows_at if pivot_is_row else columns_at) + pivot)])
     else:
-        is_line = False
-    if is_line:
+        is_vertex = False
+    if is_vertex:
         if cuda.laneid == 0:
-            mine[own_at.PATH_AT + n_path] = _L(code)
+            mine[local_layout.PATH_AT + n_path] = _L(code)
         n_path = _I(n_path + 1)
     cuda.syncwarp()
     return rows_at, n_path
 
 
 @cuda.jit(device=True, forceinline=True)
-def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, work):
-    """As `pieces.settle_piece`; what is taken out because it is adjacent to everything goes onto the path.
+def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work):
+    """Process a submatrix as `pieces.process_submatrix`. Vertices adjacent to everything are put on the path.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows, n_columns : int32
     n_path, narrow : int32
-        Lines on the path; rows and columns of a frame at most.
+        Vertices on the path; most rows and columns of a frame.
 
     Returns
     -------
@@ -150,39 +416,43 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
     n_path, pivot : int32
     """
     mine, launch = work.mine, work.launch
-    limits = launch.limits
+    bounds = launch.bounds
     outcome = NODE
     best_column, most_column = _I(0), _I(-1)
     is_first = True
     pivot = _I(0)
     while True:
-        if is_over(n_rows, n_columns, chosen, limits):
+        if is_over(n_rows, n_columns, chosen, bounds):
             outcome = DONE
             break
         if (
             n_rows == 0
             or n_columns == 0
-            or chosen.held_rows >= limits.most_rows - 1
-            or chosen.held_columns >= limits.most_columns - 1
+            or chosen.held_rows >= bounds.most_rows - 1
+            or chosen.held_columns >= bounds.most_columns - 1
         ):
-            add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work)
+            add_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, work)
             outcome = DONE
             break
         if n_rows <= narrow and n_columns <= narrow:
             outcome = FRAME
             break
-        fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
-        opening = Opening(mine, _I(own_at.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
-        kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest, opening)
+        fewest = _I(bounds.fewest_columns - chosen.held_columns - chosen.optional_columns)
+        opening = Opening(
+            mine, _I(local_layout.PATH_AT + n_path), vertices.words, vertices.rows_at, vertices.columns_at
+        )
+        kept, n_full, best_row, most_row = keep_rows(submatrix, n_rows, n_columns, fewest, opening)
         is_same = kept == n_rows and not is_first
         n_rows, n_path = kept, _I(n_path + n_full)
         chosen = Chosen(
             chosen.held_rows, _I(chosen.optional_rows + n_full), chosen.held_columns, chosen.optional_columns
         )
         if not is_same and n_rows > 0:
-            fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
-            opening = Opening(mine, _I(own_at.PATH_AT + n_path), lines.words, lines.rows_at, lines.columns_at)
-            kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest, opening)
+            fewest = _I(bounds.fewest_rows - chosen.held_rows - chosen.optional_rows)
+            opening = Opening(
+                mine, _I(local_layout.PATH_AT + n_path), vertices.words, vertices.rows_at, vertices.columns_at
+            )
+            kept, n_full, best_column, most_column = keep_columns(submatrix, n_rows, fewest, opening)
             is_same = kept == n_columns
             n_columns, n_path = kept, _I(n_path + n_full)
             chosen = Chosen(
@@ -197,71 +467,80 @@ def settle_local_piece(piece, lines, n_rows, n_columns, chosen, n_path, narrow, 
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_lines(piece, lines, n_rows, to, rows_to, columns_to):
-    """Copy which lines the rows and columns of a piece are.
+def _write_vertices(submatrix, vertices, n_rows, to, rows_to, columns_to):
+    """Copy the vertices of a submatrix's rows and columns.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows : int32
     to : uint32, global
     rows_to, columns_to : int64
-        Where they go.
+        Target positions.
     """
     lane = _I(cuda.laneid)
     k = lane
     tile = _I(0)
     while tile < n_rows:
         if k < n_rows:
-            to[rows_to + k] = lines.words[lines.rows_at + piece.rows[k]]
+            to[rows_to + k] = vertices.words[vertices.rows_at + submatrix.rows[k]]
         k = next_tile(k)
         tile = next_tile(tile)
     n_before = _I(0)
     word = _I(0)
-    while word < piece.n_words:
-        mask = _U(piece.mask[word])
+    while word < submatrix.n_words:
+        mask = _U(submatrix.mask[word])
         if _U(mask >> _U(lane)) & _U(1) != 0:
             number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
-            to[columns_to + number] = lines.words[lines.columns_at + 32 * word + lane]
+            to[columns_to + number] = vertices.words[vertices.columns_at + 32 * word + lane]
         n_before = _I(n_before + count_bits(mask))
         word = next_one(word)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def frame_lines(piece, lines, n_rows, mine):
-    """Note which lines of the graph those of the frame are that a piece becomes."""
-    _write_lines(piece, lines, n_rows, mine, _L(own_at.LINES_AT), _L(own_at.LINES_AT + at.FRAME_WIDTH))
+def frame_vertices(submatrix, vertices, n_rows, mine):
+    """Note the vertices of a submatrix's rows and columns as those of its frame."""
+    _write_vertices(
+        submatrix,
+        vertices,
+        n_rows,
+        mine,
+        _L(local_layout.VERTICES_AT),
+        _L(local_layout.VERTICES_AT + layout.FRAME_WIDTH),
+    )
 
 
 @cuda.jit(device=True, forceinline=True)
-def local_node_of(piece, lines, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
-    """Write a piece as a node of its own; which, int32, or -1 where there is no room.
+def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newest, n_path, work):
+    """Write a submatrix as a node; return the node, int32, or -1 if there is no room.
 
     Parameters
     ----------
-    lines : MatrixLines
+    vertices : MatrixVertices
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
-        As `pieces.write_node` takes them.
+        As in `pieces.write_node`.
     n_path : int32
     """
     own, mine, device = work.own, work.mine, work.device
     n_more = _L(_L(n_rows) + n_columns + n_path)
-    node, n_children, more_at = write_node(piece, n_rows, n_columns, key, pivot, kind, newest, own.mask, n_more, device)
+    node, n_children, more_at = write_node(
+        submatrix, n_rows, n_columns, key, pivot, kind, newest, own.mask, n_more, device
+    )
     if node < 0:
         return node
-    _write_lines(piece, lines, n_rows, device.words, more_at, _L(more_at + n_rows))
+    _write_vertices(submatrix, vertices, n_rows, device.words, more_at, _L(more_at + n_rows))
     path_at = _L(more_at + n_rows + n_columns)
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_path:
         if k < n_path:
-            device.words[path_at + k] = _U(mine[own_at.PATH_AT + k])
+            device.words[path_at + k] = _U(mine[local_layout.PATH_AT + k])
         k = next_tile(k)
         tile = next_tile(tile)
     if cuda.laneid == 0:
-        device.nodes[node, own_at.N_PATH] = _L(n_path)
+        device.nodes[node, local_layout.N_PATH] = _L(n_path)
     publish(node, n_children, device.nodes, device.control)
     return node

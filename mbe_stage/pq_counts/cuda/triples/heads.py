@@ -1,7 +1,7 @@
-"""The rows of the highest ranks: all later ones are partners of each, and nothing is counted to find them.
+"""The rows of the highest ranks: all later ones are partners of each, found without counting.
 
-They have most of the entries of a graph whose degrees differ much, and share columns with each other. A lane walks a
-column and gathers in one word which of these rows are in it; what 32 lanes have gathered is turned into a word of each
+They have most of the entries of a graph with very different degrees, and share columns with each other. A lane walks a
+column and collects in one word which of these rows contain it. The words of 32 lanes are transposed into a word of each
 row's mask.
 """
 
@@ -12,10 +12,10 @@ from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, or_all
-from mbe_stage.pq_counts.cuda import layout as words
+from mbe_stage.pq_counts.cuda import layout
 from mbe_stage.pq_counts.cuda.rank_windows import fill
-from mbe_stage.pq_counts.cuda.triples import layout as at
-from mbe_stage.pq_counts.cuda.triples.pairs import pairs
+from mbe_stage.pq_counts.cuda.triples import layout as triples_layout
+from mbe_stage.pq_counts.cuda.triples.masks import pairs
 
 _I = np.int32
 _U = np.uint32
@@ -24,16 +24,16 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _head_bits(start, stop, window, short_list, graph, ranks):
-    """Which of `at.HEAD` ranks are in each lane's list, uint64.
+    """Return which of `triples_layout.HEAD` ranks are in each lane's list, uint64.
 
     Parameters
     ----------
     start, stop : uint32
-        Where the list stands.
+        Position of the list.
     window : int32
-        The first of the ranks.
+        First of the ranks.
     short_list : uint32
-        Entries of a list that a lane walks alone.
+        Entries of a list that one lane walks.
     ranks : (n_rows,) int32, global
     """
     bits, lane = _W(0), _U(cuda.laneid)
@@ -65,17 +65,17 @@ def _head_bits(start, stop, window, short_list, graph, ranks):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_head(root, first, stop, window, n_partners, start, short_list, area, graph, ranks):
-    """Write the masks of all later rows for the columns from `first` up to `stop`; a warp has 32 of them, a word each.
+    """Write the masks of all later rows for the columns from `first` up to `stop`; 32 columns per warp, as a word.
 
     Parameters
     ----------
     root : int32
     first, stop : int32
-        Places of the root's list; 32 divides the first.
+        Positions in the root's list; 32 divides the first.
     window, n_partners : int32
-        The first rank, and how many follow: at most `at.HEAD`.
+        The first rank, and the number of later ones: at most `triples_layout.HEAD`.
     start : int32
-        Where masks begin in the area.
+        First of the masks in the area.
     short_list : uint32
     area : uint32, shared
     ranks : (n_rows,) int32, global
@@ -92,7 +92,7 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
         bits = _head_bits(begin, end, window, short_list, graph, ranks)
         number = _I(0)
         while number < n_partners:
-            # The mask of the rank `number + lane` comes to this lane.
+            # This lane gets the mask of rank `number + lane`.
             mine = _U(0)
             for k in range(min(_I(WARP_SIZE), _I(n_partners - number))):
                 mask = ballot(((bits >> _W(k)) & _W(1)) != _W(0))
@@ -107,26 +107,26 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
 
 @cuda.jit(device=True, forceinline=True)
 def below_head(root, fewest, short_list, area, small, graph, triples):
-    """Count the triples of a root that at most `at.HEAD` rows follow: each of these is a partner.
+    """Count the triples of a root followed by at most `triples_layout.HEAD` rows: each of these is a partner.
 
     Parameters
     ----------
     root : int32
     fewest : int32
-        Columns of a leaf.
+        Fewest columns of a leaf.
     short_list : uint32
-    area : (at.AREA,) uint32, shared
-    small : (at.SMALL,) int32, shared
+    area : (triples_layout.AREA,) uint32, shared
+    small : (triples_layout.SMALL,) int32, shared
     triples : Triples
     """
     window = _I(triples.ranks[root] + 1)
-    n_partners = _I(_I(triples.settings[words.MOST_ROWS]) - window)
+    n_partners = _I(_I(triples.settings[layout.N_RANKED]) - window)
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words, start = _I((n_columns + 31) >> 5), _I(0)
-    in_one = n_partners * n_words <= at.AREA
+    in_one = n_partners * n_words <= triples_layout.AREA
     if not in_one:
         start = _I(n_partners * (n_partners - 1) // 2)
-        n_words = _I((_I(at.AREA) - start) // n_partners)
+        n_words = _I((_I(triples_layout.AREA) - start) // n_partners)
         fill(area, _I(0), start, _U(0))
     first = _I(0)
     while first < n_columns:

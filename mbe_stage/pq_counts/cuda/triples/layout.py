@@ -1,4 +1,4 @@
-"""What the kernels of triples share: sizes, and what they are given."""
+"""Sizes and arguments that the kernels of triples share."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from numba import cuda
 from mbe_stage.device.jit import I32, I64, U32, bundle
 
 MOST_PARTNERS = 46_340
-"""Of a root: each two of them have a number of 30 bits."""
+"""Most partners of a root: pairs of them have numbers of 30 bits."""
 WINDOW, AREA = 4096, 7168
-"""Ranks that are looked at at a time, and words of 32 bits for masks: with `SMALL` counters of leaves what a block may
-have of shared memory."""
+"""Ranks of a window, and 32-bit words for masks: with `SMALL` counters of leaves, a block's share of shared memory."""
 HEAD = 64
-"""Rows of the highest ranks, most of which share columns with each other: a word of a lane has a bit for each, and the
-area has room for a counter of each two of them and a part of their masks."""
+"""Rows of the highest ranks, most of which share columns with each other. A word of a lane has a bit for each, and
+the area has room for a counter of each pair, and a part of their masks."""
 LEAST_CHUNK, USUAL_CHUNK = 8, 32
-"""Words of a mask that are made at a time where not all fit: in shared memory at least, and in the device's."""
+"""Words of a mask made at a time if not all fit: fewest in shared memory, and in device memory."""
 WORDS_PER_COLUMN = 64
-"""Words of masks that are compared in the time in which a column of a root is walked."""
+"""Words of masks compared in the time of walking a column of a root."""
 PARTNER_WINDOW, SMALL = 11_264, 512
 FLUSH_FROM = 1 << 30
 NO_ROOM = 1 << 60
@@ -29,20 +28,20 @@ _L = np.int64
 
 
 class Triples(NamedTuple):
-    """What all blocks share.
+    """Memory shared by all blocks.
 
     Attributes
     ----------
     times : (max_row_degree + 1,) int64
-        How many triples of rows share so many columns.
+        Number of triples of rows with each number of common columns.
     control, settings : int64
-        As `wedges.Wedges` has them.
+        As in `wedges.Wedges`.
     ranks : (n_rows,) int32
-        Of rows: a triple is counted from the one of lowest rank. -1 for those that are in no triple.
+        Ranks of rows: a triple is counted from the row of lowest rank. -1 for rows in no triple.
     partners : (n_rows,) int32
-        Later rows that share enough columns with each row; of those of the highest ranks, all later ones.
+        Later rows that share enough columns with each row; for those of the highest ranks, all later ones.
     scratch : (n_blocks * n,) uint32
-        An area for each block, in which roots find room that do not in shared memory.
+        An area for each block, for roots that do not fit in shared memory.
     """
 
     times: Any
@@ -53,15 +52,15 @@ class Triples(NamedTuple):
     scratch: Any
 
 
-class Roots(NamedTuple):
-    """What is below roots.
+class RootNeeds(NamedTuple):
+    """Work and memory below roots.
 
     Attributes
     ----------
     partners : (n_rows,) int32
-        As `Triples` has them.
+        As in `Triples`.
     costs : (n_rows,) int64
-        Of roots that have two partners at least, what is expected below them; 0 for other rows.
+        Expected work below roots with at least two partners; 0 for other rows.
     needs : (len(Needs),) int64
     """
 
@@ -71,10 +70,10 @@ class Roots(NamedTuple):
 
 
 class Needs(IntEnum):
-    """What is asked of all roots.
+    """Needs of all roots.
 
-    How many have two partners at least; the most partners; the most words of masks that are compared below one, and of
-    its area in device memory; words that are compared below all.
+    Number of roots with at least two partners; most partners; most words of masks compared below one, and of its area
+    in device memory; words compared below all.
     """
 
     ROOTS = 0
@@ -85,12 +84,12 @@ class Needs(IntEnum):
 
 
 TRIPLES = bundle(Triples, I64, I64, I64, I32, I32, U32)
-ROOTS = bundle(Roots, I32, I64, I64)
+ROOTS = bundle(RootNeeds, I32, I64, I64)
 
 
 @cuda.jit(device=True, forceinline=True)
 def scratch_words(n_partners, n_words, n_later):
-    """Words that a root takes of device memory, int64; 0 where shared memory has room for it.
+    """Words of device memory that a root takes, int64; 0 if shared memory has room for it.
 
     Parameters
     ----------

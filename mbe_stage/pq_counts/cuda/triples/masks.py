@@ -1,4 +1,7 @@
-"""The masks of a root's partners, which are found in windows of ranks."""
+"""The masks of a root's partners, which are found in windows of ranks.
+
+What two masks have in common.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,77 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.pq_counts.cuda import layout as words
-from mbe_stage.pq_counts.cuda.rank_windows import Window, count_window, fill, walk_with
-from mbe_stage.pq_counts.cuda.triples import layout as at
-from mbe_stage.pq_counts.cuda.triples.pairs import pairs
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.pq_counts.cuda import layout
+from mbe_stage.pq_counts.cuda.rank_windows import Window, count_leaf, count_window, fill, walk_with
+from mbe_stage.pq_counts.cuda.triples import layout as triples_layout
 
 _I = np.int32
 _L = np.int64
 _U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def _in_common(one, other, n_words, n_partners, area, start):
+    """Count the common columns of two masks, int32.
+
+    Parameters
+    ----------
+    one, other : int32
+        Numbers of the masks.
+    n_words, n_partners : int32
+        Words of a mask, and masks: the same words of all masks are contiguous.
+    area : uint32
+    start : int32
+        First of them in the area.
+    """
+    n, at_one, at_other = _I(0), _I(start + one), _I(start + other)
+    for _ in range(n_words):
+        n = _I(n + _I(cuda.popc(_U(area[at_one] & area[at_other]))))
+        at_one, at_other = _I(at_one + n_partners), _I(at_other + n_partners)
+    return n
+
+
+@cuda.jit(device=True, forceinline=True)
+def pairs(n_partners, n_words, start, adds, counts_leaves, fewest, area, small, times):
+    """Count the common columns of each pair of partners: add them to earlier ones, or count a leaf, or both.
+
+    Parameters
+    ----------
+    n_partners, n_words : int32
+    start : int32
+        First of the masks in the area; before them are counters of pairs, one thread for each.
+    adds, counts_leaves : bool
+    fewest : int32
+        Columns of a leaf.
+    area : uint32
+    small, times
+        As in `rank_windows.count_leaf`.
+    """
+    lane, one = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
+    n_warps = _I(cuda.blockDim.x // WARP_SIZE)
+    # Most leaves have the fewest columns allowed: lanes count those on their own.
+    n_fewest = _I(0)
+    while one < n_partners - 1:
+        row_start = _I(one * (n_partners - 1) - one * (one - 1) // 2 - one - 1)
+        other = _I(one + 1 + lane)
+        while other < n_partners:
+            n = _in_common(one, other, n_words, n_partners, area, start)
+            if adds:
+                n = _I(n + _I(area[row_start + other]))
+                area[row_start + other] = _U(n)
+            if counts_leaves:
+                if n == fewest:
+                    n_fewest = _I(n_fewest + 1)
+                elif n > fewest:
+                    count_leaf(n, small, times)
+            other = _I(other + WARP_SIZE)
+        one = _I(one + n_warps)
+    if n_fewest > 0:
+        if fewest < small.size:
+            cuda.atomic.add(small, fewest, n_fewest)
+        else:
+            cuda.atomic.add(times, fewest, _L(n_fewest))
 
 
 class _Marks(NamedTuple):
@@ -22,14 +88,14 @@ class _Marks(NamedTuple):
 
     Attributes
     ----------
-    numbers : (at.WINDOW,) int32, shared
-        Of the partners in a window, from 1 on; 0 for other ranks.
+    numbers : (triples_layout.WINDOW,) int32, shared
+        Numbers of the partners in a window, from 1 on; 0 for other ranks.
     area : (n_words,) uint32
-        Word `w` of all masks stands together, in the order of the numbers, from `start` on.
+        Words `w` of all masks are contiguous, in the order of the numbers, from `start` on.
     start : int32
     n_partners : int32
     first_column : int32
-        The place in the root's list that the first bit is for.
+        Position in the root's list of the first bit.
     """
 
     numbers: Any
@@ -41,7 +107,7 @@ class _Marks(NamedTuple):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark(k, column, marks):
-    """Set the bit of a column in the mask of the rank `k` of a window, if that is a partner."""
+    """Set the bit of a column in the mask of rank `k` of a window, if that is a partner."""
     number = marks.numbers[k]
     if number > 0:
         bit = _I(column - marks.first_column)
@@ -54,7 +120,7 @@ _mark_paths = walk_with(_mark)
 
 @cuda.jit(device=True, forceinline=True)
 def _number(size, fewest, counts, slots):
-    """Number the ranks of a window that share enough columns, in the place of their counters; zeros for the others."""
+    """Replace the counters of a window by numbers of ranks with enough common columns; zeros for others."""
     k = _I(cuda.threadIdx.x)
     while k < size:
         n = counts[k]
@@ -71,15 +137,15 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     ----------
     root : int32
     fewest : int32
-        Columns that rows have to share.
+        Fewest common columns of rows.
     short_list : uint32
-        As `rank_windows.walk_with` says.
+        As in `rank_windows.walk_with`.
     area : (n_words,) uint32
-        Has room for all masks or, where all later rows are one window, for a counter of each two partners and a part of
-        the masks.
-    counts : (at.WINDOW,) int32, shared
+        Has room for all masks; or, if all later rows are one window, for a counter of each pair of partners and a part
+        of the masks.
+    counts : (triples_layout.WINDOW,) int32, shared
         Zeros, before and afterwards.
-    small : (at.SMALL,) int32, shared
+    small : (triples_layout.SMALL,) int32, shared
     slots : (3,) int32, shared
     triples : Triples
     """
@@ -95,11 +161,13 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     if cuda.threadIdx.x == 0:
         slots[2] = _I(0)
     n_found, window = _I(0), _I(triples.ranks[root] + 1)
-    while window < _I(triples.settings[words.MOST_ROWS]) and n_found < n_partners:
+    while window < _I(triples.settings[layout.N_RANKED]) and n_found < n_partners:
         n_known = n_found
-        count_window(root, n_columns, window, _I(at.WINDOW), short_list, counts, slots, graph, triples.ranks)
+        count_window(
+            root, n_columns, window, _I(triples_layout.WINDOW), short_list, counts, slots, graph, triples.ranks
+        )
         # Ranks behind the last one have no paths.
-        _number(_I(at.WINDOW), fewest, counts, slots)
+        _number(_I(triples_layout.WINDOW), fewest, counts, slots)
         cuda.syncthreads()
         n_found, next_window = slots[2], slots[1]
         if n_found > n_known:
@@ -107,7 +175,7 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
             while first < n_columns:
                 stop = min(n_columns, _I(first + 32 * n_words))
                 marks = _Marks(counts, area, start, n_partners, first)
-                here = Window(window, _I(at.WINDOW), triples.ranks, marks)
+                here = Window(window, _I(triples_layout.WINDOW), triples.ranks, marks)
                 _mark_paths(root, first, stop, short_list, graph, here)
                 cuda.syncthreads()
                 if not in_one:
@@ -116,7 +184,7 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
                     fill(area, start, end, _U(0))
                     cuda.syncthreads()
                 first = stop
-        fill(counts, _I(0), _I(at.WINDOW), _I(0))
+        fill(counts, _I(0), _I(triples_layout.WINDOW), _I(0))
         window = next_window
         cuda.syncthreads()
     if in_one:

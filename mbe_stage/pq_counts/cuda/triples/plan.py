@@ -1,4 +1,4 @@
-"""Which roots have triples, in which order they are taken, and the device memory that their masks need."""
+"""Choose the roots with triples, their order, and the device memory of their masks."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 import cupy as cp
 
-from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, Roots, Triples
-from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
+from mbe_stage.pq_counts.cuda.triples.kernels import count_partners_block_per_root
+from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, RootNeeds, Triples
 from mbe_stage.pq_counts.cuda.wedge_session import Ranked, run_quantum, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
 
 _FEW_WORDS, _MOST_WORDS, _UNEVEN = 1 << 24, 1 << 30, 4
-"""Words of masks that a block compares below a root: some twenty milliseconds, which others may wait for, and some
-seconds. Between them, how many times those of an average block the heaviest root may have."""
+"""Words of masks that a block compares below a root: in some twenty milliseconds, which others may wait for, and in
+some seconds. Between them, a limit for the heaviest root in multiples of an average block's words."""
 _WORDS_IN_BRIEF = 1 << 39
 """Words that all blocks compare in two seconds."""
 _FEWEST_BLOCKS = 4
-"""A quarter of those that a device keeps resident, at least: with fewer a search of nodes is as quick."""
+"""Least share of the resident blocks, a quarter: with fewer, a search of nodes is as fast."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedRoots:
-    """Roots that have two partners at least.
+    """Roots with at least two partners.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class PlannedRoots:
         The heaviest first.
     partners : (n_rows,) int32
     scratch_words : int
-        That a block needs beside shared memory.
+        Words of a block besides shared memory.
     n_blocks : int
     """
 
@@ -41,11 +41,11 @@ class PlannedRoots:
 
     @property
     def n_bytes(self) -> int:
-        """Of the areas of all blocks."""
+        """Bytes of the areas of all blocks."""
         return 4 * self.scratch_words * self.n_blocks
 
     def triples(self, wedges: Wedges) -> Triples:
-        """What blocks share; areas are taken here.
+        """Return the blocks' shared memory; areas are allocated here.
 
         Parameters
         ----------
@@ -55,22 +55,21 @@ class PlannedRoots:
 
 
 def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots | None:
-    """Count the partners of all rows, and plan for those that have enough.
+    """Count the partners of all rows, and plan for those with enough.
 
-    None where areas leave room for few blocks, or a root has so much that other blocks would wait for the one that
-    takes it.
+    None if the areas leave room for few blocks, or if other blocks would wait long for the heaviest root.
 
     Parameters
     ----------
     ranked : Ranked
     room : int
-        Bytes, for areas of blocks.
+        Bytes for areas of blocks.
     in_brief : bool
-        None, too, where the search takes more than a few seconds.
+        True to return None, too, if the search takes more than a few seconds.
     """
-    lists, ranks, asked = ranked
-    roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
-    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
+    lists, ranks, window_settings = ranked
+    roots = RootNeeds(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
+    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(window_settings, ranks), 0
     while n_taken < lists.order.size:
         n_taken, _ = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
     needs = cp.asnumpy(roots.needs).tolist()
@@ -81,6 +80,6 @@ def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots 
     is_slow = is_long or is_uneven or n_blocks * _FEWEST_BLOCKS < wedge_blocks()
     if is_slow or needs[Needs.PARTNERS] > MOST_PARTNERS:
         return None
-    # Those without partners stand last.
+    # Roots without partners come last.
     order = cp.argsort(roots.costs)[::-1][: needs[Needs.ROOTS]].astype(cp.int32)
     return PlannedRoots(cp.ascontiguousarray(order), roots.partners, scratch_words, n_blocks)
