@@ -28,7 +28,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline import Config, InputFacts
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS
+from mbe_stage.pipeline.problems.bicliques.arrow import ROWS
 from mbe_stage.pipeline.problems.bicliques.publication import Counts
 from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, write_manifest
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, vertices

@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from mbe_stage.pipeline.problems.base import DerivedPublication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
-from mbe_stage.pipeline.problems.result_text import found, told_of_run
+from mbe_stage.pipeline.problems.result_text import found, text_of_run
 from mbe_stage.pipeline.problems.searched_graph import sizes_text
 from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.markdown import code, code_cell, members, table, text
@@ -72,7 +72,7 @@ def _show_derived(derived: DerivedPublication, run_dir: Path, manifest: Manifest
     if rows:
         create_table_artifact(rows, key=key, description=derived.about)
     else:
-        nothing = derived.nothing if isinstance(derived.nothing, str) else derived.nothing(run_dir, manifest)
+        nothing = derived.nothing(run_dir, manifest)
         create_markdown_artifact(text(nothing, 2_000), key=key, description=derived.about)
 
 
@@ -86,7 +86,7 @@ def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:
 def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     """Return the summary of a published run as Markdown."""
     publication = publication_of(manifest.problem)
-    source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, told_of_run(run_dir, manifest)
+    source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, text_of_run(run_dir, manifest)
     number = f"{manifest.n_found:,}" if told is None else text(told.headline)
     rows = {
         "input": f"{code_cell(source.source)} ({code_cell(source.taken)})",
@@ -113,7 +113,7 @@ def unchanged_markdown(run_dir: Path, manifest: Manifest) -> str:
         f"The input holds the same edges (fingerprint `{manifest.input.fingerprint}`) and the configuration asks the"
         f" same (fingerprint `{manifest.config_fingerprint[:16]}`), so nothing was enumerated and nothing published."
         f" The latest run stands: {code(address_of(run_dir))}, "
-        f"{text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}.\n\n"
+        f"{text(found(manifest.problem, manifest.n_found, text_of_run(run_dir, manifest)))}.\n\n"
         "Run with `force` to enumerate again."
     )
 
@@ -139,7 +139,7 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
     derived += [f"Labels: {text(facts.classes_text, 2_000)}." for facts in lists if facts.classes]
     return "\n".join(
         [
-            f"# {text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}{incomplete}",
+            f"# {text(found(manifest.problem, manifest.n_found, text_of_run(run_dir, manifest)))}{incomplete}",
             "",
             *shown,
             "",

@@ -42,7 +42,7 @@ from mbe_stage.pipeline.execution.steps import find_unchanged
 from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, noting_the_beginning, on_a_tier_that_fits, tier_named
 from mbe_stage.pipeline.execution.unfinished import room_to_resume, why_not_resumed
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of
-from mbe_stage.pipeline.problems.result_text import found, passing, told_of_run, values
+from mbe_stage.pipeline.problems.result_text import found, passing, text_of_run, values
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from mbe_stage.pipeline.publish.staging import Staging, Store
@@ -283,7 +283,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
 def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     """Make the state of a published run, with its number of results."""
     end = f"; incomplete: {manifest.truncated}" if manifest.truncated else ""
-    told = told_of_run(local_path(result["run"]), manifest)
+    told = text_of_run(local_path(result["run"]), manifest)
     message = f"{found(manifest.problem, manifest.n_found, told)} published{end}"
     return Completed(message=message, data=result)
 
@@ -345,7 +345,7 @@ def _result(run_dir: str | Path, manifest: Manifest, unchanged: bool) -> dict[st
     return {
         "run": address_of(Path(run_dir)),
         "unchanged": unchanged,
-        **values(manifest.problem, manifest.n_found, told_of_run(Path(run_dir), manifest)),
+        **values(manifest.problem, manifest.n_found, text_of_run(Path(run_dir), manifest)),
         "truncated": manifest.truncated,
         "content_fingerprint": manifest.content_fingerprint,
         **{name: counts[name] for name, counts in manifest.derived.items() if name in counts},

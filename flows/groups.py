@@ -18,7 +18,7 @@ from mbe_stage.flows.enumerate import run_as_flow
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.stores.local_copies import local_path
-from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.views.listed_groups import nothing_significant
 from mbe_stage.pipeline.wording import plural
 
 __all__ = ["NOTHING_SIGNIFICANT", "configure", "find_groups_flow"]

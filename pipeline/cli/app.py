@@ -324,7 +324,7 @@ def top(
         raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
     with opened_run(run_path) as run_dir:
         if problem_of(run_dir) != OURS:
-            from mbe_stage.pipeline.cli.problem_views import show_by_problem
+            from mbe_stage.pipeline.cli.show import show_by_problem
 
             of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
             of_bicliques |= {"--copies": copies is not None, "--csv": csv}
@@ -429,7 +429,7 @@ def diff(
 ) -> None:
     """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
     from mbe_stage.pipeline.cli.diff import compare
-    from mbe_stage.pipeline.cli.problem_views import compared_by_problem
+    from mbe_stage.pipeline.cli.show import compared_by_problem
     from mbe_stage.pipeline.stores.open_store import opened_runs
     from mbe_stage.pipeline.views.diff.job import resolve_both
 

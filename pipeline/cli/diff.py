@@ -14,9 +14,8 @@ from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.views.diff import PAIRED, Difference, RunDiff, searched_words, status_words
-from mbe_stage.pipeline.views.diff.job import diff_runs
-from mbe_stage.pipeline.views.diff.largest import largest_differences
-from mbe_stage.pipeline.views.diff.words import counts_words
+from mbe_stage.pipeline.views.diff.job import counts_words, diff_runs
+from mbe_stage.pipeline.views.diff.members import largest_differences
 from mbe_stage.pipeline.views.diff.write import check_free, write_diff
 from mbe_stage.pipeline.views.top import Biclique
 from mbe_stage.pipeline.wording import plural

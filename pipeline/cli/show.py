@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from mbe_stage.pipeline.cli.tables import results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say, shortened, visible
 from mbe_stage.pipeline.config.plugin_sections import is_here
+from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.problems.installed import publication_of
-from mbe_stage.pipeline.problems.result_text import found, listed, told_of_run, values
+from mbe_stage.pipeline.problems.result_text import found, listed, text_of_run, values
 from mbe_stage.pipeline.problems.searched_graph import sizes_text
 from mbe_stage.pipeline.publish.listing import asked
 from mbe_stage.pipeline.publish.manifest import read_manifest
@@ -19,7 +20,6 @@ from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
-    # Each command imports the results that it shows.
     from rich.table import Table
 
     from mbe_stage.pipeline.clean.facts import InputFacts
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
     from mbe_stage.pipeline.execution.unfinished import Unfinished
     from mbe_stage.pipeline.execution.worker_stats import WorkerStats
-    from mbe_stage.pipeline.problems.base import Differences, Shown, Told
+    from mbe_stage.pipeline.problems.base import Differences, ResultText, Shown
     from mbe_stage.pipeline.publish.listing import ListedRun
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.verify import VerifyReport
     from mbe_stage.pipeline.views.inspect import Inspection, SideFacts
 
 __all__ = [
+    "compared_by_problem",
     "compiled",
     "count",
-    "differences",
     "inspection",
     "run",
     "run_facts",
     "runs",
-    "top",
+    "show_by_problem",
     "verification",
 ]
 
@@ -58,7 +58,7 @@ def run(result: RunResult, as_json: bool) -> None:
         return
     if result.unchanged:
         say("unchanged  the latest run has the same edges and query: nothing enumerated, no file written")
-    told = told_of_run(result.place, manifest)
+    told = text_of_run(result.place, manifest)
     _headline(found(manifest.problem, manifest.n_found, told), manifest)
     _more(told)
     for name, counts in manifest.derived.items():
@@ -86,7 +86,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
     manifest = result.manifest
     return {
         "problem": manifest.problem,
-        **values(manifest.problem, manifest.n_found, told_of_run(result.place, manifest)),
+        **values(manifest.problem, manifest.n_found, text_of_run(result.place, manifest)),
         "derived": manifest.derived,
         "derived_inputs": {
             name: {key: facts.model_dump(mode="json") for key, facts in inputs.items()}
@@ -170,7 +170,7 @@ def inspection(found: Inspection, as_json: bool) -> None:
         say(f"hint       {suggestion}")
 
 
-def top(run_dir: Path, found: Shown, as_json: bool) -> None:
+def _show_top(run_dir: Path, found: Shown, as_json: bool) -> None:
     """Show the largest results of a run of another problem than bicliques."""
     publication = publication_of(read_manifest(run_dir).problem)
     if as_json:
@@ -181,7 +181,7 @@ def top(run_dir: Path, found: Shown, as_json: bool) -> None:
         say(f"{address_of(run_dir)}: no such {publication.unit[0]}")
 
 
-def differences(old: Path, new: Path, found: Differences, out: Path | None, as_json: bool) -> None:
+def _show_differences(old: Path, new: Path, found: Differences, out: Path | None, as_json: bool) -> None:
     """Show the differences between two runs of such a problem."""
     unit = publication_of(read_manifest(new).problem).unit
     counts = {"gone": found.n_old - found.n_same, "new": found.n_new - found.n_same}
@@ -322,7 +322,7 @@ def compiled(found: Compiled, as_json: bool) -> None:
         say(f"saved in {visible(directory)}")
 
 
-def _more(told: Told | None) -> None:
+def _more(told: ResultText | None) -> None:
     if told is None:
         return
     for label, text in told.lines:
@@ -430,3 +430,70 @@ def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:
                 f"90 % {found.p90:,g}, 99 % {found.p99:,g}, most {found.max:,}"
             )
     return lines
+
+
+def show_by_problem(
+    run_dir: Path, limit: int, vertex: str | None, as_json: bool, of_bicliques: Mapping[str, object]
+) -> bool:
+    """Show the largest results of a run with `Publication.top`; return False if its problem is unknown or has none.
+
+    Parameters
+    ----------
+    vertex : str or None
+        As in `Publication.top`.
+    of_bicliques : mapping of str to object
+        Options of bicliques, and whether each was given.
+
+    Raises
+    ------
+    ConfigError
+        An option of bicliques was given.
+    """
+    from mbe_stage.pipeline.publish.reading import problem_of
+
+    problem = problem_of(run_dir)
+    top = None if problem is None or not is_here(problem) else publication_of(problem).top
+    if top is None:
+        return False
+    wrong = next((option for option, value in of_bicliques.items() if value), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"command line: {wrong}: only applies to bicliques, but {run_dir} holds results of the problem "
+            f"{problem!r}; leave it out"
+        )
+    _show_top(run_dir, top(run_dir, limit, vertex), as_json)
+    return True
+
+
+def compared_by_problem(old: Path, new: Path, out: Path | None, limit: int, as_json: bool) -> bool | None:
+    """Compare two runs by their problem and show the result; None if the problem has no comparison.
+
+    Parameters
+    ----------
+    old, new : Path
+        Run directories.
+    out : Path or None
+        Directory for all differences.
+    limit : int
+        Number of results to show of each kind.
+
+    Raises
+    ------
+    PublishError
+        The runs have different problems.
+    """
+    from mbe_stage.pipeline.publish.reading import problem_of
+
+    problems = [problem_of(run) for run in (old, new)]
+    known = next((each for each in problems if each is not None and is_here(each)), None)
+    diff = None if known is None else publication_of(known).diff
+    if diff is None:
+        return None
+    if problems[0] != problems[1]:
+        raise PublishError(
+            f"{old} and {new}: have results of the problems {problems[0]} and {problems[1]}; expected runs of "
+            "one problem; name two such runs"
+        )
+    found = diff(old, new, limit, out)
+    _show_differences(old, new, found, out, as_json)
+    return found.n_same < max(found.n_old, found.n_new)

@@ -26,7 +26,6 @@ from pydantic import (
 )
 
 from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
-from mbe_stage.pipeline.config.durations import parse_duration
 from mbe_stage.pipeline.config.plugin_sections import (
     OURS,
     check_problem,
@@ -39,6 +38,7 @@ from mbe_stage.pipeline.config.registry import problem_facts
 from mbe_stage.pipeline.config.section import Section, is_section, message_of, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.config.strict_yaml import LARGEST_DOCUMENT, parse_yaml
+from mbe_stage.pipeline.config.units import parse_bytes, parse_duration
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.package_files import default_configuration
 from mbe_stage.pipeline.stores.address import check_output, place_of
@@ -53,7 +53,6 @@ __all__ = [
     "QueryConfig",
     "apply_override",
     "load_config",
-    "parse_bytes",
 ]
 
 Key = int | str
@@ -490,24 +489,6 @@ def load_config(
         apply_override(values, override)
     complete(values)
     return Config.from_mapping(values, "configuration" if path is None else str(path))
-
-
-def parse_bytes(text: str) -> int:
-    """Parse a number of bytes with an optional unit: ``"512MiB"``, ``"2 GB"``, ``"65536"``.
-
-    Examples
-    --------
-    >>> parse_bytes("1.5GiB")
-    1610612736
-    """
-    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-    stripped = text.strip().lower()
-    number = stripped.rstrip("kmgib ")
-    unit = stripped[len(number) :].strip()
-    try:
-        return int(float(number) * units[unit])
-    except (KeyError, ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a number of bytes: expected for example 512MiB, 2GB or 65536") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

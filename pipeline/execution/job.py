@@ -20,7 +20,7 @@ from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
 from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
-from mbe_stage.pipeline.problems.base import Told
+from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
@@ -101,7 +101,7 @@ class CountResult:
         As `pipeline.publish.manifest.Manifest.warnings`.
     problem : str
         The problem whose results were counted.
-    told : Told or None
+    told : ResultText or None
         For problems whose results are numbers: these numbers, as text and as values.
     """
 
@@ -117,7 +117,7 @@ class CountResult:
     warnings: tuple[str, ...] = ()
     problem: str = OURS
     ranks: WorkerStats | None = None
-    told: Told | None = None
+    told: ResultText | None = None
 
     @property
     def n_bicliques(self) -> int:

@@ -30,7 +30,7 @@ from mbe_stage.pipeline.execution.journal import Journal, booked_entries
 from mbe_stage.pipeline.execution.output_limit import output_limit
 from mbe_stage.pipeline.execution.signals import sigterm_checkpoint
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
-from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, Told
+from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, ResultText
 from mbe_stage.pipeline.problems.derived import derived_collectors
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
@@ -237,7 +237,7 @@ class Counted:
 
     facts: StreamFacts
     graph: SearchedGraph
-    told: Told | None = None
+    told: ResultText | None = None
 
 
 def count(
@@ -255,7 +255,7 @@ def count(
     with backend.budget(config.execution.to_execution()) as execution:
         facts = _streamed(config, sink, graph, query, execution, engine, on_progress)
     facts = replace(facts, engine=backend.engine_name(facts.engine))
-    told = None if numbers is None else numbers.told(sink, config, graph, facts.truncated)
+    told = None if numbers is None else numbers.result_text(sink, config, graph, facts.truncated)
     return Counted(facts, searched_graph(config, edges.facts, graph), told)
 
 

@@ -8,20 +8,20 @@ from typing import Any
 
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.problems.base import Told
+from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.wording import plural
 from mbe_stage.problem import problem_named
 
-__all__ = ["found", "listed", "passing", "searched_graph", "told_of_run", "values"]
+__all__ = ["found", "listed", "passing", "searched_graph", "text_of_run", "values"]
 
 
-def told_of_run(run_dir: Path, manifest: Manifest) -> Told | None:
-    """What is told of a published run whose results are numbers; None of any other."""
+def text_of_run(run_dir: Path, manifest: Manifest) -> ResultText | None:
+    """What is text of a published run whose results are numbers; None of any other."""
     numbers = publication_of(manifest.problem).numbers
-    return None if numbers is None else numbers.told_of_run(run_dir, manifest)
+    return None if numbers is None else numbers.text_of_run(run_dir, manifest)
 
 
 def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGraph:
@@ -36,14 +36,14 @@ def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGra
     return graph_of_input(facts) if made is None else SearchedGraph(graph.n, graph.n_edges, made)
 
 
-def found(problem: str, n_found: int, told: Told | None) -> str:
+def found(problem: str, n_found: int, text: ResultText | None) -> str:
     """What was found, in words."""
-    return plural(n_found, *publication_of(problem).unit) if told is None else told.headline
+    return plural(n_found, *publication_of(problem).unit) if text is None else text.headline
 
 
-def values(problem: str, n_found: int, told: Told | None) -> Mapping[str, Any]:
+def values(problem: str, n_found: int, text: ResultText | None) -> Mapping[str, Any]:
     """What was found, as plain values by name."""
-    return {publication_of(problem).counted: n_found} if told is None else told.values
+    return {publication_of(problem).counted: n_found} if text is None else text.values
 
 
 def listed(manifest: Manifest) -> str:

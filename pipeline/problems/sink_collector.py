@@ -21,8 +21,8 @@ class SinkCollector:
     Parameters
     ----------
     package : str
-        Where the problem's folders of backends stand: ``mbe_stage.pipeline.problems.bicliques``. Each has the
-        modules `sink`, with `sink_of`, and `tables`.
+        The problem's package: ``mbe_stage.pipeline.problems.bicliques``. It has a module for each backend, with
+        `sink_of` and the functions that make tables.
     """
 
     def __init__(self, collecting: Collecting, package: str) -> None:
@@ -82,7 +82,7 @@ class SinkCollector:
     def __enter__(self) -> Self:
         with ExitStack() as context:
             self._begin(context)
-            self._sink = context.enter_context(self._of_backend("sink").sink_of(self._collecting))
+            self._sink = context.enter_context(self._frames.sink_of(self._collecting))
             self._context = context.pop_all()
         return self
 
@@ -94,6 +94,7 @@ class SinkCollector:
     ) -> None:
         self._context.__exit__(kind, error, trace)
 
-    def _of_backend(self, module: str) -> Any:
-        """What the backend has of its own; the names are the same for all."""
-        return import_module(f"{self._package}.{self._backend.name}.{module}")
+    @property
+    def _frames(self) -> Any:
+        """The problem's module for the backend; the names in it are the same for all backends."""
+        return import_module(f"{self._package}.{self._backend.name}")

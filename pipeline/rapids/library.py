@@ -1,8 +1,8 @@
 """Bicliques, cliques and (p, q)-counts for a program whose tables are in device memory already: cuDF in, cuDF out."""
 
-from mbe_stage.pipeline.problems.bicliques.cudf.library import BicliqueTables, edges_of_graph, enumerate_bicliques
-from mbe_stage.pipeline.problems.cliques.cudf.library import CliqueTables, enumerate_cliques
-from mbe_stage.pipeline.problems.pq_counts.cudf.library import PqTables, count_pq_bicliques
+from mbe_stage.pipeline.problems.bicliques.cudf_library import BicliqueTables, edges_of_graph, enumerate_bicliques
+from mbe_stage.pipeline.problems.cliques.cudf_library import CliqueTables, enumerate_cliques
+from mbe_stage.pipeline.problems.pq_counts.cudf_library import PqTables, count_pq_bicliques
 
 __all__ = [
     "BicliqueTables",

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.charts import svg
 from mbe_stage.pipeline.report.request import right_key, side_name
 from mbe_stage.pipeline.report.wording import count, fragment, key, percent
-from mbe_stage.pipeline.views.no_groups import nothing_significant
+from mbe_stage.pipeline.views.listed_groups import nothing_significant
 from mbe_stage.pipeline.wording import plural
 
 __all__ = ["page", "pattern", "since_last", "time_line"]

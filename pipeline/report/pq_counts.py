@@ -12,9 +12,7 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
 from mbe_stage.pipeline.problems.base import Page, PageSection
-from mbe_stage.pipeline.problems.pq_counts.cells import read_cells, top_rows
-from mbe_stage.pipeline.problems.pq_counts.result_text import unit, zero_reasons
-from mbe_stage.pipeline.problems.pq_counts.shown import shown_cell
+from mbe_stage.pipeline.problems.pq_counts.result_text import read_cells, shown_cell, top_rows, unit, zero_reasons
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
 from mbe_stage.pipeline.report.request import conditions, right_key

@@ -2,7 +2,7 @@
 
 How many results there are cannot be read off sizes and degrees. What can: the graph's own memory, the two-hop pairs
 that any search starts from, and how much of the graph is left when small groups do not matter. For the rest there is a
-trial: a problem that can estimate brings one (`Publication.outlook`); for the others the engine runs for a moment.
+trial: a problem that can estimate brings one (`Publication.forecast`); for the others the engine runs for a moment.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.execution.forecast import Prospect, Trying
+from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_size
 from mbe_stage.pipeline.execution.tiers import RAPIDS, tier_named
 from mbe_stage.pipeline.problems.base import Publication
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import searched_graph
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import peak_memory_bytes
-from mbe_stage.pipeline.views.core_sizes import CoreSize, core_size
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.problem import problem_named
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -162,7 +161,7 @@ def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]
     """
     _, module = choose_engine(config.problem, _engine(config))
     publication = publication_of(config.problem)
-    trying = (*module.compile_steps(), *publication.outlook_steps()) if tries else ()
+    trying = (*module.compile_steps(), *publication.forecast_steps()) if tries else ()
     return tuple({step.what: step for step in (*two_hop.compile_steps(), *trying)}.values())
 
 
@@ -194,7 +193,7 @@ def inspect_edges(
             Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         )
     unknown = f"unknown: it depends on the number of {publication.counted}, which no figure above gives away"
-    room = publication.room(config, query, graph)
+    room = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
     beside_engine = room.n_bytes + _sampling_memory(config, graph)
     density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
@@ -269,7 +268,7 @@ def _two_hop(degrees: np.ndarray) -> TwoHopFacts:
 def _look_ahead(trying: Trying) -> Prospect:
     """Forecast the search."""
     publication = publication_of(trying.config.problem)
-    return _by_trying(publication, trying) if publication.outlook is None else publication.outlook(trying)
+    return _by_trying(publication, trying) if publication.forecast is None else publication.forecast(trying)
 
 
 def _by_trying(publication: Publication, trying: Trying) -> Prospect:

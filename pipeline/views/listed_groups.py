@@ -5,14 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading
+from mbe_stage.pipeline.wording import plural
 
-__all__ = ["group_rows", "listed_groups", "with_members"]
+__all__ = ["BEST_SURPRISE", "can_be_significant", "group_rows", "listed_groups", "nothing_significant", "with_members"]
+
+BEST_SURPRISE = b"best_surprise"
+"""In the metadata of `groups.parquet`: the surprise of the best biclique, listed or not, in nats."""
+
+# Shapes of bicliques that are tried; graphs of more are not too small.
+_MOST_SHAPES = 1_000_000
 
 
 def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
@@ -58,3 +69,72 @@ def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[
         for row in members.to_pylist():
             listed[row["group_key"]][row["side"]].append(row["key"])
     return list(listed.values())
+
+
+def nothing_significant(run_path: Path, manifest: Manifest) -> str:
+    """One sentence, without its full stop, about a run whose groups are none or all muted."""
+    counts = manifest.derived["groups"]
+    n, n_significant = manifest.n_found + counts.get("half_later_bicliques", 0), counts["significant_candidates"]
+    unseen = _not_looked_at(manifest)
+    if counts["groups"]:
+        reason = "all members of a side of every significant group are known good"
+    elif n_significant:
+        reason = (
+            f"{plural(n_significant, 'biclique')} {'is' if n_significant == 1 else 'are'} significant, but no group "
+            f"grown from them is; {setting('groups.kind')} short_list lists them"
+        )
+    elif not n:
+        reason = "no biclique was found"
+    elif manifest.config.input.time_bucket is None and not can_be_significant(*_degrees(run_path)):
+        reason = "no group can be with these degrees: naming its members costs more than it can gain"
+    elif unseen:
+        reason = "the degrees of the vertices explain what was looked at"
+    else:
+        reason = "the degrees of the vertices explain what there is"
+    parts = [reason, f"{plural(n, 'biclique')} looked at{_best(run_path) if n and not n_significant else ''}"]
+    return "; ".join([*parts, *([f"not looked at: {', '.join(unseen)}"] if unseen else [])])
+
+
+def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:
+    """Whether some biclique could have a positive surprise in a graph of these degrees; True if that is not clear.
+
+    Surprise is largest if members have no other edges: ``a`` left vertices of degree ``b``, ``b`` right ones of ``a``.
+    """
+    model = NullModel.of_degrees(left_degrees, right_degrees)
+    a, b = (np.arange(1, costs.size)[:, None] for costs in (model.left_costs, model.right_costs))
+    if a.size * b.size > _MOST_SHAPES:
+        return True
+    b = b.T
+    # How many vertices have a degree that a biclique of this shape asks of them.
+    has_left = np.searchsorted(np.sort(left_degrees), b)
+    has_right = np.searchsorted(np.sort(right_degrees), a)
+    fits = (left_degrees.size - has_left >= a) & (right_degrees.size - has_right >= b) & (a * b <= model.n_edges)
+    logs = np.log(np.maximum(a * b, 1)) - np.log(max(model.n_edges, 1))
+    costs = (model.left_costs[a] + model.right_costs[b]) / (1 << 24)
+    # Logarithms are rounded.
+    return bool((fits & (-a * b * logs - costs > -1e-3)).any())
+
+
+def _degrees(run_path: Path) -> tuple[np.ndarray, np.ndarray]:
+    left, right = (
+        pq.read_table(run_path / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy().astype(np.int64)
+        for side in ("left", "right")
+    )
+    return left, right
+
+
+def _best(run_path: Path) -> str:
+    """How far the most surprising biclique is from the threshold."""
+    value = (pq.read_schema(run_path / "groups.parquet").metadata or {}).get(BEST_SURPRISE)
+    return "" if value is None else f", the best {0.0 - float(value):,.3g} nats short of significance"
+
+
+def _not_looked_at(manifest: Manifest) -> list[str]:
+    counts, query = manifest.derived["groups"], manifest.config.query.model_dump(exclude_defaults=True)
+    sizes = ", ".join(f"{setting(f'query.{key}')} {value}" for key, value in query.items())
+    return [
+        *([] if manifest.truncated is None else [f"the rest of the search, which {manifest.truncated}"]),
+        *(["the rest of the buckets that begin half later"] if counts.get("half_later_truncated") else []),
+        *([f"{plural(counts['seeds_not_grown'], 'seed')} left to grow"] if counts["seeds_not_grown"] else []),
+        *([f"bicliques outside {sizes}"] if sizes else []),
+    ]

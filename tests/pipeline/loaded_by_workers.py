@@ -10,7 +10,7 @@ from importlib import import_module
 
 from mbe_stage.bicliques import engine_cpu
 from mbe_stage.pipeline.backends.arrow import worker_parts
-from mbe_stage.pipeline.problems.bicliques.arrow import sink
+from mbe_stage.pipeline.problems.bicliques import arrow as sink
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.pipeline import slow_workers
 

@@ -34,7 +34,7 @@ IMPORTED_LATE = (
     "pandas",
     "mbe_stage.pipeline.views.diff.job",
     "mbe_stage.pipeline.io.text.delimited",
-    "mbe_stage.pipeline.problems.bicliques.arrow.sink",
+    "mbe_stage.pipeline.problems.bicliques.arrow",
     "mbe_stage.pipeline.problems.bicliques.collector",
     "pyarrow.dataset",
     "scipy.io",

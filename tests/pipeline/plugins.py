@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -19,7 +19,7 @@ from mbe_stage.pipeline.problems.base import DerivedPublication, Publication
 from mbe_stage.pipeline.problems.installed import forget_publications
 from mbe_stage.problem import DerivedOutput, Problem, forget
 
-__all__ = ["Installed", "PathsSection", "RankedSection", "StarsSection", "WedgesSection"]
+__all__ = ["Installed", "PathsSection", "RankedSection", "StarsSection", "WedgesSection", "changed"]
 
 
 class PathsSection(Section):
@@ -68,23 +68,27 @@ def _problem(name: str, limit: str | None = None, about: str = "") -> Problem:
     return Problem(name, engines, _not_asked_for, limit, f"{__name__}:{name.upper()}_PUBLICATION", about)
 
 
+T = TypeVar("T", Publication, DerivedPublication)
+
+
+def changed(publication: T, **members: Any) -> T:
+    """A copy of a publication with other members; functions are called without it."""
+    copied = copy(publication)
+    vars(copied).update(members)
+    return copied
+
+
+class _NeverRun(Publication):
+    query = schemas = compile_steps = collector = detail = count_sink = page = check = staticmethod(_not_asked_for)
+
+
+class _Ranked(DerivedPublication):
+    schemas = compile_steps = collector = page = check = staticmethod(_not_asked_for)
+
+
 def _publication(name: str, section: type[BaseModel], unit: tuple[str, str]) -> Publication:
-    return Publication(
-        problem=name,
-        about=f"Find {unit[1]}.",
-        section_name=name,
-        section=section,
-        query=_not_asked_for,
-        schemas=_not_asked_for,
-        compile_steps=_not_asked_for,
-        collector=_not_asked_for,
-        detail=_not_asked_for,
-        count_sink=_not_asked_for,
-        page=_not_asked_for,
-        check=_not_asked_for,
-        unit=unit,
-        counted=unit[1],
-    )
+    facts = {"problem": name, "section_name": name, "section": section, "unit": unit, "counted": unit[1]}
+    return changed(_NeverRun(), about=f"Find {unit[1]}.", **facts)
 
 
 PATHS = _problem("paths", "max_bicliques", "Every path of a length.")
@@ -92,16 +96,8 @@ PATHS_PUBLICATION = _publication("paths", PathsSection, ("path", "paths"))
 WEDGES = _problem("wedges", about="Two edges that meet.")
 WEDGES_PUBLICATION = _publication("wedges", WedgesSection, ("wedge", "wedges"))
 RANKED = DerivedOutput("ranked_groups", "bicliques", f"{__name__}:RANKED_PUBLICATION")
-RANKED_PUBLICATION = DerivedPublication(
-    name="ranked_groups",
-    problem="bicliques",
-    about="The groups by rank.",
-    section=RankedSection,
-    schemas=_not_asked_for,
-    compile_steps=_not_asked_for,
-    collector=_not_asked_for,
-    page=_not_asked_for,
-    check=_not_asked_for,
+RANKED_PUBLICATION = changed(
+    _Ranked(), name="ranked_groups", problem="bicliques", about="The groups by rank.", section=RankedSection
 )
 
 
@@ -119,7 +115,7 @@ STARS = Problem(
     publication=f"{__name__}:STARS_PUBLICATION",
     about="Groups by another name.",
 )
-STARS_PUBLICATION = replace(
+STARS_PUBLICATION = changed(
     _publication("stars", StarsSection, ("star", "stars")),
     query=lambda asked, _edges: BicliqueQuery(min_left=asked.points),
     schemas=lambda _config, key_types: {"stars.parquet": pa.schema({"who": key_types[0], "n": pa.int32()})},

@@ -207,11 +207,12 @@ def test_a_configuration_of_any_problem_runs(tmp_path: Path, asked: list) -> Non
 
 def test_a_key_that_would_be_another_option_is_refused(installed: Installed) -> None:
     module = (
-        "from dataclasses import replace\nfrom pydantic import Field\nfrom mbe_stage.problem import Problem\n"
-        "from mbe_stage.pipeline.config.section import Section\nfrom tests.pipeline.plugins import WEDGES_PUBLICATION\n"
+        "from pydantic import Field\nfrom mbe_stage.problem import Problem\n"
+        "from mbe_stage.pipeline.config.section import Section\n"
+        "from tests.pipeline.plugins import WEDGES_PUBLICATION, changed\n"
         "class Taken(Section):\n    threads: int = Field(0, description='Threads of a screw.')\n"
         "SCREWS = Problem('screws', {}, print, None, 'toolbox_screws:PUBLICATION', 'Screws.')\n"
-        "PUBLICATION = replace(WEDGES_PUBLICATION, problem='screws', section_name='screws', section=Taken)\n"
+        "PUBLICATION = changed(WEDGES_PUBLICATION, problem='screws', section_name='screws', section=Taken)\n"
     )
     (installed.directory / "toolbox_screws.py").write_text(module)
     installed.add("toolbox", "screws = toolbox_screws:SCREWS")
@@ -224,10 +225,10 @@ def test_an_output_that_would_be_another_option_is_left_out(
     installed: Installed, asked: list, caplog: pytest.LogCaptureFixture
 ) -> None:
     (installed.directory / "toolbox_sort.py").write_text(
-        "from dataclasses import replace\nfrom mbe_stage.problem import DerivedOutput\n"
-        "from tests.pipeline.plugins import RANKED_PUBLICATION\n"
+        "from mbe_stage.problem import DerivedOutput\n"
+        "from tests.pipeline.plugins import RANKED_PUBLICATION, changed\n"
         "OUTPUT = DerivedOutput('sort', 'bicliques', 'toolbox_sort:PUBLICATION')\n"
-        "PUBLICATION = replace(RANKED_PUBLICATION, name='sort')\n"
+        "PUBLICATION = changed(RANKED_PUBLICATION, name='sort')\n"
     )
     installed.add("toolbox", "sort = toolbox_sort:OUTPUT")
     result = mbe("enumerate", "e.csv", "--sort", "--ranked-groups")
@@ -271,15 +272,14 @@ def test_what_a_broken_package_says_of_itself_moves_no_cursor(installed: Install
 
 
 ODD = """
-from dataclasses import replace
 from pydantic import Field
 from mbe_stage.problem import Problem
 from mbe_stage.pipeline.config.section import Section
-from tests.pipeline.plugins import PATHS_PUBLICATION
+from tests.pipeline.plugins import PATHS_PUBLICATION, changed
 class OddSection(Section):
     sides: str = Field("[left]", description="One of [left] and [/right]")
 ODD = Problem("odd", {}, print, None, "odd_ends:PUBLICATION", "Takes [left] or [/right].")
-PUBLICATION = replace(PATHS_PUBLICATION, problem="odd", section_name="odd", section=OddSection, unit=("[a]", "[/b]"))
+PUBLICATION = changed(PATHS_PUBLICATION, problem="odd", section_name="odd", section=OddSection, unit=("[a]", "[/b]"))
 """
 
 

@@ -8,7 +8,8 @@ from typing import Literal, get_args, get_origin
 import pytest
 import yaml
 
-from mbe_stage.pipeline.config.model import Config, load_config, parse_bytes
+from mbe_stage.pipeline.config.model import Config, load_config
+from mbe_stage.pipeline.config.units import parse_bytes
 from mbe_stage.pipeline.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[2] / "configs"

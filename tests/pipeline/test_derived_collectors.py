@@ -12,7 +12,7 @@ from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.config import registry
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.problems.bicliques import publication
-from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
 from mbe_stage.pipeline.publish import manifest
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.test_problem_seam import EDGES, settings

@@ -20,7 +20,6 @@ from mbe_stage.pipeline.views.diff import (
     kernels,
     keys,
     largest_differences,
-    one_apart,
     partners,
     prefixes,
     rows,
@@ -59,7 +58,7 @@ def test_nothing_is_compiled_but_what_was_announced(tmp_path: Path) -> None:
     old, new = mixed_runs(tmp_path)
     found(old, new)
     found(old, new, search_limit=200)
-    functions = [f for module in (kernels, one_apart, prefixes) for f in vars(module).values()]
+    functions = [f for module in (kernels, prefixes) for f in vars(module).values()]
     functions += [keys._only_in_first, keys._positions, rows._translated]
     announced = {step.what.rpartition(".")[2] for step in compile_steps()}
     compiled = {f.py_func.__name__: f for f in functions if hasattr(f, "py_func") and f.py_func.__name__ in announced}

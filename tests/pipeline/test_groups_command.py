@@ -27,8 +27,7 @@ from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.views import regroup as of_run
-from mbe_stage.pipeline.views.listed_groups import listed_groups
-from mbe_stage.pipeline.views.no_groups import BEST_SURPRISE, can_be_significant, nothing_significant
+from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE, can_be_significant, listed_groups, nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound

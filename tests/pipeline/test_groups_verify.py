@@ -19,7 +19,7 @@ from mbe_stage.groups.null_model import NullModel
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.problems.groups.arrow import sink
+from mbe_stage.pipeline.problems.groups import arrow as sink
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs

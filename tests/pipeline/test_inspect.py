@@ -23,9 +23,9 @@ from mbe_stage.pipeline.cli import inspect, options
 from mbe_stage.pipeline.cli.app import app
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.edges import EdgeData, InputFacts
+from mbe_stage.pipeline.execution.forecast import core_size
 from mbe_stage.pipeline.problems.bicliques import trial as trial_module
 from mbe_stage.pipeline.problems.bicliques.trial import Seconds, expect, try_and_estimate
-from mbe_stage.pipeline.views.core_sizes import core_size
 from mbe_stage.pipeline.views.inspect import Inspection, TwoHopFacts, inspect_edges
 from mbe_stage.runtime.compile_ahead import CompileStep
 from tests.pipeline.plugins import Installed

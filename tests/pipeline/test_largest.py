@@ -14,7 +14,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.backends.arrow.parts import batches_of
 from mbe_stage.pipeline.problems.bicliques import largest
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS
+from mbe_stage.pipeline.problems.bicliques.arrow import ROWS
 from mbe_stage.pipeline.problems.bicliques.largest import FEWEST, Largest
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.reading import bicliques_parts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +12,15 @@ import pytest
 
 from mbe_stage import engines
 from mbe_stage.pipeline import Config, run
-from mbe_stage.pipeline.config import registry
 from mbe_stage.pipeline.errors import EngineUnavailable
 from mbe_stage.pipeline.execution import tiers
 from mbe_stage.pipeline.execution.tiers import choose_tier, on_a_tier_that_fits, rapids_unavailable_reason, tier_named
+from mbe_stage.pipeline.problems.base import DerivedPublication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.views import inspect
 from mbe_stage.problem import problem_named
 from mbe_stage.runtime.compile_ahead import CompileStep
+from tests.pipeline.plugins import changed
 from tests.pipeline.test_problem_seam import EDGES, settings
 from tests.toys.smaller_sides import collector as sides_collector
 from tests.toys.smaller_sides.publication import PUBLICATION as SIDES
@@ -29,15 +29,10 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 
 def replaced_publication(monkeypatch: pytest.MonkeyPatch, where: str, **changes: Any) -> None:
-    """Let what is imported from there have other parts."""
-    imported = registry.imported
-
-    def changed(place: str, kind: type) -> Any:
-        found = imported(place, kind)
-        return replace(found, **changes) if place == where else found
-
-    changed.cache_clear = imported.cache_clear  # type: ignore[attr-defined]
-    monkeypatch.setattr(registry, "imported", changed)
+    """Let the publication that stands there have other members."""
+    module, _, name = where.partition(":")
+    for member, value in changes.items():
+        monkeypatch.setattr(getattr(importlib.import_module(module), name), member, value)
 
 
 def step(what: str, is_kept: bool = False) -> CompileStep:
@@ -71,9 +66,7 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
     replaced_publication(monkeypatch, sides, compile_steps=lambda _config: (step("sides"),))
     groups = {"compile_steps": lambda _: (step("groups"),), "device_compile_steps": lambda _: (step("their sink"),)}
     replaced_publication(monkeypatch, "mbe_stage.pipeline.problems.groups.publication:PUBLICATION", **groups)
-    registry._of_output.cache_clear()
-    yield lambda *asked: {each.what for each in module.device_steps(*asked)}
-    registry._of_output.cache_clear()
+    return lambda *asked: {each.what for each in module.device_steps(*asked)}
 
 
 def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compiling: Any) -> None:
@@ -100,7 +93,7 @@ def test_auto_asks_the_derived_outputs_too(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
     asked = derived_of(settings(tmp_path, "auto", smaller_sides={}))
     assert choose_tier(Config().execution, "bicliques", asked).name == "rapids"
-    host_only = [replace(each, frames=("arrow",)) for each in asked]
+    host_only = [changed(each, frames=("arrow",)) for each in asked]
     assert choose_tier(Config().execution, "bicliques", host_only).name in ("cuda", "cpu")
     with pytest.raises(
         EngineUnavailable, match="the derived output 'smaller_sides' cannot read results in device memory"
@@ -111,16 +104,14 @@ def test_auto_asks_the_derived_outputs_too(tmp_path: Path, monkeypatch: pytest.M
 def test_a_run_names_its_derived_outputs_to_the_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
     replaced_publication(monkeypatch, "tests.toys.smaller_sides.publication:PUBLICATION", frames=("arrow",))
-    registry._of_output.cache_clear()
     for asked, is_rapids in (({}, True), ({"smaller_sides": {}}, False)):
         tier = on_a_tier_that_fits(settings(tmp_path, "auto", **asked), lambda tier, _warnings, _note: tier)
         assert (tier.name == "rapids") == is_rapids
-    registry._of_output.cache_clear()
 
 
 def test_tables_of_a_derived_output_are_of_the_host_unless_it_says_otherwise() -> None:
     assert SIDES.frames == ("arrow", "cudf")
-    assert type(SIDES).__dataclass_fields__["frames"].default == ("arrow",)
+    assert DerivedPublication.frames == ("arrow",)
 
 
 def test_a_problem_without_the_cuda_engine_is_not_for_rapids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -455,11 +455,11 @@ def add_entry(installed: Path, line: str) -> None:
 
 
 SECOND = """
-from dataclasses import replace
 from mbe_stage.problem import DerivedOutput
 from tests.toys.smaller_sides.publication import PUBLICATION as FIRST
+from tests.pipeline.plugins import changed
 OUTPUT = DerivedOutput("second_sides", "bicliques", "second:PUBLICATION")
-PUBLICATION = replace(FIRST, name="second_sides")
+PUBLICATION = changed(FIRST, name="second_sides")
 """
 
 

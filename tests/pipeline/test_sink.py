@@ -15,7 +15,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.pipeline import PublishError
 from mbe_stage.pipeline.backends.arrow import block_writer
 from mbe_stage.pipeline.backends.arrow.parts import PartWriter
-from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
 from tests.patience import PATIENCE
 from tests.pipeline.output_support import published_rows
 

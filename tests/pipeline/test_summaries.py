@@ -11,8 +11,8 @@ import pytest
 
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.pipeline.backends.arrow.summaries import Summaries
-from mbe_stage.pipeline.problems.bicliques.arrow.summary import Summary
-from mbe_stage.pipeline.problems.cliques.arrow.sink import Summary as CliqueSummary
+from mbe_stage.pipeline.problems.bicliques.arrow import Summary
+from mbe_stage.pipeline.problems.cliques.arrow import Summary as CliqueSummary
 from tests.patience import PATIENCE
 from tests.pipeline.test_summary import N_LEFT, N_RIGHT, plain, random_block, summed
 

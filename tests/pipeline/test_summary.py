@@ -8,7 +8,7 @@ import pytest
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import DENSE_SIZES, SizeCounts, VertexStatistics
-from mbe_stage.pipeline.problems.bicliques.arrow.summary import Summary
+from mbe_stage.pipeline.problems.bicliques.arrow import Summary
 
 N_LEFT, N_RIGHT = 40, 700
 

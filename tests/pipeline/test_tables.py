@@ -17,7 +17,7 @@ from mbe_stage.pipeline import read_manifest
 from mbe_stage.pipeline.backends.arrow import order as order_module
 from mbe_stage.pipeline.backends.arrow.parts import PartNames, PartWriter
 from mbe_stage.pipeline.execution.steps import load_edges, save_edges
-from mbe_stage.pipeline.problems.bicliques.arrow.tables import ROWS
+from mbe_stage.pipeline.problems.bicliques.arrow import ROWS
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from tests.pipeline.output_support import (
     crown_pairs,

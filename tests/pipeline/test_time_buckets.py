@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.cli.app import app
-from mbe_stage.pipeline.config.durations import parse_duration
 from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.config.units import parse_duration
 from mbe_stage.pipeline.errors import ConfigError, InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.verify import verify_run

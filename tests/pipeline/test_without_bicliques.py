@@ -18,7 +18,7 @@ from mbe_stage.pipeline import Config, count, load_config, run
 from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows
 from mbe_stage.pipeline.errors import ConfigError, PublishError, VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import Manifest, config_fingerprint, read_manifest
 from mbe_stage.pipeline.publish.reading import bicliques_parts
@@ -83,7 +83,7 @@ def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.Monk
 
     for name in ("batch", "canonical_order"):
         monkeypatch.setattr(MemberRows, name, fail)
-    monkeypatch.setattr("mbe_stage.pipeline.problems.bicliques.arrow.sink.members_batch", fail)
+    monkeypatch.setattr("mbe_stage.pipeline.problems.bicliques.arrow.members_batch", fail)
     monkeypatch.setattr("mbe_stage.pipeline.backends.arrow.block_writer.PartWriter", fail)
     hashes = np.arange(1, 11, dtype=np.uint64), np.arange(1, 11, dtype=np.uint64)
     ones, members = np.ones(2, np.int32), np.array([0, 1], np.int32)

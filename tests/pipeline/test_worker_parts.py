@@ -25,10 +25,10 @@ from mbe_stage.pipeline.backends.arrow import block_writer
 from mbe_stage.pipeline.backends.arrow.parts import PartWriter
 from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 from mbe_stage.pipeline.backends.arrow.worker_parts import Proof, WorkerParts
-from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
+from mbe_stage.pipeline.backends.arrow.written import WorkerSums
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
-from mbe_stage.pipeline.problems.cliques.arrow.sink import ParquetSink as CliqueSink
+from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
+from mbe_stage.pipeline.problems.cliques.arrow import ParquetSink as CliqueSink
 from mbe_stage.pipeline.problems.derived import GuardedCollector
 from mbe_stage.runners.parts import Part
 from tests.mbe_stage import graphs

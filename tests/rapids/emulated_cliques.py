@@ -130,7 +130,7 @@ class Said(logging.Handler):
 
 def of_library(name: str, edges: Any, asked: dict[str, Any], run_path: Path) -> None:
     """The frames are the published tables; piece by piece they are the same rows."""
-    from mbe_stage.pipeline.problems.cliques.cudf import library
+    from mbe_stage.pipeline.problems.cliques import cudf_library as library
 
     library.ingest = lambda *_: edges
     pieces: list[Any] = []

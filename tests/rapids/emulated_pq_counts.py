@@ -80,7 +80,7 @@ def main(directory: Path) -> None:
     use_the_emulator()
     frames_on_arrow.install()
     from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
-    from mbe_stage.pipeline.problems.pq_counts.cudf import library
+    from mbe_stage.pipeline.problems.pq_counts import cudf_library as library
 
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.compile_steps = reference.compile_steps

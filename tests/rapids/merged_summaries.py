@@ -45,7 +45,7 @@ def check(graph: BipartiteCSR) -> None:
 
 def _check(graph: BipartiteCSR, n_blocks: int = 3) -> None:
     from mbe_stage.bicliques.keys import biclique_keys
-    from mbe_stage.pipeline.problems.bicliques.arrow.summary import Summary as HostSummary
+    from mbe_stage.pipeline.problems.bicliques.arrow import Summary as HostSummary
     from tests.mbe_stage.device_checks import blocks_of, hashes_of, to_host
 
     hashes = hashes_of(graph)
@@ -73,7 +73,7 @@ def _check(graph: BipartiteCSR, n_blocks: int = 3) -> None:
 def _summed(graph: BipartiteCSR, block, keys: np.ndarray):
     import cupy as cp
 
-    from mbe_stage.pipeline.problems.bicliques.cudf.summary import Summary
+    from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
 
     summary = Summary.of(graph.n_left, graph.n_right, SHOWN)
     summary.add(block, cp.asarray(keys))

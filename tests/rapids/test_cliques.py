@@ -184,7 +184,7 @@ def fed(run_path: Path, graph: UndirectedCSR, cliques: CliqueTable, plan: dict[s
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
     from mbe_stage.pipeline.backends.cudf.parquet import write_frame
     from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
-    from mbe_stage.pipeline.problems.cliques.cudf.sink import ParquetSink
+    from mbe_stage.pipeline.problems.cliques.cudf import ParquetSink
 
     hashes = cp.asarray(key_hashes(pa.array(np.arange(graph.n)), "left"))
     whole = DeviceCliqueBlock(cp.asarray(cliques.sizes, cp.int32), cp.asarray(cliques.members, cp.int32))
@@ -200,7 +200,7 @@ def fed(run_path: Path, graph: UndirectedCSR, cliques: CliqueTable, plan: dict[s
 @pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 20])
 @pytest.mark.parametrize("sort_bytes", [None, 0, 1 << 14, 1 << 30], ids=["as found", "spilled", "on the way", "sorted"])
 def test_rows_and_sums_are_the_hosts(tmp_path: Path, piece_bytes: int, sort_bytes: int | None) -> None:
-    from mbe_stage.pipeline.problems.cliques.arrow.sink import ParquetSink as HostSink
+    from mbe_stage.pipeline.problems.cliques.arrow import ParquetSink as HostSink
 
     graph, cliques = random_cliques()
     hashes = key_hashes(pa.array(np.arange(graph.n)), "left")

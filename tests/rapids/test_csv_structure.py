@@ -17,7 +17,7 @@ from tests.rapids.on_numpy import imported
 
 @pytest.fixture
 def structure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return imported("mbe_stage.pipeline.backends.cudf.csv_structure", monkeypatch)
+    return imported("mbe_stage.pipeline.backends.cudf.byte_checks", monkeypatch)
 
 
 def count(structure: ModuleType, content: bytes, n_columns: int = 2, delimiter: str = ",") -> int:
@@ -80,7 +80,7 @@ def test_what_a_writer_writes_is_regular(rows: list[list[str]], quoting: int, li
     text = io.StringIO()
     csv.writer(text, quoting=quoting, lineterminator=line_end).writerows(rows)
     with pytest.MonkeyPatch.context() as patch:
-        structure = imported("mbe_stage.pipeline.backends.cudf.csv_structure", patch)
+        structure = imported("mbe_stage.pipeline.backends.cudf.byte_checks", patch)
         patch.setattr(structure, "_PIECE_BYTES", piece_bytes)
         assert count(structure, text.getvalue().encode(), 3) == len(rows)
 
@@ -88,7 +88,7 @@ def test_what_a_writer_writes_is_regular(rows: list[list[str]], quoting: int, li
 @given(st.lists(st.sampled_from(["a", "1", ",", '"', "\n", "\r\n"]), max_size=12).map("".join))
 def test_what_counts_as_regular_reads_as_python_reads_it(content: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        structure = imported("mbe_stage.pipeline.backends.cudf.csv_structure", patch)
+        structure = imported("mbe_stage.pipeline.backends.cudf.byte_checks", patch)
         try:
             n_rows = count(structure, content.encode())
         except HostNeeded:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from mbe_stage.pipeline.backends.cudf.parquet_footers import integer_bounds
+from mbe_stage.pipeline.backends.cudf.files import integer_bounds
 
 
 def footer(values: list[int | None], **options: object) -> pq.FileMetaData:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from mbe_stage.pipeline.backends.cudf.parquet_footers import have_page_checksums, is_followed_by_checksum
+from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, is_followed_by_checksum
 
 TABLE = pa.table({"nested": pa.array([{"u": 1}] * 1000), "u": pa.array(range(1000)), "s": ["long " * 50] * 1000})
 

@@ -16,7 +16,7 @@ from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.results import BicliqueBlock, TableSink
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.errors import DeviceMemoryExhausted, PublishError
-from mbe_stage.pipeline.problems.bicliques.arrow.sink import ParquetSink
+from mbe_stage.pipeline.problems.bicliques.arrow import ParquetSink
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from tests.pipeline.output_support import crown_pairs, edge_data, random_pairs
 
@@ -75,7 +75,7 @@ def sink_of(edges, run_path: Path, plan: dict, write_file, **options):
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
-    from mbe_stage.pipeline.problems.bicliques.cudf.sink import ParquetSink
+    from mbe_stage.pipeline.problems.bicliques.cudf import ParquetSink
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
@@ -176,7 +176,7 @@ def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
     from mbe_stage.pipeline.backends.cudf.memory import device_pool
     from mbe_stage.pipeline.backends.cudf.parquet import encoder_bytes, write_frame
     from mbe_stage.pipeline.backends.cudf.parts import frame_bytes
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS, members_frame
+    from mbe_stage.pipeline.problems.bicliques.cudf import ROWS, members_frame
 
     n = (24 << 20) // (32 + 8 * per_list)
     with device_pool(8 << 30) as pool:
@@ -231,7 +231,7 @@ def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf import frames as columns
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS
+    from mbe_stage.pipeline.problems.bicliques.cudf import ROWS
 
     monkeypatch.setattr(columns, "MOST_CHILDREN", 100)
     block = on_device(blocks[0])
@@ -249,7 +249,7 @@ def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
 
 
 def test_a_biclique_above_the_limit_is_alone(blocks):
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import ROWS
+    from mbe_stage.pipeline.problems.bicliques.cudf import ROWS
 
     parts = list(ROWS.pieces(on_device(blocks[0]), 1))
     assert [part.n_bicliques for part in parts] == [1] * blocks[0].n_bicliques
@@ -297,8 +297,8 @@ def test_vertex_tables_are_the_hosts(tmp_path, keys):
     from mbe_stage.bicliques.vertex_statistics import VertexStatistics
     from mbe_stage.pipeline.backends.arrow.parts import write_table
     from mbe_stage.pipeline.backends.cudf.parquet import write_frame
-    from mbe_stage.pipeline.problems.bicliques.arrow.tables import vertex_table
-    from mbe_stage.pipeline.problems.bicliques.cudf.tables import vertex_table as vertex_frame
+    from mbe_stage.pipeline.problems.bicliques.arrow import vertex_table
+    from mbe_stage.pipeline.problems.bicliques.cudf import vertex_table as vertex_frame
 
     names = pa.array(keys)
     schema = vertices(names.type)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mbe_stage.pipeline.backends.cudf.sources import opened
+from mbe_stage.pipeline.backends.cudf.files import opened
 
 
 def test_names_are_given_as_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tests.rapids.on_numpy import imported
 def is_utf8(texts: list[bytes], piece_bytes: int = 1 << 20) -> bool:
     offsets = np.cumsum([0, *map(len, texts)])
     with pytest.MonkeyPatch.context() as patch:
-        module = imported("mbe_stage.pipeline.backends.cudf.utf8", patch)
+        module = imported("mbe_stage.pipeline.backends.cudf.byte_checks", patch)
         return module.is_utf8(offsets, np.frombuffer(b"".join(texts), np.uint8), piece_bytes)
 
 
@@ -55,7 +55,7 @@ def test_a_character_over_two_texts_is_in_neither() -> None:
 
 def test_offsets_may_begin_inside_the_bytes() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        module = imported("mbe_stage.pipeline.backends.cudf.utf8", patch)
+        module = imported("mbe_stage.pipeline.backends.cudf.byte_checks", patch)
         data = np.frombuffer(b"\xffabc\xff", np.uint8)
         assert module.is_utf8(np.array([1, 2, 4]), data)
         assert not module.is_utf8(np.array([1, 5]), data)

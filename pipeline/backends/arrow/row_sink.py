@@ -19,8 +19,7 @@ from mbe_stage.pipeline.backends.arrow.order import Spill, SpillOrder, spilled
 from mbe_stage.pipeline.backends.arrow.parts import batches_of, write_table
 from mbe_stage.pipeline.backends.arrow.summaries import LockedSums
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
-from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
-from mbe_stage.pipeline.backends.arrow.written import Written
+from mbe_stage.pipeline.backends.arrow.written import WorkerSums, Written
 from mbe_stage.pipeline.backends.backend import FrameWriter
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, add_stored

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mbe_stage.errors import StageError
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.backends.arrow.worker_sums import WorkerSums
-from mbe_stage.pipeline.backends.arrow.written import WorkerSink, Written
+from mbe_stage.pipeline.backends.arrow.written import WorkerSink, WorkerSums, Written
 from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.execution.output_limit import bytes_below
 from mbe_stage.pipeline.publish.run_files import as_publish_errors

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import HostNeeded
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
-from mbe_stage.pipeline.backends.cudf.csv_structure import count_rows
-from mbe_stage.pipeline.backends.cudf.parquet_footers import have_page_checksums, integer_bounds
+from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
+from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, integer_bounds, opened
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
-from mbe_stage.pipeline.backends.cudf.sources import opened
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError

@@ -9,9 +9,9 @@ import pylibcudf as plc
 
 from mbe_stage.pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyOrigin, KeyType, is_key
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, text_buffers
+from mbe_stage.pipeline.backends.cudf.byte_checks import is_utf8
 from mbe_stage.pipeline.backends.cudf.keys import as_keys
 from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
-from mbe_stage.pipeline.backends.cudf.utf8 import is_utf8
 from mbe_stage.pipeline.clean.facts import InputColumn
 
 __all__ = ["DeviceRows"]

@@ -15,7 +15,7 @@ from mbe_stage.pipeline.problems.sink_collector import SinkCollector
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.schemas import SIZE_HISTOGRAM
 
-__all__ = ["BicliqueCollector", "collector"]
+__all__ = ["BicliqueCollector"]
 
 
 class BicliqueCollector(SinkCollector):
@@ -73,7 +73,7 @@ class BicliqueCollector(SinkCollector):
         """
         collecting, summary, facts = self._collecting, self._sink.summary, self._facts
         assert facts is not None
-        frames = self._of_backend("tables")
+        frames = self._frames
         run_path, edges = collecting.run_path, collecting.edges
         left, right = summary.vertex_statistics()
         sizes = summary.sizes.sorted_rows()
@@ -104,8 +104,3 @@ class BicliqueCollector(SinkCollector):
             content_fingerprint=str(summary.fingerprint),
             seen=summary.largest,
         )
-
-
-def collector(collecting: Collecting) -> BicliqueCollector:
-    """The collector of `pipeline.problems.bicliques.publication`."""
-    return BicliqueCollector(collecting)

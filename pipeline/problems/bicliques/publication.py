@@ -1,11 +1,7 @@
-"""Maximal bicliques, as the pipeline sees them; see `pipeline.problems.base.Publication`.
-
-What is heavy is imported when it is asked for: the command line reads this for its help.
-"""
+"""Maximal bicliques, as the pipeline sees them."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from mbe_stage.pipeline.config.model import Config, QueryConfig
-from mbe_stage.pipeline.problems.base import Collecting, Collector, Page, Publication
-from mbe_stage.pipeline.problems.query import KeyedEdges, to_query
+from mbe_stage.pipeline.problems.base import Publication, deferred
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,22 +17,21 @@ if TYPE_CHECKING:
     from mbe_stage.bicliques.enumerate import Progress
     from mbe_stage.bicliques.query import BicliqueQuery
     from mbe_stage.bicliques.results import CountSink, Detail
-    from mbe_stage.pipeline.execution.forecast import Prospect, Trying
     from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
     from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress as StreamProgress
 
-__all__ = ["PUBLICATION", "Counts"]
+__all__ = ["PUBLICATION", "BicliquesPublication", "Counts"]
 
 
 class Counts(BaseModel):
-    """How many of what; `max_*` are the largest single biclique's figures, each by itself.
+    """Counts of a run; each `max_*` is the largest value of any biclique.
 
     Attributes
     ----------
     left_members, right_members : int
-        Summed over all bicliques.
+        Sums over all bicliques.
     sizes : int
         Distinct sizes ``(n_left, n_right)``.
     """
@@ -53,162 +47,118 @@ class Counts(BaseModel):
     max_edges: int
 
 
-def _query(asked: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:
-    return to_query(asked, edges)
+class BicliquesPublication(Publication):
+    """See `pipeline.problems.base.Publication`."""
+
+    problem = "bicliques"
+    about = "Enumerate the maximal bicliques of one input, all in options."
+    section_name = "query"
+    section = QueryConfig
+    unit = ("maximal biclique", "maximal bicliques")
+    counted = "bicliques"
+    counts = Counts
+    frames = ("arrow", "cudf")
+    next_command = "mbe top {}"
+    is_resumable = True
+
+    query = deferred("mbe_stage.pipeline.problems.query:to_query")
+    collector = deferred(f"{__package__}.collector:BicliqueCollector")
+    page = deferred("mbe_stage.pipeline.report.bicliques:page")
+    check = deferred("mbe_stage.pipeline.verify.bicliques:check")
+    check_steps = deferred("mbe_stage.pipeline.verify.bicliques:compile_steps")
+    markdown = deferred("mbe_stage.pipeline.report.markdown:essence")
+    forecast = deferred(f"{__package__}.trial:forecast")
+    forecast_steps = deferred("mbe_stage.bicliques.estimation:compile_steps")
+
+    def query_shape(self, config: Config) -> BicliqueQuery:
+        """Return a query with or without members: compiling does not depend on which they are."""
+        from mbe_stage.bicliques.query import BicliqueQuery
+
+        query = config.query
+        return BicliqueQuery(
+            *(query.min_left, query.min_right, query.max_left, query.max_right, query.min_edges),
+            containing_left=(0,) if query.containing_left else (),
+            containing_right=(0,) if query.containing_right else (),
+        )
+
+    def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+        from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
+
+        schemas = {
+            **({"bicliques": BICLIQUES} if config.output.bicliques else {}),
+            "size_histogram.parquet": SIZE_HISTOGRAM,
+            "left_vertices.parquet": vertices(key_types[0]),
+            "right_vertices.parquet": vertices(key_types[1]),
+        }
+        return schemas | ({"members": MEMBERS} if config.output.members else {})
+
+    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques import keys, vertex_statistics
+        from mbe_stage.graphs import two_hop
+
+        with_members = config is None or config.output.members
+        with_two_hop = config is None or config.output.two_hop_steps > 0
+        return (
+            *keys.compile_steps(),
+            *vertex_statistics.compile_steps(with_members),
+            *(two_hop.compile_steps() if with_two_hop else ()),
+        )
+
+    def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques.cuda import keys, vertex_statistics
+        from mbe_stage.device import copying, two_hop
+        from mbe_stage.device.jit import compile_steps_of
+        from mbe_stage.pipeline.problems.bicliques.largest import n_shown
+
+        kernels = [
+            keys.hash_sum_warp_per_list,
+            vertex_statistics.count_warp_per_list,
+            vertex_statistics.smallest_key_warp_per_list,
+        ]
+        if config is None or config.output.members:
+            kernels.append(vertex_statistics.long_form_warp_per_biclique)
+        if config is None or n_shown(config.output):
+            kernels.append(copying.take_warp_per_list)
+        if config is None or config.output.two_hop_steps:
+            kernels += [two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair]
+        return compile_steps_of(*kernels)
+
+    def detail(self, config: Config | None) -> Detail:
+        from mbe_stage.bicliques.results import Detail
+
+        return Detail.MEMBERS
+
+    def count_sink(self) -> CountSink:
+        from mbe_stage.bicliques.results import CountSink
+
+        return CountSink()
+
+    def beside_number(self, manifest: Manifest) -> str:
+        return f", largest {manifest.counts.max_edges:,} edges"
+
+    def largest(self, run_path: Path, limit: int) -> list[dict[str, Any]] | None:
+        from mbe_stage.pipeline.publish.reading import has_bicliques
+        from mbe_stage.pipeline.report.markdown import groups_table
+
+        return groups_table(run_path, limit) if has_bicliques(run_path) else None
+
+    def progress(self, progress: StreamProgress) -> Progress:
+        from mbe_stage.bicliques.enumerate import Progress
+
+        return Progress.of(progress)
+
+    def compare(self, store: Store, run_path: Path, manifest: Manifest) -> tuple[Comparison, Mapping[str, float]]:
+        """Compare with the run before, and compile first if there is one."""
+        from mbe_stage.pipeline.views.comparison import compare_with_last
+        from mbe_stage.pipeline.views.diff import compile_steps
+        from mbe_stage.runtime.compile_ahead import compile_ahead
+
+        prepared: dict[str, float] = {}
+
+        def compile_first() -> None:
+            prepared.update(compile_ahead(compile_steps()))
+
+        return compare_with_last(store, run_path, manifest, compile_first), prepared
 
 
-def _query_shape(config: Config) -> BicliqueQuery:
-    """Whom the query wants as members makes no difference to compiling, only whether there are any."""
-    from mbe_stage.bicliques.query import BicliqueQuery
-
-    query = config.query
-    return BicliqueQuery(
-        *(query.min_left, query.min_right, query.max_left, query.max_right, query.min_edges),
-        containing_left=(0,) if query.containing_left else (),
-        containing_right=(0,) if query.containing_right else (),
-    )
-
-
-def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-    from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
-
-    schemas = {
-        **({"bicliques": BICLIQUES} if config.output.bicliques else {}),
-        "size_histogram.parquet": SIZE_HISTOGRAM,
-        "left_vertices.parquet": vertices(key_types[0]),
-        "right_vertices.parquet": vertices(key_types[1]),
-    }
-    return schemas | ({"members": MEMBERS} if config.output.members else {})
-
-
-def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
-    from mbe_stage.bicliques import keys, vertex_statistics
-    from mbe_stage.graphs import two_hop
-
-    with_members = config is None or config.output.members
-    with_two_hop = config is None or config.output.two_hop_steps > 0
-    return (
-        *keys.compile_steps(),
-        *vertex_statistics.compile_steps(with_members),
-        *(two_hop.compile_steps() if with_two_hop else ()),
-    )
-
-
-def _device_compile_steps(config: Config | None) -> Sequence[CompileStep]:
-    from mbe_stage.pipeline.problems.bicliques.cudf.compiling import compile_steps
-
-    return compile_steps(config)
-
-
-def _detail(config: Config | None) -> Detail:  # noqa: ARG001 - the seam's signature
-    from mbe_stage.bicliques.results import Detail
-
-    return Detail.MEMBERS
-
-
-def _count_sink() -> CountSink:
-    from mbe_stage.bicliques.results import CountSink
-
-    return CountSink()
-
-
-def _collector(making: Collecting) -> Collector:
-    return importlib.import_module("mbe_stage.pipeline.problems.bicliques.collector").collector(making)
-
-
-def _page(run_path: Path, manifest: Manifest, top: int, seen: Any = None) -> Page:
-    from mbe_stage.pipeline.report.bicliques import page
-
-    return page(run_path, manifest, top, seen)
-
-
-def _check(job: Any) -> None:
-    from mbe_stage.pipeline.verify.bicliques import check
-
-    check(job)
-
-
-def _check_steps() -> Sequence[CompileStep]:
-    from mbe_stage.pipeline.verify.bicliques import compile_steps
-
-    return compile_steps()
-
-
-def _beside_number(manifest: Manifest) -> str:
-    return f", largest {manifest.counts.max_edges:,} edges"
-
-
-def _markdown(run_path: Path, manifest: Manifest) -> list[str]:
-    from mbe_stage.pipeline.report.markdown import essence
-
-    return essence(run_path, manifest)
-
-
-def _largest(run_path: Path, limit: int) -> list[dict[str, Any]] | None:
-    from mbe_stage.pipeline.publish.reading import has_bicliques
-    from mbe_stage.pipeline.report.markdown import groups_table
-
-    return groups_table(run_path, limit) if has_bicliques(run_path) else None
-
-
-def _progress(progress: StreamProgress) -> Progress:
-    from mbe_stage.bicliques.enumerate import Progress
-
-    return Progress.of(progress)
-
-
-def _compare(store: Store, run_path: Path, manifest: Manifest) -> tuple[Comparison, Mapping[str, float]]:
-    from mbe_stage.pipeline.views.comparison import compare_with_last
-    from mbe_stage.pipeline.views.diff import compile_steps
-    from mbe_stage.runtime.compile_ahead import compile_ahead
-
-    prepared: dict[str, float] = {}
-
-    def compile_first() -> None:
-        prepared.update(compile_ahead(compile_steps()))
-
-    return compare_with_last(store, run_path, manifest, compile_first), prepared
-
-
-def _outlook(trying: Trying) -> Prospect:
-    from mbe_stage.pipeline.problems.bicliques.trial import outlook
-
-    return outlook(trying)
-
-
-def _outlook_steps() -> Sequence[CompileStep]:
-    from mbe_stage.bicliques.estimation import compile_steps
-
-    return compile_steps()
-
-
-PUBLICATION = Publication(
-    problem="bicliques",
-    about="Enumerate the maximal bicliques of one input, all in options.",
-    section_name="query",
-    section=QueryConfig,
-    query=_query,
-    schemas=_schemas,
-    collector=_collector,
-    detail=_detail,
-    count_sink=_count_sink,
-    page=_page,
-    check=_check,
-    unit=("maximal biclique", "maximal bicliques"),
-    counted="bicliques",
-    counts=Counts,
-    query_shape=_query_shape,
-    compile_steps=_compile_steps,
-    device_compile_steps=_device_compile_steps,
-    check_steps=_check_steps,
-    frames=("arrow", "cudf"),
-    markdown=_markdown,
-    beside_number=_beside_number,
-    largest=_largest,
-    compare=_compare,
-    progress=_progress,
-    next_command="mbe top {}",
-    outlook=_outlook,
-    outlook_steps=_outlook_steps,
-    is_resumable=True,
-)
+PUBLICATION = BicliquesPublication()

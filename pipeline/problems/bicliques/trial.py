@@ -20,12 +20,11 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import HistogramSink
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.pipeline.execution.forecast import Prospect, Trying
-from mbe_stage.pipeline.views.core_sizes import CoreSize
+from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
-__all__ = ["Expectation", "Seconds", "Trial", "expect", "outlook", "run_trial", "table_bytes", "try_and_estimate"]
+__all__ = ["Expectation", "Seconds", "Trial", "expect", "forecast", "run_trial", "table_bytes", "try_and_estimate"]
 
 # A row of `bicliques` beside its members: key, two list offsets, three sizes; and a row of `members`.
 _BICLIQUE_BYTES, _MEMBER_BYTES, _LONG_MEMBER_BYTES = 32, 4, 13
@@ -129,7 +128,7 @@ class Trial:
     expected_bicliques: int | None
 
 
-def outlook(trying: Trying) -> Prospect:
+def forecast(trying: Trying) -> Prospect:
     """What enumerating comes to, as `mbe inspect` shows it."""
     long_form = trying.config.output.members
     trial, estimate = try_and_estimate(

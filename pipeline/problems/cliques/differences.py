@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.problems.base import Differences
-from mbe_stage.pipeline.problems.cliques.rows import Clique, clique_parts, cliques_with_keys, larger, vertex_keys
-from mbe_stage.pipeline.problems.cliques.shown import shown
+from mbe_stage.pipeline.problems.cliques.rows import Clique, clique_parts, cliques_with_keys, larger, shown, vertex_keys
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.publish.run_files import as_publish_errors

@@ -1,37 +1,26 @@
-"""Maximal cliques, as the pipeline sees them; see `pipeline.problems.base.Publication`.
-
-What is heavy is imported when it is asked for: the command line reads this for its help.
-"""
+"""Maximal cliques, as the pipeline sees them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from mbe_stage.cliques.ordering import degeneracy_order
-from mbe_stage.cliques.results import Detail
-from mbe_stage.pipeline.problems.base import Collected, Collecting, Collector, Differences, Page, Publication, Shown
-from mbe_stage.pipeline.problems.cliques.query import keys_of
-from mbe_stage.pipeline.problems.cliques.schemas import SIZE_HISTOGRAM
+from mbe_stage.pipeline.problems.base import Differences, Page, Publication, deferred
 from mbe_stage.pipeline.problems.cliques.section import CliquesSection
-from mbe_stage.pipeline.problems.sink_collector import SinkCollector
-from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mbe_stage.cliques.query import CliqueQuery
     from mbe_stage.cliques.results import CliqueCountSink, Detail
-    from mbe_stage.graphs.undirected import UndirectedCSR
     from mbe_stage.pipeline.config.model import Config
-    from mbe_stage.pipeline.problems.query import KeyedEdges
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["PUBLICATION", "CliqueCollector", "Counts"]
+__all__ = ["PUBLICATION", "CliquesPublication", "Counts"]
 
 
 class Counts(BaseModel):
@@ -62,209 +51,105 @@ class Counts(BaseModel):
     degeneracy: int
 
 
-class CliqueCollector(SinkCollector):
-    """See `pipeline.problems.base.Collector`: writes `cliques/` and the tables of sums."""
+class CliquesPublication(Publication):
+    """See `pipeline.problems.base.Publication`."""
 
-    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+    problem = "cliques"
+    about = "Enumerate the maximal cliques of an undirected graph."
+    section_name = "cliques"
+    section = CliquesSection
+    unit = ("maximal clique", "maximal cliques")
+    counted = "cliques"
+    counts = Counts
+    frames = ("arrow", "cudf")
+    instead = "min_size, max_size and containing are asked of cliques"
+    next_command = "mbe top {}"
+    is_resumable = True
 
-    def __init__(self, collecting: Collecting) -> None:
-        super().__init__(collecting, __package__)
+    query = deferred(f"{__package__}.query:to_query")
+    collector = deferred(f"{__package__}.collector:CliqueCollector")
+    graph = deferred(f"{__package__}.query:graph_of")
+    check = deferred("mbe_stage.pipeline.verify.cliques:check")
+    check_steps = deferred("mbe_stage.pipeline.verify.cliques:compile_steps")
+    markdown = deferred(f"{__package__}.rows:essence")
+    largest = deferred(f"{__package__}.rows:largest")
+    top = deferred(f"{__package__}.rows:top")
 
-    def finish(self) -> Collected:
-        """Write the table of vertices and the size histogram; once, after the context was left.
+    def undirected(self, config: Config) -> bool:
+        return config.asked.project is None
 
-        Raises
-        ------
-        PublishError
-            They cannot be written.
-        """
-        collecting, summary, frames = self._collecting, self._sink.summary, self._of_backend("tables")
-        run_path, graph = collecting.run_path, collecting.graph.on_host()
-        keys = keys_of(collecting.config.asked, collecting.edges)
-        # Vertices are peeled off one by one: work of the host, whatever the backend.
-        _, cores = degeneracy_order(graph)
-        sizes, counts = summary.sizes.sorted_rows()
-        statistics = summary.vertex_statistics()
-        tables = {
-            run_path / "vertices.parquet": (
-                frames.vertex_table(keys, graph.degrees, cores, statistics),
-                frames.vertex_schema(keys),
-            ),
-            run_path / "size_histogram.parquet": (frames.histogram_table(sizes, counts), SIZE_HISTOGRAM),
+    def made_of_input(self, config: Config) -> str | None:
+        return None if config.asked.project is None else f"{config.asked.project} projection"
+
+    def query_shape(self, config: Config) -> CliqueQuery:
+        """Return a query with or without members: compiling does not depend on which they are."""
+        from mbe_stage.cliques.query import CliqueQuery
+
+        asked = config.asked
+        return CliqueQuery(asked.min_size, asked.max_size, containing=(0,) if asked.containing else ())
+
+    def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+        from mbe_stage.pipeline.problems.cliques.query import side_of
+        from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
+
+        return {
+            "cliques": CLIQUES,
+            "vertices.parquet": vertices(key_types[side_of(config.asked) == "right"]),
+            "size_histogram.parquet": SIZE_HISTOGRAM,
         }
-        with as_publish_errors(run_path):
-            self._backend.write_tables(tables, self._sink.write_file)
-        return Collected(
-            counts={
-                "cliques": summary.fingerprint.n_items,
-                "members": summary.members,
-                "sizes": len(sizes),
-                "max_size": int(sizes.max(initial=0)),
-                "vertices": graph.n,
-                "edges": graph.n_edges,
-                "degeneracy": int(cores.max(initial=0)),
-            },
-            content_fingerprint=str(summary.fingerprint),
+
+    def detail(self, config: Config | None) -> Detail:
+        from mbe_stage.cliques.results import Detail
+
+        return Detail.MEMBERS
+
+    def count_sink(self) -> CliqueCountSink:
+        from mbe_stage.cliques.results import CliqueCountSink
+
+        return CliqueCountSink()
+
+    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques import keys, vertex_statistics
+        from mbe_stage.cliques import ordering
+
+        return (*keys.compile_steps(), *vertex_statistics.compile_steps(with_members=False), *ordering.compile_steps())
+
+    def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques.cuda import keys, vertex_statistics
+        from mbe_stage.cliques import ordering
+        from mbe_stage.device.jit import compile_steps_of
+
+        kernels = (
+            keys.hash_sum_warp_per_list,
+            vertex_statistics.count_warp_per_list,
+            vertex_statistics.smallest_key_warp_per_list,
         )
+        return (*compile_steps_of(*kernels), *ordering.compile_steps())
+
+    def graph_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.graphs import projection
+
+        return projection.compile_steps() if config is None or config.asked.project is not None else ()
+
+    def page(self, run_path: Path, manifest: Manifest, top: int) -> Page:
+        """Return the page, after fetching the table of cliques: only it tells which are the largest."""
+        from mbe_stage.pipeline.report.cliques import page
+        from mbe_stage.pipeline.stores.part_objects import fetch_missing
+
+        fetch_missing(run_path)
+        return page(run_path, manifest, top)
+
+    def beside_number(self, manifest: Manifest) -> str:
+        return f", largest {manifest.counts.max_size:,} vertices"
+
+    def diff(self, old: Path, new: Path, limit: int, out: Path | None) -> Differences:
+        """Compare two runs, and refuse an existing output directory first."""
+        from mbe_stage.pipeline.problems.cliques.differences import differences
+        from mbe_stage.pipeline.views.diff.write import check_free
+
+        if out is not None:
+            check_free(out)
+        return differences(old, new, limit, out)
 
 
-def _undirected(config: Config) -> bool:
-    return config.asked.project is None
-
-
-def _made_of_input(config: Config) -> str | None:
-    return None if config.asked.project is None else f"{config.asked.project} projection"
-
-
-def _graph(config: Config, edges: Any) -> UndirectedCSR:
-    from mbe_stage.pipeline.problems.cliques.query import graph_of
-
-    return graph_of(config, edges)
-
-
-def _query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
-    from mbe_stage.pipeline.problems.cliques.query import to_query
-
-    return to_query(asked, edges)
-
-
-def _query_shape(config: Config) -> CliqueQuery:
-    """Whom the query wants as members makes no difference to compiling, only whether there are any."""
-    from mbe_stage.cliques.query import CliqueQuery
-
-    asked = config.asked
-    return CliqueQuery(asked.min_size, asked.max_size, containing=(0,) if asked.containing else ())
-
-
-def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-    from mbe_stage.pipeline.problems.cliques.query import side_of
-    from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
-
-    return {
-        "cliques": CLIQUES,
-        "vertices.parquet": vertices(key_types[side_of(config.asked) == "right"]),
-        "size_histogram.parquet": SIZE_HISTOGRAM,
-    }
-
-
-def _collector(collecting: Collecting) -> Collector:
-
-    return CliqueCollector(collecting)
-
-
-def _detail(config: Config | None) -> Detail:  # noqa: ARG001 - the seam's signature
-    from mbe_stage.cliques.results import Detail
-
-    return Detail.MEMBERS
-
-
-def _count_sink() -> CliqueCountSink:
-    from mbe_stage.cliques.results import CliqueCountSink
-
-    return CliqueCountSink()
-
-
-def _compile_steps(config: Config | None) -> Sequence[CompileStep]:  # noqa: ARG001 - the seam's signature
-    from mbe_stage.bicliques import keys, vertex_statistics
-    from mbe_stage.cliques import ordering
-
-    return (*keys.compile_steps(), *vertex_statistics.compile_steps(with_members=False), *ordering.compile_steps())
-
-
-def _device_compile_steps(config: Config | None) -> Sequence[CompileStep]:  # noqa: ARG001 - the seam's signature
-    from mbe_stage.pipeline.problems.cliques.cudf.compiling import compile_steps
-
-    return compile_steps()
-
-
-def _graph_steps(config: Config | None) -> Sequence[CompileStep]:
-    from mbe_stage.graphs import projection
-
-    return projection.compile_steps() if config is None or config.asked.project is not None else ()
-
-
-def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    from mbe_stage.pipeline.report.cliques import page
-    from mbe_stage.pipeline.stores.part_objects import fetch_missing
-
-    # Which are the largest only the table says.
-    fetch_missing(run_path)
-    return page(run_path, manifest, top)
-
-
-def _check(job: Any) -> None:
-    from mbe_stage.pipeline.verify.cliques import check
-
-    check(job)
-
-
-def _check_steps() -> Sequence[CompileStep]:
-    from mbe_stage.pipeline.verify.cliques import compile_steps
-
-    return compile_steps()
-
-
-def _beside_number(manifest: Manifest) -> str:
-    return f", largest {manifest.counts.max_size:,} vertices"
-
-
-def _markdown(run_path: Path, manifest: Manifest) -> list[str]:
-    from mbe_stage.pipeline.problems.cliques.shown import essence
-
-    return essence(run_path, manifest)
-
-
-def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
-    from mbe_stage.pipeline.problems.cliques.shown import largest
-
-    return largest(run_path, limit)
-
-
-def _top(run_path: Path, limit: int, vertex: str | None) -> Shown:
-    from mbe_stage.pipeline.problems.cliques.shown import top
-
-    return top(run_path, limit, vertex)
-
-
-def _diff(old: Path, new: Path, limit: int, out: Path | None) -> Differences:
-    from mbe_stage.pipeline.problems.cliques.differences import differences
-    from mbe_stage.pipeline.views.diff.write import check_free
-
-    if out is not None:
-        check_free(out)
-    return differences(old, new, limit, out)
-
-
-PUBLICATION = Publication(
-    problem="cliques",
-    about="Enumerate the maximal cliques of an undirected graph.",
-    section_name="cliques",
-    section=CliquesSection,
-    query=_query,
-    schemas=_schemas,
-    collector=_collector,
-    detail=_detail,
-    count_sink=_count_sink,
-    page=_page,
-    check=_check,
-    unit=("maximal clique", "maximal cliques"),
-    counted="cliques",
-    counts=Counts,
-    query_shape=_query_shape,
-    compile_steps=_compile_steps,
-    device_compile_steps=_device_compile_steps,
-    check_steps=_check_steps,
-    frames=("arrow", "cudf"),
-    markdown=_markdown,
-    beside_number=_beside_number,
-    largest=_largest,
-    instead="min_size, max_size and containing are asked of cliques",
-    next_command="mbe top {}",
-    undirected=_undirected,
-    top=_top,
-    diff=_diff,
-    graph=_graph,
-    graph_steps=_graph_steps,
-    made_of_input=_made_of_input,
-    is_resumable=True,
-)
+PUBLICATION = CliquesPublication()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +13,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import InputError, PublishError
+from mbe_stage.pipeline.problems.base import Shown
+from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading
+from mbe_stage.pipeline.report.markdown import first_keys, members, table
 
-__all__ = ["Clique", "clique_parts", "cliques_with_keys", "find_vertex", "larger", "largest_cliques", "vertex_keys"]
+__all__ = [
+    "Clique",
+    "clique_parts",
+    "cliques_with_keys",
+    "essence",
+    "find_vertex",
+    "larger",
+    "largest",
+    "largest_cliques",
+    "shown",
+    "top",
+    "vertex_keys",
+]
 
 _ROWS = 1 << 14
+
+_SIZES, _CLIQUES = 20, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +154,54 @@ def larger(rows: pa.Table, limit: int) -> pa.Table:
     """So many rows of the largest size, largest first, of equals those of smaller keys."""
     order = np.lexsort((rows["clique_key"].to_numpy(), -rows["size"].to_numpy()))[:limit]
     return rows.take(pa.array(order)).combine_chunks()
+
+
+def essence(run_path: Path, manifest: Manifest) -> list[str]:
+    """What the report says first, as Markdown."""
+    counts = manifest.counts
+    sizes = pq.read_table(run_path / "size_histogram.parquet").to_pylist()[::-1]
+    shown = [[f"{row['size']:,}", f"{row['n_cliques']:,}"] for row in sizes[:_SIZES]]
+    rows = [
+        [f"{len(one.vertices):,}", members(one.vertices, len(one.vertices))]
+        for one in largest_cliques(run_path, _CLIQUES)
+    ]
+    return [
+        f"Largest clique {counts.max_size:,} vertices, in a graph of {counts.vertices:,} vertices and "
+        f"{counts.edges:,} edges, degeneracy {counts.degeneracy:,}.",
+        "",
+        "## The largest",
+        "",
+        *(table(["size", "vertices"], rows) if rows else ["None."]),
+        "",
+        "## How large they are, from the largest size",
+        "",
+        *(table(["size", "cliques"], shown) if shown else ["None."]),
+    ]
+
+
+def top(run_path: Path, limit: int, vertex: str | None) -> Shown:
+    """The largest cliques, or of those that hold the vertex of a key.
+
+    Raises
+    ------
+    InputError
+        There is no such vertex.
+    PublishError
+        The run is damaged.
+    """
+    return shown(largest_cliques(run_path, limit, None if vertex is None else find_vertex(run_path, vertex)))
+
+
+def shown(cliques: Sequence[Clique]) -> Shown:
+    """Cliques as values and for the terminal."""
+    values = [{"clique_key": one.key, "size": len(one.vertices), "vertices": one.vertices} for one in cliques]
+    rows = [[len(one.vertices), first_keys(one.vertices), str(one.key)] for one in cliques]
+    return Shown(values, ["size", "vertices", "clique_key"], rows)
+
+
+def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
+    """The largest cliques with their vertices' own keys as rows; `clique_key` is text: browsers round an int64."""
+    return [
+        {"clique_key": str(one.key), "size": len(one.vertices), "vertices": first_keys(one.vertices)}
+        for one in largest_cliques(run_path, limit)
+    ]

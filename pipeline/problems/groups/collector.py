@@ -36,7 +36,7 @@ from mbe_stage.pipeline.problems.groups.two_offsets import (
     merged,
     with_columns,
 )
-from mbe_stage.pipeline.views.no_groups import BEST_SURPRISE
+from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
 
 __all__ = ["GroupsCollector", "KnownColumns", "of_known"]
 
@@ -98,7 +98,7 @@ class GroupsCollector:
         refuse_half_questions(collecting)
         self.seconds: dict[str, float] = {}
         # What differs between the backends; the names are the same in both.
-        self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}.sink")
+        self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
         self._model = self._place.null_model(collecting.graph)
         self._sink = self._place.sink_of(self._model, collecting.graph)

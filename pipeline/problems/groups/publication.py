@@ -1,7 +1,4 @@
-"""Groups, as the pipeline sees them; see `pipeline.problems.base.DerivedPublication`.
-
-What is heavy is imported when it is asked for.
-"""
+"""Groups, as the pipeline sees them."""
 
 from __future__ import annotations
 
@@ -9,159 +6,113 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, DerivedPublication, Page
+from mbe_stage.pipeline.problems.base import DerivedPublication, deferred
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
-from mbe_stage.pipeline.report.markdown import first_keys
-from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mbe_stage.pipeline.config.model import Config
-    from mbe_stage.pipeline.problems.groups.collector import GroupsCollector
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["PUBLICATION", "largest"]
+__all__ = ["PUBLICATION", "GroupsPublication"]
 
 
-def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
-    """Groups with their members' own keys: those of new cases first, then new and otherwise changed ones, by rank.
+class GroupsPublication(DerivedPublication):
+    """See `pipeline.problems.base.DerivedPublication`."""
 
-    A case is new when all its groups are. Without a run to compare with, the order is the rank. What is muted is left
-    out. `group_key` is text: a browser would round an int64.
+    name = "groups"
+    problem = "bicliques"
+    about = "Significant groups, ranked, and scores of vertices."
+    section = GroupsSection
+    frames = ("arrow", "cudf")
+    events = True
+    input_keys = ("labels", "allow")
 
-    Parameters
-    ----------
-    limit : int
-        Most rows.
-    """
-    groups = [group for group in group_rows(run_path) if not group["is_muted"]]
-    known_cases = {group["case"] for group in groups if group["since"] not in ("new", None)}
+    collector = deferred(f"{__package__}.collector:GroupsCollector")
+    page = deferred("mbe_stage.pipeline.report.groups:page")
+    check = deferred("mbe_stage.pipeline.verify.groups:check")
+    complete = deferred(f"{__package__}.completing:complete")
+    device_bytes = deferred(f"{__package__}.cudf:pool_bytes")
 
-    def order(group: dict[str, Any]) -> tuple[bool, bool, int]:
-        is_compared = group["since"] is not None
-        return (is_compared and group["case"] in known_cases, group["since"] == "same", group["rank"])
+    def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+        from mbe_stage.pipeline.problems.both_sides import key_type
+        from mbe_stage.pipeline.problems.groups import schemas as of
 
-    return [
-        {
-            "rank": group["rank"],
-            "since": group["since"] or "",
-            "case": group["case"],
-            "explanation": group["explanation"],
-            "left": first_keys(group["left"]),
-            "right": first_keys(group["right"]),
-            "surprise": round(group["surprise"], 1),
-            "group_key": str(group["group_key"]),
+        keys, asked = key_type(key_types), config.section("groups")
+        has_lists = asked.labels is not None or asked.allow is not None
+        has_buckets = config.input.time_bucket is not None
+        return {
+            **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),
+            **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
+            **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if has_buckets else {}),
+            **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
+            "groups.parquet": of.GROUPS,
+            "group_members.parquet": of.group_members(keys),
+            "vertex_scores.parquet": of.vertex_scores(keys),
         }
-        for group in with_members(run_path, sorted(groups, key=order)[:limit])
-    ]
+
+    def inputs(self, config: Config) -> Mapping[str, str]:
+        from mbe_stage.pipeline.problems.groups.known_keys import read_lists
+
+        return {name: each.fingerprint for name, each in read_lists(config.section("groups")).items()}
+
+    def largest(self, run_path: Path, limit: int) -> list[dict[str, Any]]:
+        """Return groups with their members' own keys: those of new cases first, then new and changed ones, by rank.
+
+        A case is new if all its groups are. Without a run to compare with, the order is the rank. Muted groups are left
+        out. `group_key` is text: a browser would round an int64.
+        """
+        from mbe_stage.pipeline.report.markdown import first_keys
+        from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
+
+        groups = [group for group in group_rows(run_path) if not group["is_muted"]]
+        known_cases = {group["case"] for group in groups if group["since"] not in ("new", None)}
+
+        def order(group: dict[str, Any]) -> tuple[bool, bool, int]:
+            is_compared = group["since"] is not None
+            return (is_compared and group["case"] in known_cases, group["since"] == "same", group["rank"])
+
+        return [
+            {
+                "rank": group["rank"],
+                "since": group["since"] or "",
+                "case": group["case"],
+                "explanation": group["explanation"],
+                "left": first_keys(group["left"]),
+                "right": first_keys(group["right"]),
+                "surprise": round(group["surprise"], 1),
+                "group_key": str(group["group_key"]),
+            }
+            for group in with_members(run_path, sorted(groups, key=order)[:limit])
+        ]
+
+    def nothing(self, run_path: Path, manifest: Manifest) -> str:
+        from mbe_stage.pipeline.views.listed_groups import nothing_significant
+
+        return f"no group is listed: {nothing_significant(run_path, manifest)}"
+
+    def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.groups import candidates, selection, short_list, vertex_scores
+
+        asked = None if config is None else config.section("groups").kind
+        has_buckets = config is not None and config.input.time_bucket is not None
+        return (
+            *candidates.compile_steps(),
+            *vertex_scores.compile_steps(),
+            # With buckets of time near copies are dropped from grown groups too.
+            *(short_list.compile_steps() if asked != "grown_cover" or has_buckets else ()),
+            *(selection.compile_steps() if asked != "short_list" else ()),
+        )
+
+    def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
+        from mbe_stage.bicliques import keys
+        from mbe_stage.pipeline.problems.groups.cudf import compile_steps
+
+        # Grown groups are not bicliques of the stream, so the host makes their keys.
+        is_grown = config is None or config.section("groups").kind == "grown_cover"
+        return (*compile_steps(), *(keys.compile_steps() if is_grown else ()))
 
 
-def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-    from mbe_stage.pipeline.problems.both_sides import key_type
-    from mbe_stage.pipeline.problems.groups import schemas as of
-
-    keys, asked = key_type(key_types), config.section("groups")
-    has_lists = asked.labels is not None or asked.allow is not None
-    return {
-        **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),
-        **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
-        **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if config.input.time_bucket is not None else {}),
-        **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
-        "groups.parquet": of.GROUPS,
-        "group_members.parquet": of.group_members(keys),
-        "vertex_scores.parquet": of.vertex_scores(keys),
-    }
-
-
-def _collector(collecting: Collecting) -> GroupsCollector:
-    from mbe_stage.pipeline.problems.groups.collector import GroupsCollector
-
-    return GroupsCollector(collecting)
-
-
-def _inputs(config: Config) -> Mapping[str, str]:
-    from mbe_stage.pipeline.problems.groups.known_keys import read_lists
-
-    return {name: each.fingerprint for name, each in read_lists(config.section("groups")).items()}
-
-
-def _complete(completing: Completing) -> Completed:
-    from mbe_stage.pipeline.problems.groups.completing import complete
-
-    return complete(completing)
-
-
-def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    from mbe_stage.pipeline.report.groups import page
-
-    return page(run_path, manifest, top)
-
-
-def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
-
-    return largest(run_path, limit)
-
-
-def _nothing(run_path: Path, manifest: Manifest) -> str:
-    from mbe_stage.pipeline.views.no_groups import nothing_significant
-
-    return f"no group is listed: {nothing_significant(run_path, manifest)}"
-
-
-def _check(job: Any) -> None:
-    from mbe_stage.pipeline.verify.groups import check
-
-    check(job)
-
-
-def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
-    from mbe_stage.groups import candidates, selection, short_list, vertex_scores
-
-    asked = None if config is None else config.section("groups").kind
-    has_buckets = config is not None and config.input.time_bucket is not None
-    return (
-        *candidates.compile_steps(),
-        *vertex_scores.compile_steps(),
-        # With buckets of time near copies drop out of what is grown too.
-        *(short_list.compile_steps() if asked != "grown_cover" or has_buckets else ()),
-        *(selection.compile_steps() if asked != "short_list" else ()),
-    )
-
-
-def _device_compile_steps(config: Config | None) -> Sequence[CompileStep]:
-    from mbe_stage.bicliques import keys
-    from mbe_stage.pipeline.problems.groups.cudf.sink import compile_steps
-
-    # Groups that are grown are no bicliques of the stream: the host makes their keys.
-    is_grown = config is None or config.section("groups").kind == "grown_cover"
-    return (*compile_steps(), *(keys.compile_steps() if is_grown else ()))
-
-
-def _device_bytes(collecting: Collecting) -> int:
-    from mbe_stage.pipeline.problems.groups.cudf.sink import pool_bytes
-
-    return pool_bytes(collecting)
-
-
-PUBLICATION = DerivedPublication(
-    name="groups",
-    problem="bicliques",
-    about="Significant groups, ranked, and scores of vertices.",
-    section=GroupsSection,
-    schemas=_schemas,
-    collector=_collector,
-    page=_page,
-    check=_check,
-    compile_steps=_compile_steps,
-    device_compile_steps=_device_compile_steps,
-    frames=("arrow", "cudf"),
-    device_bytes=_device_bytes,
-    events=True,
-    largest=_largest,
-    nothing=_nothing,
-    input_keys=("labels", "allow"),
-    inputs=_inputs,
-    complete=_complete,
-)
+PUBLICATION = GroupsPublication()

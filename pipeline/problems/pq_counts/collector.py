@@ -19,8 +19,8 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.execution.checkpoint_sums import Arrays, book_sums, can_be_kept, restore, taken_back, together
 from mbe_stage.pipeline.large_numbers import digits_text
 from mbe_stage.pipeline.problems.base import Collected, Collecting
-from mbe_stage.pipeline.problems.pq_counts.counts import Counts
 from mbe_stage.pipeline.problems.pq_counts.memory import check_room
+from mbe_stage.pipeline.problems.pq_counts.publication import Counts
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of, to_query
 from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batches, vertex_batches
 from mbe_stage.pipeline.publish.run_files import as_publish_errors

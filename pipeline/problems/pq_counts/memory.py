@@ -10,30 +10,30 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.problems.base import Room
+from mbe_stage.pipeline.problems.base import TableMemory
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of
 from mbe_stage.pipeline.wording import bytes_text, plural
 from mbe_stage.pq_counts.digits import n_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
-__all__ = ["check_room", "lack_of_room", "local_bytes", "most_of_cell", "room"]
+__all__ = ["check_room", "lack_of_room", "local_bytes", "most_of_cell", "table_memory"]
 
 _DIGIT_BYTES = 8
 # What the engine adds up, and what of it was handed over.
 _COPIES = 2
 
 
-def room(config: Config, query: PqQuery, graph: BipartiteCSR) -> Room:
+def table_memory(config: Config, query: PqQuery, graph: BipartiteCSR) -> TableMemory:
     """The bytes that are set aside, and the refusal where they do not fit."""
     detail, degrees = detail_of(config.asked), (graph.left_degrees, graph.right_degrees)
     if detail < Detail.VERTICES:
-        return Room()
+        return TableMemory()
     n_bytes = local_bytes(query, detail, *degrees)
     n_rows = len(query.cells) * (graph.n_left + graph.n_right + (graph.n_edges if detail >= Detail.EDGES else 0))
     lines = [("local", f"{plural(n_rows, 'row')}, for which {bytes_text(n_bytes)} of memory are set aside")]
     lack = lack_of_room(query, detail, degrees, config.execution.memory_budget)
-    return Room(n_bytes, lines if lack is None else [*lines, ("refused", f"a run of this ends here: {lack}")])
+    return TableMemory(n_bytes, lines if lack is None else [*lines, ("refused", f"a run of this ends here: {lack}")])
 
 
 def most_of_cell(p: int, q: int, left_degrees: np.ndarray, right_degrees: np.ndarray) -> int:

@@ -1,165 +1,117 @@
-"""Counts of (p, q)-bicliques, as the pipeline sees them; see `pipeline.problems.base.Publication`.
-
-What is heavy is imported when it is asked for: the command line reads this for its help.
-"""
+"""Counts of (p, q)-bicliques, as the pipeline sees them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbe_stage.pipeline.problems.base import Collecting, Collector, Numbers, Page, Publication, Room, Told
-from mbe_stage.pipeline.problems.pq_counts.counts import Counts
+from pydantic import BaseModel, ConfigDict
+
+from mbe_stage.pipeline.problems.base import Numbers, Publication, deferred
 from mbe_stage.pipeline.problems.pq_counts.section import PqCountsSection
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.pipeline.config.model import Config
-    from mbe_stage.pipeline.execution.forecast import Prospect, Trying
-    from mbe_stage.pipeline.problems.query import KeyedEdges
-    from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import Detail, PqSink
 
-__all__ = ["PUBLICATION"]
+__all__ = ["PUBLICATION", "Counts", "PqCountsPublication"]
 
 
-def _query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
-    from mbe_stage.pipeline.problems.pq_counts.query import to_query
+class Counts(BaseModel):
+    """How many of what.
 
-    return to_query(asked, edges)
+    Attributes
+    ----------
+    counts : int
+        Rows of `pq_counts`.
+    above_zero : int
+        Of these.
+    largest : str
+        The largest count, all its digits.
+    largest_p, largest_q : int
+        Whose it is; of several, the smallest p, and of these the smallest q.
+    most_left_degree, most_right_degree : int
+        The most neighbours of a left and of a right vertex: from there on all counts are 0.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    counts: int
+    above_zero: int
+    largest: str
+    largest_p: int
+    largest_q: int
+    most_left_degree: int
+    most_right_degree: int
 
 
-def _query_shape(config: Config) -> PqQuery:
-    """Whom the query wants as members makes no difference to compiling, only whether there are any."""
-    from mbe_stage.pq_counts.query import PqQuery
+class PqCountsPublication(Publication):
+    """See `pipeline.problems.base.Publication`."""
 
-    asked = config.asked
-    return PqQuery(
-        *(1 if asked.table else asked.p, asked.p, 1 if asked.table else asked.q, asked.q),
-        containing_left=(0,) if asked.containing_left else (),
-        containing_right=(0,) if asked.containing_right else (),
+    problem = "pq_counts"
+    about = "Count (p, q)-bicliques."
+    section_name = "pq_counts"
+    section = PqCountsSection
+    unit = ("count", "counts")
+    counted = "counts"
+    counts = Counts
+    frames = ("arrow", "cudf")
+    counts_first = True
+    of_tables_only = ("local",)
+    instead = "results are numbers and no list, and p and q are the only sizes"
+    is_resumable = True
+    numbers = Numbers(
+        sink=deferred("mbe_stage.pq_counts.results:PqSink"),
+        result_text=deferred(f"{__package__}.result_text:result_text"),
+        text_of_run=deferred(f"{__package__}.result_text:text_of_run"),
+        listed=deferred(f"{__package__}.result_text:listed"),
     )
 
+    query = deferred(f"{__package__}.query:to_query")
+    collector = deferred(f"{__package__}.collector:PqCollector")
+    page = deferred("mbe_stage.pipeline.report.pq_counts:page")
+    check = deferred("mbe_stage.pipeline.verify.pq_counts:check")
+    markdown = deferred(f"{__package__}.result_text:essence")
+    largest = deferred(f"{__package__}.result_text:largest")
+    forecast = deferred(f"{__package__}.trial:forecast")
+    table_memory = deferred(f"{__package__}.memory:table_memory")
 
-def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-    from mbe_stage.pipeline.problems.both_sides import key_type
-    from mbe_stage.pipeline.problems.pq_counts.schemas import PQ_COUNTS, pq_edges, pq_vertices
+    def query_shape(self, config: Config) -> PqQuery:
+        """Return a query with or without members: compiling does not depend on which they are."""
+        from mbe_stage.pq_counts.query import PqQuery
 
-    local = config.asked.local
-    return {
-        "pq_counts.parquet": PQ_COUNTS,
-        **({"pq_vertices.parquet": pq_vertices(key_type(key_types))} if local != "none" else {}),
-        **({"pq_edges.parquet": pq_edges(*key_types)} if local == "edges" else {}),
-    }
+        asked = config.asked
+        return PqQuery(
+            *(1 if asked.table else asked.p, asked.p, 1 if asked.table else asked.q, asked.q),
+            containing_left=(0,) if asked.containing_left else (),
+            containing_right=(0,) if asked.containing_right else (),
+        )
 
+    def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+        from mbe_stage.pipeline.problems.both_sides import key_type
+        from mbe_stage.pipeline.problems.pq_counts.schemas import PQ_COUNTS, pq_edges, pq_vertices
 
-def _collector(collecting: Collecting) -> Collector:
-    from mbe_stage.pipeline.problems.pq_counts.collector import PqCollector
+        local = config.asked.local
+        return {
+            "pq_counts.parquet": PQ_COUNTS,
+            **({"pq_vertices.parquet": pq_vertices(key_type(key_types))} if local != "none" else {}),
+            **({"pq_edges.parquet": pq_edges(*key_types)} if local == "edges" else {}),
+        }
 
-    return PqCollector(collecting)
+    def detail(self, config: Config | None) -> Detail:
+        from mbe_stage.pipeline.problems.pq_counts.query import detail_of
+        from mbe_stage.pq_counts.results import Detail
 
+        return Detail.EDGES if config is None else detail_of(config.asked)
 
-def _detail(config: Config | None) -> Detail:
-    from mbe_stage.pipeline.problems.pq_counts.query import detail_of
-    from mbe_stage.pq_counts.results import Detail
+    def count_sink(self) -> PqSink:
+        from mbe_stage.pq_counts.query import PqQuery
+        from mbe_stage.pq_counts.results import PqSink
 
-    return Detail.EDGES if config is None else detail_of(config.asked)
-
-
-def _sink(query: PqQuery) -> PqSink:
-    from mbe_stage.pq_counts.results import PqSink
-
-    return PqSink(query)
-
-
-def _count_sink() -> PqSink:
-    from mbe_stage.pq_counts.query import PqQuery
-
-    return _sink(PqQuery.of(1, 1))
-
-
-def _told(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> Told:
-    from mbe_stage.pipeline.problems.pq_counts import result_text
-
-    return result_text.told(sink, config, graph, truncated)
-
-
-def _told_of_run(run_path: Path, manifest: Manifest) -> Told:
-    from mbe_stage.pipeline.problems.pq_counts import result_text
-
-    return result_text.told_of_run(run_path, manifest)
+        return PqSink(PqQuery.of(1, 1))
 
 
-def _listed(manifest: Manifest) -> str:
-    from mbe_stage.pipeline.problems.pq_counts import result_text
-
-    return result_text.listed(manifest)
-
-
-def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    from mbe_stage.pipeline.report.pq_counts import page
-
-    return page(run_path, manifest, top)
-
-
-def _check(job: Any) -> None:
-    from mbe_stage.pipeline.verify.pq_counts import check
-
-    check(job)
-
-
-def _markdown(run_path: Path, manifest: Manifest) -> list[str]:
-    from mbe_stage.pipeline.problems.pq_counts.shown import essence
-
-    return essence(run_path, manifest)
-
-
-def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
-    from mbe_stage.pipeline.problems.pq_counts.shown import largest
-
-    return largest(run_path, limit)
-
-
-def _outlook(trying: Trying) -> Prospect:
-    from mbe_stage.pipeline.problems.pq_counts.trial import outlook
-
-    return outlook(trying)
-
-
-def _room(config: Config, query: PqQuery, graph: BipartiteCSR) -> Room:
-    from mbe_stage.pipeline.problems.pq_counts.memory import room
-
-    return room(config, query, graph)
-
-
-PUBLICATION = Publication(
-    problem="pq_counts",
-    about="Count (p, q)-bicliques.",
-    section_name="pq_counts",
-    section=PqCountsSection,
-    query=_query,
-    schemas=_schemas,
-    collector=_collector,
-    detail=_detail,
-    count_sink=_count_sink,
-    page=_page,
-    check=_check,
-    unit=("count", "counts"),
-    counted="counts",
-    counts=Counts,
-    query_shape=_query_shape,
-    frames=("arrow", "cudf"),
-    markdown=_markdown,
-    largest=_largest,
-    numbers=Numbers(_sink, _told, _told_of_run, _listed),
-    counts_first=True,
-    of_tables_only=("local",),
-    instead="results are numbers and no list, and p and q are the only sizes",
-    outlook=_outlook,
-    room=_room,
-    is_resumable=True,
-)
+PUBLICATION = PqCountsPublication()

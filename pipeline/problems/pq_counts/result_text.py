@@ -1,4 +1,4 @@
-"""What is told of (p, q)-counts, on the terminal, as JSON and in a flow; where a limit stopped the search: at least."""
+"""The counts of a run as text: on the terminal, as JSON, in a flow and in the report."""
 
 from __future__ import annotations
 
@@ -6,33 +6,108 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
-from mbe_stage.pipeline.problems.base import Told
-from mbe_stage.pipeline.problems.pq_counts.cells import read_cells
+from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.pq_counts.section import PqCountsSection
-from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
+from mbe_stage.pipeline.report.markdown import table, text
 from mbe_stage.pq_counts.results import PqSink
 
-__all__ = ["JSON_EXACT", "listed", "told", "told_of_run", "unit", "zero_reasons"]
+__all__ = [
+    "JSON_EXACT",
+    "essence",
+    "largest",
+    "listed",
+    "read_cells",
+    "result_text",
+    "shown_cell",
+    "text_of_run",
+    "top_rows",
+    "unit",
+    "zero_reasons",
+]
+
+_BATCH_ROWS = 1 << 17
 
 JSON_EXACT = 2**53 - 1
 """Up to here every reader of JSON takes a number as it is written."""
 
 _MOST_ROWS, _MOST_COLUMNS = 30, 12
+_MARKDOWN_CELLS = 12
+_MARKDOWN_VERTICES = 5
 
 
-def told(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> Told:
+def read_cells(run_path: Path) -> dict[tuple[int, int], int]:
+    """``(p, q) -> count``, in the order of the table `pq_counts`.
+
+    Raises
+    ------
+    ValueError
+        A count is no number.
+    """
+    table = pq.read_table(run_path / "pq_counts.parquet", columns=["p", "q", "count_text"])
+    found = {}
+    for p, q, digits in zip(*(table.column(name).to_pylist() for name in ("p", "q", "count_text")), strict=True):
+        number = number_of(digits)
+        if number is None:
+            raise ValueError(f"{run_path / 'pq_counts.parquet'}: count_text of ({p}, {q}) is no number")
+        found[p, q] = number
+    return found
+
+
+def top_rows(path: Path, cell: tuple[int, int], limit: int, side: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a cell with the largest counts above zero, most first, of equals those that come first.
+
+    Parameters
+    ----------
+    path : Path
+        `pq_vertices` or `pq_edges`.
+    cell : (int, int)
+    side : str, optional
+        Of the vertices.
+    """
+    best: pa.Table | None = None
+    p, q = cell
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+            rows = pa.Table.from_batches([batch])
+            is_wanted = pc.and_(pc.equal(rows["p"], p), pc.equal(rows["q"], q))
+            if side is not None:
+                is_wanted = pc.and_(is_wanted, pc.equal(rows["side"].cast(pa.string()), side))
+            rows = rows.filter(pc.and_(is_wanted, pc.not_equal(rows["count_text"], "0")))
+            best = _larger(rows if best is None else pa.concat_tables([best, rows]), limit)
+    return [] if best is None else best.to_pylist()
+
+
+def _larger(rows: pa.Table, limit: int) -> pa.Table:
+    """Those of most digits first, and of as many digits those whose text comes last: the order of whole numbers."""
+    text = rows["count_text"].combine_chunks()
+    lengths, ranks = pc.utf8_length(text).to_numpy(zero_copy_only=False), _ranks(text)
+    order = np.lexsort((np.arange(len(text)), -ranks, -lengths))[:limit]
+    return rows.take(pa.array(order))
+
+
+def _ranks(text: pa.Array) -> np.ndarray:
+    return pc.rank(text, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def result_text(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> ResultText:
     """What a search found that stored nothing."""
     most = int(graph.left_degrees.max()), int(graph.right_degrees.max())
-    return _told(sink.counts(), config.asked, most, is_lower=truncated is not None)
+    return _text(sink.counts(), config.asked, most, is_lower=truncated is not None)
 
 
-def told_of_run(run_path: Path, manifest: Manifest) -> Told:
+def text_of_run(run_path: Path, manifest: Manifest) -> ResultText:
     """What a run has published."""
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
-    return _told(read_cells(run_path), manifest.config.asked, most, is_lower=manifest.truncated is not None)
+    return _text(read_cells(run_path), manifest.config.asked, most, is_lower=manifest.truncated is not None)
 
 
 def listed(manifest: Manifest) -> str:
@@ -69,9 +144,9 @@ def zero_reasons(asked: PqCountsSection, most: tuple[int, int]) -> list[str]:
     return reasons
 
 
-def _told(
+def _text(
     counts: Mapping[tuple[int, int], int], asked: PqCountsSection, most: tuple[int, int], *, is_lower: bool
-) -> Told:
+) -> ResultText:
     rows = [{"p": p, "q": q, "count": _for_json(n), "count_text": digits_text(n)} for (p, q), n in counts.items()]
     why_zero = zero_reasons(asked, most)
     values = {"counts": rows, "lower_bounds": is_lower, "why_zero": why_zero}
@@ -79,10 +154,10 @@ def _told(
     if not asked.table:
         ((cell, count),) = counts.items()
         headline = f"{'at least ' if is_lower else ''}{grouped_text(count)} {unit(cell, count)}"
-        return Told(1, headline, values, lines)
+        return ResultText(1, headline, values, lines)
     if asked.p > _MOST_ROWS or asked.q > _MOST_COLUMNS:
         lines.append(("shown", f"of {asked.p} rows and {asked.q} columns the first; --json and the table have all"))
-    return Told(len(counts), _of_table(counts, asked, is_lower), values, lines, _table(counts, asked, is_lower))
+    return ResultText(len(counts), _of_table(counts, asked, is_lower), values, lines, _table(counts, asked, is_lower))
 
 
 def _of_table(counts: Mapping[tuple[int, int], int], asked: PqCountsSection, is_lower: bool) -> str:
@@ -105,3 +180,45 @@ def _table(
 
 def _for_json(count: int) -> Any:
     return count if count <= JSON_EXACT else None
+
+
+def essence(run_path: Path, manifest: Manifest) -> list[str]:
+    """What the report says first, as Markdown."""
+    counts, asked = read_cells(run_path), manifest.config.asked
+    mark = "≥ " if manifest.truncated is not None else ""
+    ps = sorted({p for p, _ in counts})[:_MARKDOWN_CELLS]
+    qs = sorted({q for _, q in counts})[:_MARKDOWN_CELLS]
+    rows = [[f"**{p}**", *(f"{mark}{short_text(counts[p, q])}" for q in qs)] for p in ps]
+    most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
+    lines = [*(f"{reason}." for reason in zero_reasons(asked, most)), *table(["p \\ q", *map(str, qs)], rows)]
+    if asked.local == "none":
+        return lines
+    p, q = shown_cell(manifest)
+    shown = [
+        [side, text(row["key"]), f"{mark}{short_text(int(row['count_text']))}"]
+        for side in ("left", "right")
+        for row in top_rows(run_path / "pq_vertices.parquet", (p, q), _MARKDOWN_VERTICES, side)
+    ]
+    return [*lines, "", f"## The vertices in most ({p}, {q})-bicliques", "", *table(["side", "vertex", "in"], shown)]
+
+
+def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
+    """The vertices in most bicliques where these are counted, else the counts themselves, as rows of plain values."""
+    manifest = read_manifest(run_path)
+    if manifest.config.asked.local == "none":
+        rows = [{"p": p, "q": q, "count": short_text(count)} for (p, q), count in read_cells(run_path).items()]
+        return rows[:limit]
+    cell, path = shown_cell(manifest), run_path / "pq_vertices.parquet"
+    return [
+        {"side": side, "key": str(row["key"]), "p": cell[0], "q": cell[1], "count": row["count_text"]}
+        for side in ("left", "right")
+        for row in top_rows(path, cell, limit, side)
+    ]
+
+
+def shown_cell(manifest: Manifest) -> tuple[int, int]:
+    """The count whose vertices are shown: of a table that of (2, 2), or the nearest to it that is not 0."""
+    asked, counts = manifest.config.asked, manifest.counts
+    if not asked.table:
+        return asked.p, asked.q
+    return min(asked.p, counts.most_right_degree, 2), min(asked.q, counts.most_left_degree, 2)

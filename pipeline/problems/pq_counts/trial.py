@@ -12,13 +12,13 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline.execution.forecast import Prospect, Trying
 from mbe_stage.pipeline.problems.pq_counts.memory import lack_of_room, local_bytes
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of
-from mbe_stage.pipeline.problems.pq_counts.result_text import told
+from mbe_stage.pipeline.problems.pq_counts.result_text import result_text
 from mbe_stage.pipeline.wording import percent_text, rough_number, seconds_text
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.stream import Progress, StreamFacts
 
-__all__ = ["CountTrial", "expected_seconds", "outlook"]
+__all__ = ["CountTrial", "expected_seconds", "forecast"]
 
 # With less of the work done in half of the trial there is no pace.
 _LEAST_DONE = 0.01
@@ -62,32 +62,32 @@ class CountTrial:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A search of the trial's length: the sink after it, and (seconds, work done) as they were told."""
+    """A search of the trial's length: the sink after it, and (seconds, work done) as reported."""
 
     sink: PqSink
     facts: StreamFacts
-    told: Sequence[tuple[float, float]]
+    samples: Sequence[tuple[float, float]]
 
 
-def outlook(trying: Trying) -> Prospect:
+def forecast(trying: Trying) -> Prospect:
     """What counting comes to, as `mbe inspect` shows it; local counts are tried, too, where there is room for them."""
     detail, degrees = detail_of(trying.config.asked), (trying.graph.left_degrees, trying.graph.right_degrees)
     counted, left_out = _tried_with_room(trying, detail)
-    found = told(counted.sink, trying.config, trying.graph, counted.facts.truncated)
+    found = result_text(counted.sink, trying.config, trying.graph, counted.facts.truncated)
     left_paths, right_paths = (int(np.square(of_side, dtype=np.float64).sum()) for of_side in reversed(degrees))
     is_complete = counted.facts.truncated is None
     trial = CountTrial(
         engine=counted.facts.engine,
         device=counted.facts.device,
         seconds=counted.facts.seconds,
-        work_done=1.0 if is_complete else counted.told[-1][1],
+        work_done=1.0 if is_complete else counted.samples[-1][1],
         complete=is_complete,
         counts=found.values["counts"],
         left_paths=left_paths,
         right_paths=right_paths,
         expected_seconds=counted.facts.seconds
         if is_complete
-        else expected_seconds(counted.told, _share_of_counts(counted.sink)),
+        else expected_seconds(counted.samples, _share_of_counts(counted.sink)),
         local_bytes=local_bytes(trying.query, detail, *degrees),
         local_left_out=left_out is not None,
     )
@@ -112,14 +112,14 @@ def _tried_with_room(trying: Trying, detail: Detail) -> tuple[_Counted, str | No
 
 
 def _count(trying: Trying, detail: Detail) -> _Counted:
-    sink, told_of = PqSink(trying.query, detail), [(0.0, 0.0)]
+    sink, samples = PqSink(trying.query, detail), [(0.0, 0.0)]
     limited = replace(trying.execution, time_limit_seconds=trying.seconds, max_bicliques=None)
 
     def note(progress: Progress) -> None:
-        told_of.append((progress.seconds, progress.work_done))
+        samples.append((progress.seconds, progress.work_done))
 
     facts = count_pq_into(sink, trying.graph, limited, trying.engine, note)
-    return _Counted(sink, facts, told_of)
+    return _Counted(sink, facts, samples)
 
 
 def _paths(trial: CountTrial) -> tuple[str, str]:
@@ -158,20 +158,20 @@ def _share_of_counts(sink: PqSink) -> float:
     return 1.0 / (1 + sum(min(p - held[0], q - held[1]) >= 2 for p, q in sink.query.cells))
 
 
-def expected_seconds(told_of: Sequence[tuple[float, float]], begins: float = 0.0) -> float | None:
+def expected_seconds(samples: Sequence[tuple[float, float]], begins: float = 0.0) -> float | None:
     """How long a search takes in all, at the pace of the second half of a trial; None where too little was done then.
 
     The heaviest pieces of the work come first, and take longer than the share that they are guessed to be.
 
     Parameters
     ----------
-    told_of : sequence of (float, float)
+    samples : sequence of (float, float)
         Seconds, and the share of the work that was done by then.
     begins : float
         Share of the work that is of another kind and comes first: its pace says nothing of the rest.
     """
-    seconds, done = told_of[-1]
-    since = next(((then, share) for then, share in told_of if then >= seconds / 2 and share >= begins), None)
+    seconds, done = samples[-1]
+    since = next(((then, share) for then, share in samples if then >= seconds / 2 and share >= begins), None)
     if since is None or done - since[1] < _LEAST_DONE:
         return None
     return seconds + (1.0 - done) * (seconds - since[0]) / (done - since[1])

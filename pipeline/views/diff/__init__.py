@@ -14,11 +14,17 @@ unsigned number. A group that has been taken is no partner any more: of two grou
 its partner and the other is gone. *new* and *gone* is what has no partner.
 """
 
-from mbe_stage.pipeline.views.diff.compiling import compile_steps
-from mbe_stage.pipeline.views.diff.job import PAIRED, STATUSES, RunDiff, Status, diff_runs
-from mbe_stage.pipeline.views.diff.largest import Difference, largest_differences
-from mbe_stage.pipeline.views.diff.members import rows_with_members
-from mbe_stage.pipeline.views.diff.words import searched_words, status_words
+from mbe_stage.pipeline.views.diff.job import (
+    PAIRED,
+    STATUSES,
+    RunDiff,
+    Status,
+    compile_steps,
+    diff_runs,
+    searched_words,
+    status_words,
+)
+from mbe_stage.pipeline.views.diff.members import Difference, largest_differences, rows_with_members
 from mbe_stage.pipeline.views.diff.write import difference_batches, partner_batches, write_diff
 
 __all__ = [

@@ -19,15 +19,27 @@ from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import check_problem
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.run_store import resolve_run
-from mbe_stage.pipeline.views.diff.compiling import compile_steps
+from mbe_stage.pipeline.views.diff import kernels, keys, prefixes, rows
 from mbe_stage.pipeline.views.diff.keys import differing_keys, run_keys
 from mbe_stage.pipeline.views.diff.partners import SEARCH_LIMIT, Pairs, no_pairs, pair_up
 from mbe_stage.pipeline.views.diff.remarks import Comparability, comparability
 from mbe_stage.pipeline.views.diff.rows import Rows, Side, read_side, read_sizes
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices, shared_vertices
-from mbe_stage.runtime.compile_ahead import CompileProgress, compile_ahead
+from mbe_stage.runtime.compile_ahead import CompileProgress, CompileStep, compile_ahead
 
-__all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_between", "diff_runs", "resolve_both"]
+__all__ = [
+    "PAIRED",
+    "STATUSES",
+    "RunDiff",
+    "Status",
+    "compile_steps",
+    "counts_words",
+    "diff_between",
+    "diff_runs",
+    "resolve_both",
+    "searched_words",
+    "status_words",
+]
 
 Status = Literal["new", "gone", "grown", "shrunk", "changed", "only_in_old", "only_in_new"]
 
@@ -40,6 +52,16 @@ STATUSES: tuple[Status, ...] = ("new", "gone", *PAIRED, "only_in_new", "only_in_
 _LATEST = Path("latest")
 # Seconds between two looks at the readers.
 _MOMENT = 0.2
+
+_WORDS: dict[Status, str] = {
+    "new": "new",
+    "gone": "gone",
+    "grown": "grown",
+    "shrunk": "shrunk",
+    "changed": "changed",
+    "only_in_new": "only in NEW",
+    "only_in_old": "only in OLD",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,3 +297,41 @@ def _counts(known: Comparability, n_old: int, n_new: int, pairs: Pairs | None) -
     counts["new" if known.knows_new else "only_in_new"] = n_new - n_pairs
     counts["gone" if known.knows_gone else "only_in_old"] = n_old - n_pairs
     return counts
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Return the compile steps of a comparison, the longest first."""
+    return tuple(step for module in (kernels, prefixes, keys, rows) for step in module.compile_steps())
+
+
+def status_words(status: Status) -> str:
+    """A status as people read it."""
+    return _WORDS[status]
+
+
+def counts_words(diff: RunDiff) -> str:
+    """How many of what, in one line; what cannot be known of these runs is left out."""
+    known = diff.comparability
+    shown: list[Status] = ["new" if known.knows_new else "only_in_new", "gone" if known.knows_gone else "only_in_old"]
+    if diff.pairs is not None:
+        shown += PAIRED
+    return ", ".join(f"{diff.counts[status]:,} {_WORDS[status]}" for status in shown)
+
+
+def searched_words(diff: RunDiff) -> str | None:
+    """Where partners were not sought, or not among all pairs, a sentence that says so; else None."""
+    if diff.pairs is None:
+        known = diff.comparability
+        comparable = known.knows_gone and known.knows_new
+        return "too many bicliques differ to look for what became of each" if comparable and diff.differ else None
+    if diff.pairs.searched_from == 0:
+        return None
+    among = (
+        "that differ by one member"
+        if diff.pairs.searched_from == 1
+        else f"with a Jaccard of at least {diff.pairs.searched_from:g}"
+    )
+    return (
+        f"partners were sought only among groups {among}, for comparing all with all would take too long: "
+        "some that count as new and gone may belong together"
+    )

@@ -34,12 +34,13 @@ from mbe_stage.pipeline.views.diff.kernels import (
     merge_best,
     take_pairs,
 )
-from mbe_stage.pipeline.views.diff.one_apart import fill_table, probe
 from mbe_stage.pipeline.views.diff.prefixes import (
     count_members,
     count_prefixes,
+    fill_table,
     member_signatures,
     prefix_lengths,
+    probe,
     rarest_first,
 )
 from mbe_stage.pipeline.views.diff.rows import Rows, Stretch

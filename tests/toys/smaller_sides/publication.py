@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from mbe_stage.pipeline.config.section import Section
-from mbe_stage.pipeline.problems.base import Collecting, DerivedPublication, Page, PageSection
+from mbe_stage.pipeline.problems.base import Collecting, DerivedPublication, Page, PageSection, deferred
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mbe_stage.pipeline.config.model import Config
     from mbe_stage.pipeline.publish.manifest import Manifest
-    from mbe_stage.pipeline.verify import Job
     from tests.toys.smaller_sides.collector import SidesCollector
 
 __all__ = ["PUBLICATION", "SmallerSidesSection"]
@@ -29,47 +28,38 @@ class SmallerSidesSection(Section):
     largest_key: bool = Field(True, description="Write the largest key of each size too.")
 
 
-def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:  # noqa: ARG001 - the seam's
-    import pyarrow as pa
+class SmallerSides(DerivedPublication):
+    name = "smaller_sides"
+    problem = "bicliques"
+    about = "How many bicliques there are of each size of the smaller side."
+    section = SmallerSidesSection
+    frames = ("arrow", "cudf")
 
-    columns = [("size", pa.int32()), ("n_bicliques", pa.int64())]
-    if config.section("smaller_sides").largest_key:
-        columns.append(("largest_key", pa.int64()))
-    return {"smaller_sides.parquet": pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])}
+    check = deferred(f"{__package__}.check:check")
+
+    def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:  # noqa: ARG002 - the seam's
+        import pyarrow as pa
+
+        columns = [("size", pa.int32()), ("n_bicliques", pa.int64())]
+        if config.section("smaller_sides").largest_key:
+            columns.append(("largest_key", pa.int64()))
+        return {"smaller_sides.parquet": pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])}
+
+    def collector(self, collecting: Collecting) -> SidesCollector:
+        from tests.toys.smaller_sides.collector import SidesCollector
+
+        return SidesCollector(collecting, self.schemas(collecting.config, (None, None))["smaller_sides.parquet"])
+
+    def page(self, run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG002 - the seam's signature
+        import pyarrow.parquet as pq
+
+        from mbe_stage.pipeline.report.wording import count
+
+        rows = "".join(
+            f"<tr><th>{count(row['size'])}</th><td>{count(row['n_bicliques'])}</td></tr>"
+            for row in pq.read_table(run_path / "smaller_sides.parquet").to_pylist()
+        )
+        return Page(sections=[PageSection("smaller-sides", "How many of each smaller side", f"<table>{rows}</table>")])
 
 
-def _collector(collecting: Collecting) -> SidesCollector:
-    from tests.toys.smaller_sides.collector import SidesCollector
-
-    return SidesCollector(collecting, _schemas(collecting.config, (None, None))["smaller_sides.parquet"])
-
-
-def _page(run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG001 - the seam's signature
-    import pyarrow.parquet as pq
-
-    from mbe_stage.pipeline.report.wording import count
-
-    rows = "".join(
-        f"<tr><th>{count(row['size'])}</th><td>{count(row['n_bicliques'])}</td></tr>"
-        for row in pq.read_table(run_path / "smaller_sides.parquet").to_pylist()
-    )
-    return Page(sections=[PageSection("smaller-sides", "How many of each smaller side", f"<table>{rows}</table>")])
-
-
-def _check(job: Job) -> None:
-    from tests.toys.smaller_sides.check import check
-
-    check(job)
-
-
-PUBLICATION = DerivedPublication(
-    name="smaller_sides",
-    problem="bicliques",
-    about="How many bicliques there are of each size of the smaller side.",
-    section=SmallerSidesSection,
-    schemas=_schemas,
-    collector=_collector,
-    page=_page,
-    check=_check,
-    frames=("arrow", "cudf"),
-)
+PUBLICATION = SmallerSides()

@@ -18,8 +18,7 @@ from mbe_stage.pipeline.backends.cudf.frames import Frame
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config, InputConfig, Key
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.problems.cliques.cudf.summary import Summary
-from mbe_stage.pipeline.problems.cliques.cudf.tables import histogram_table, rows_of, vertex_table
+from mbe_stage.pipeline.problems.cliques.cudf import Summary, histogram_table, rows_of, vertex_table
 from mbe_stage.pipeline.problems.cliques.query import graph_of, hashes_of, keys_of, to_query
 from mbe_stage.pipeline.problems.installed import reading_of
 

@@ -1,10 +1,4 @@
-"""Footers and page headers of Parquet files: bounds of integer columns, and whether pages have checksums.
-
-libcudf does not verify page checksums; pyarrow verifies them but does not say whether a file has them.
-
-A checksum is the optional fourth field of a page's header, in Thrift's compact protocol. Writers add one to every page
-or to none, so the first page of a column is enough.
-"""
+"""Input files of cuDF: their names, and the facts in Parquet footers that cuDF ignores."""
 
 from __future__ import annotations
 
@@ -15,12 +9,22 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["have_page_checksums", "integer_bounds", "is_followed_by_checksum"]
+__all__ = ["have_page_checksums", "integer_bounds", "is_followed_by_checksum", "opened"]
+
+# fsspec, which cuDF uses to open files, reads these characters as patterns, chains or protocols.
+_SPECIAL = frozenset("*?[]:~")
 
 # Type and two sizes, at most five bytes each with a byte before each, and the first byte of the next field.
 _HEADER_BYTES = 24
 # A compact field header: number one above the previous field's, type i32.
 _NEXT_INTEGER = 0x15
+
+
+def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
+    """Return the files' names or, if a name could be misread, their contents."""
+    if any(_SPECIAL & set(str(path)) for path in paths):
+        return [io.BytesIO(path.read_bytes()) for path in paths]
+    return [str(path.absolute()) for path in paths]
 
 
 def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, int, int] | None:

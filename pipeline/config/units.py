@@ -1,10 +1,10 @@
-"""Durations in a configuration: ``7d``, ``12h``, ``90s``."""
+"""Numbers with units in a configuration: durations such as ``7d``, sizes such as ``512MiB``."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["LONGEST", "parse_duration"]
+__all__ = ["LONGEST", "parse_bytes", "parse_duration"]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _WRITTEN = re.compile(r"([0-9]+)([smhdw])", re.ASCII)
@@ -33,3 +33,21 @@ def parse_duration(text: str) -> int:
     if seconds > LONGEST:
         raise ValueError("expected at most a century")
     return seconds
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a number of bytes with an optional unit: ``"512MiB"``, ``"2 GB"``, ``"65536"``.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5GiB")
+    1610612736
+    """
+    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+    stripped = text.strip().lower()
+    number = stripped.rstrip("kmgib ")
+    unit = stripped[len(number) :].strip()
+    try:
+        return int(float(number) * units[unit])
+    except (KeyError, ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not a number of bytes: expected for example 512MiB, 2GB or 65536") from None

@@ -1,4 +1,4 @@
-"""The sink that publishes: blocks of cliques into Parquet, summed up on the way, in threads beside the engine."""
+"""Cliques in host memory: their tables, their sums and the sink that writes them beside the engine."""
 
 from __future__ import annotations
 
@@ -8,21 +8,56 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink, Detail
-from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows, MemberRows, vertex_columns
 from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
 from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
 from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
-from mbe_stage.pipeline.problems.cliques.arrow.tables import ROWS
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
-from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES
+from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
 
-__all__ = ["ParquetSink", "Summary", "clique_keys", "sink_of"]
+__all__ = [
+    "ROWS",
+    "ParquetSink",
+    "Summary",
+    "clique_keys",
+    "histogram_table",
+    "sink_of",
+    "vertex_schema",
+    "vertex_table",
+]
+
+
+def _lists_of(block: CliqueBlock) -> tuple[Any, ...]:
+    return ((block.sizes, block.offsets, block.members),)
+
+
+ROWS = MemberRows(CLIQUES, "clique_key", {"vertices": "size"}, CliqueBlock, _lists_of)
+"""The table `cliques`."""
+
+
+def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> pa.Table:
+    """`size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
+    return pa.table([pa.array(sizes), pa.array(counts)], schema=SIZE_HISTOGRAM)
+
+
+def vertex_table(keys: pa.Array, degrees: np.ndarray, cores: np.ndarray, statistics: VertexStatistics) -> pa.Table:
+    """`vertices`, as `vertex_columns`; largest edges are sizes of cliques."""
+    own = pa.array(np.asarray(cores, np.int32))
+    columns = vertex_columns(keys, degrees, own, statistics=statistics)
+    columns[-1] = pa.array(statistics.largest_edges.astype(np.int32))
+    return pa.table(columns, schema=vertex_schema(keys))
+
+
+def vertex_schema(keys: pa.Array) -> pa.Schema:
+    """Schema of the table of vertices with these keys."""
+    return vertices(keys.type)
 
 
 class Summary(LockedSums):

@@ -15,7 +15,7 @@ from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.device.copying import take_lists
-from mbe_stage.pipeline.problems.bicliques.arrow.summary import Summary as HostSummary
+from mbe_stage.pipeline.problems.bicliques.arrow import Summary as HostSummary
 from mbe_stage.pipeline.problems.bicliques.largest import Bounds, Largest
 
 __all__ = ["Summary", "add_largest"]

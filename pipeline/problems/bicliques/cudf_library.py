@@ -28,8 +28,8 @@ from mbe_stage.pipeline.config.model import Config, InputConfig, Key, OutputConf
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
-from mbe_stage.pipeline.problems.bicliques.cudf.summary import Summary
-from mbe_stage.pipeline.problems.bicliques.cudf.tables import histogram_table, rows_of, vertex_table
+from mbe_stage.pipeline.problems.bicliques.cudf import histogram_table, rows_of, vertex_table
+from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
 from mbe_stage.pipeline.problems.derived import GuardedCollector, derived_collectors
 from mbe_stage.pipeline.problems.query import to_query
 

@@ -1,0 +1,237 @@
+"""Bicliques in host memory: their tables, their sums and the sink that writes them beside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.vertex_statistics import SizeCounts, VertexStatistics, long_form
+from mbe_stage.pipeline.backends.arrow.member_rows import BlockRows, MemberRows, vertex_columns
+from mbe_stage.pipeline.backends.arrow.row_sink import RowSink
+from mbe_stage.pipeline.backends.arrow.summaries import LockedSums, Summaries
+from mbe_stage.pipeline.backends.arrow.worker_parts import sink_within
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.problems.bicliques.largest import Largest, n_shown
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
+
+__all__ = [
+    "ROWS",
+    "ParquetSink",
+    "Summary",
+    "histogram_table",
+    "members_batch",
+    "sink_of",
+    "vertex_schema",
+    "vertex_table",
+]
+
+_STATISTICS = ("n_bicliques", "largest_edges", "largest_keys")
+
+
+class Summary(LockedSums):
+    """What is known of all bicliques after they have streamed past.
+
+    Attributes
+    ----------
+    fingerprint : Fingerprint
+    sizes : SizeCounts
+    left, right : VertexStatistics
+    left_members, right_members : int
+        Summed over all bicliques.
+    largest : Largest or None
+        For the report, which shows `n_shown` of them; None where it shows none.
+
+    Notes
+    -----
+    Threads take blocks in one at a time; `pipeline.backends.arrow.summaries` has several of these.
+    """
+
+    def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:
+        super().__init__()
+        self.largest = Largest(n_shown) if n_shown else None
+        self.sizes = SizeCounts()
+        self.left = VertexStatistics.of(n_left)
+        self.right = VertexStatistics.of(n_right)
+        self.left_members = 0
+        self.right_members = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes of memory, beside the largest."""
+        of_sides = (getattr(side, name).nbytes for side in (self.left, self.right) for name in _STATISTICS)
+        return sum(of_sides) + self.sizes.n_bytes
+
+    def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
+        """Of the left and of the right vertices, in host memory."""
+        return self.left, self.right
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """All of it as arrays, for `restore`."""
+        mark, sizes = self.fingerprint, self.sizes.sorted_rows()
+        numbers = (mark.n_items, mark.first, mark.second, self.left_members, self.right_members)
+        statistics = {
+            f"{side}_{name}": getattr(of_side, name)
+            for side, of_side in (("left", self.left), ("right", self.right))
+            for name in _STATISTICS
+        }
+        return {"numbers": np.array(numbers, np.uint64), "sizes": np.stack(sizes).astype(np.int64), **statistics}
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """Take back what `sums` gave of other bicliques of the same graph."""
+        *mark, left_members, right_members = map(int, sums["numbers"])
+        other = Summary(self.left.n_bicliques.size, self.right.n_bicliques.size)
+        other.fingerprint.add_sums(*mark)
+        other.sizes.add_counts(*sums["sizes"])
+        for side in ("left", "right"):
+            setattr(other, side, VertexStatistics(*(sums[f"{side}_{name}"] for name in _STATISTICS)))
+        other.left_members, other.right_members = left_members, right_members
+        self.merge(other)
+
+    def merge(self, other: Summary) -> None:
+        """Take in what another part of the bicliques, disjoint from these, sums up to."""
+        with self._lock:
+            self.fingerprint.merge(other.fingerprint)
+            self.sizes.merge(other.sizes)
+            self.left.merge(other.left)
+            self.right.merge(other.right)
+            if self.largest is not None and other.largest is not None:
+                self.largest.merge(other.largest)
+            self.left_members += other.left_members
+            self.right_members += other.right_members
+
+    def add(self, block: BicliqueBlock, keys: np.ndarray) -> None:
+        """Take in one block and the keys of its bicliques."""
+        left_sizes, left_members = block.left_sizes, block.left_members
+        right_sizes, right_members = block.right_sizes, block.right_members
+        assert left_sizes is not None
+        assert left_members is not None
+        assert right_sizes is not None
+        assert right_members is not None
+        n_edges = left_sizes.astype(np.int64) * right_sizes
+        with self._lock:
+            self.fingerprint.add(keys)
+            if self.largest is not None:
+                self.largest.add(block, n_edges, keys)
+            self.sizes.add(left_sizes, right_sizes)
+            self.left.add(left_sizes, left_members, n_edges, keys)
+            self.right.add(right_sizes, right_members, n_edges, keys)
+            self.left_members += left_members.size
+            self.right_members += right_members.size
+
+
+def _lists_of(block: BicliqueBlock) -> tuple[Any, ...]:
+    left = block.left_sizes, block.left_offsets, block.left_members
+    return left, (block.right_sizes, block.right_offsets, block.right_members)
+
+
+ROWS = MemberRows(
+    BICLIQUES, "biclique_key", {"left": "n_left", "right": "n_right"}, BicliqueBlock, _lists_of, product="n_edges"
+)
+"""The table `bicliques`."""
+
+
+def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `bicliques/` in long form, one row per member, in the same order."""
+    keys, sides, members = long_form(
+        bicliques["biclique_key"].to_numpy(),
+        bicliques["n_left"].to_numpy(),
+        bicliques["left"].flatten().to_numpy(),
+        bicliques["n_right"].to_numpy(),
+        bicliques["right"].flatten().to_numpy(),
+    )
+    # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
+    names = pa.array(["left", "right"], pa.string())
+    columns = [pa.array(keys), pa.DictionaryArray.from_arrays(pa.array(sides), names), pa.array(members)]
+    return pa.RecordBatch.from_arrays(columns, schema=MEMBERS)
+
+
+def histogram_table(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> pa.Table:
+    """`size_histogram`, ascending by size, from `SizeCounts.sorted_rows`."""
+    return pa.table([pa.array(column) for column in rows], schema=SIZE_HISTOGRAM)
+
+
+def vertex_table(
+    keys: pa.Array, degrees: np.ndarray, two_hop: np.ndarray | None, statistics: VertexStatistics
+) -> pa.Table:
+    """`left_vertices` or `right_vertices`, as `vertex_columns`; `two_hop` is None if it was not counted."""
+    own = pa.nulls(len(keys), pa.int64()) if two_hop is None else pa.array(two_hop)
+    return pa.table(vertex_columns(keys, degrees, own, statistics=statistics), schema=vertex_schema(keys))
+
+
+def vertex_schema(keys: pa.Array) -> pa.Schema:
+    """Schema of a vertex table with these keys."""
+    return vertices(keys.type)
+
+
+class ParquetSink(RowSink[Summary]):
+    """Writes `bicliques/` unless it is left out, and `members/` when asked, under a run path; keeps a `Summary`.
+
+    Parameters
+    ----------
+    left_hashes, right_hashes : (n,) uint64
+        Vertex hashes, as `pipeline.backends.arrow.hashes.key_hashes` gives them.
+    bicliques : bool
+        Write the table; without it there is no long form and no order, and nothing grows with what passes.
+    members : bool
+        Also write the long form.
+    n_shown : int
+        How many of the largest the report shows; none are kept for 0.
+    derived : sequence of DerivedCollector
+        Who else takes each block in, with its keys.
+    **writing
+        As `RowSink` takes it.
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(
+        self,
+        run_path: Path,
+        left_hashes: np.ndarray,
+        right_hashes: np.ndarray,
+        *,
+        bicliques: bool = True,
+        members: bool = False,
+        n_shown: int = 20,
+        derived: Sequence[DerivedCollector] = (),
+        **writing: Any,
+    ) -> None:
+        sizes = left_hashes.size, right_hashes.size
+        rows = BlockRows(
+            ROWS,
+            lambda block: biclique_keys(block, left_hashes, right_hashes),
+            sizes,
+            Summaries(lambda: Summary(*sizes, n_shown)),
+            derived,
+        )
+        schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
+        super().__init__(rows, run_path, schemas, spread=_with_members if members else None, **writing)
+
+
+def _with_members(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Rows of `bicliques/`, and in long form those of `members/`."""
+    return [batch, members_batch(batch)]
+
+
+def sink_of(collecting: Collecting) -> ParquetSink:
+    """The sink of a run, as its configuration asks for it."""
+    output = collecting.config.output
+    left_hashes, right_hashes = collecting.edges.key_hashes()
+    sink = partial(
+        ParquetSink,
+        left_hashes=left_hashes,
+        right_hashes=right_hashes,
+        compression=output.compression,
+        bicliques=output.bicliques,
+        members=output.members,
+        sort=output.sort,
+        n_shown=n_shown(output),
+    )
+    return sink_within(collecting, sink, has_rows=output.bicliques)

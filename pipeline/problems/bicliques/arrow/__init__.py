@@ -1,1 +1,0 @@
-"""Blocks of bicliques in host memory to the published tables."""

@@ -1,0 +1,172 @@
+"""Bicliques in device memory: cuDF tables, and the sink that libcudf writes beside the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import cupy as cp
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.keys import biclique_keys
+from mbe_stage.bicliques.cuda.vertex_statistics import long_form
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from mbe_stage.pipeline.backends.backend import FrameWriter
+from mbe_stage.pipeline.backends.cudf.block_writer import BlockWriter
+from mbe_stage.pipeline.backends.cudf.buffers import published_type
+from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of, named, nullable
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows, MemberRows, vertex_frame
+from mbe_stage.pipeline.backends.cudf.plan import LONG_FORM, WritingPlan
+from mbe_stage.pipeline.backends.cudf.writing import writing_of
+from mbe_stage.pipeline.execution.journal import Journal
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.problems.bicliques import arrow as host
+from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
+from mbe_stage.pipeline.problems.bicliques.largest import n_shown
+from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, vertices
+
+__all__ = [
+    "ROWS",
+    "ParquetSink",
+    "histogram_table",
+    "members_frame",
+    "rows_of",
+    "sink_of",
+    "vertex_schema",
+    "vertex_table",
+]
+
+
+def _lists_of(block: DeviceBlock) -> tuple[Any, ...]:
+    left = block.left_sizes, block.left_offsets, block.left_members
+    return left, (block.right_sizes, block.right_offsets, block.right_members)
+
+
+def _offsets_of(block: DeviceBlock) -> Iterator[cp.ndarray]:
+    yield block.left_offsets
+    yield block.right_offsets
+
+
+ROWS = MemberRows(host.ROWS, DeviceBlock, lambda: DeviceBlock.empty(work_done=1.0), _lists_of, _offsets_of)
+"""The table `bicliques`."""
+
+
+def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Sequence[DerivedCollector]) -> BlockRows:
+    """What makes rows of blocks whose vertices have these hashes, and who takes the blocks in beside."""
+    return BlockRows(
+        ROWS, lambda piece: biclique_keys(piece, *hashes), [each.size for each in hashes], summary, derived
+    )
+
+
+def members_frame(bicliques: Frame) -> Frame:
+    """Rows of `bicliques/` in long form, one row per member, in the same order."""
+    block = DeviceBlock(*_ragged(bicliques, "left"), *_ragged(bicliques, "right"))
+    keys, sides, members = long_form(block, bicliques["biclique_key"].values)
+    return frame_of({"biclique_key": keys, "side": named(sides, ("left", "right")), "vertex": members})
+
+
+def histogram_table(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Frame:
+    """`size_histogram`, ascending by size, from `DeviceSizeCounts.sorted_rows`."""
+    return frame_of(dict(zip(("n_left", "n_right", "n_bicliques"), rows, strict=True)))
+
+
+def vertex_table(
+    keys: Series, degrees: cp.ndarray, two_hop_degrees: cp.ndarray | None, statistics: VertexStatistics
+) -> Frame:
+    """`left_vertices` or `right_vertices`, as `vertex_frame`; two-hop degrees are None if they were not counted."""
+    none = cp.zeros(len(keys), cp.int64)
+    two_hop = none if two_hop_degrees is None else cp.asarray(two_hop_degrees, cp.int64)
+    own = nullable(two_hop, cp.full(len(keys), two_hop_degrees is not None))
+    return vertex_frame(vertex_schema(keys), keys, degrees, own, statistics)
+
+
+def vertex_schema(keys: Series) -> pa.Schema:
+    """Schema of a vertex table with these keys."""
+    return vertices(published_type(keys))
+
+
+def _ragged(bicliques: Frame, side: str) -> tuple[cp.ndarray, cp.ndarray]:
+    offsets = cp.zeros(len(bicliques) + 1, cp.int64)
+    cp.cumsum(bicliques[f"n_{side}"].values, out=offsets[1:])
+    return offsets, bicliques[side].list.leaves.values
+
+
+class ParquetSink(BlockWriter):
+    """Writes `bicliques/` unless it is left out, and `members/` when asked, under a run path; keeps a `Summary`.
+
+    Parameters
+    ----------
+    hashes : pair of (n,) uint64
+        Vertex hashes of the left and of the right side, on the device.
+    bicliques : bool
+        Write the table; without it there is no long form and no order, and nothing grows with what passes.
+    members : bool
+        Also write the long form.
+    sort : bool
+        Rows in canonical order, ascending by `biclique_key`.
+    n_shown : int
+        How many of the largest the report shows; none are kept for 0.
+    derived : sequence of DerivedCollector
+        Who else takes each piece of a block in, with its keys.
+    journal : Journal, optional
+        As of `BlockWriter`.
+
+    Attributes
+    ----------
+    summary : Summary
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(
+        self,
+        run_path: Path,
+        hashes: tuple[cp.ndarray, cp.ndarray],
+        plan: WritingPlan,
+        write_file: FrameWriter,
+        *,
+        bicliques: bool = True,
+        members: bool = False,
+        sort: bool = False,
+        n_shown: int = 0,
+        derived: Sequence[DerivedCollector] = (),
+        journal: Journal | None = None,
+    ) -> None:
+        self.summary = Summary.of(hashes[0].size, hashes[1].size, n_shown)
+        schemas = ({"bicliques": (BICLIQUES, 1)} if bicliques else {}) | (
+            {"members": (MEMBERS, LONG_FORM)} if members else {}
+        )
+
+        def spread(frame: Frame) -> Iterator[Frame]:
+            yield frame
+            if members:
+                yield members_frame(frame)
+
+        order = partial(ROWS.canonical_order, most_bytes=plan.sort_bytes, group_bytes=plan.piece_bytes)
+        rows = rows_of(hashes, self.summary, derived)
+        super().__init__(rows, run_path, schemas, plan, write_file, spread, order if sort else None, journal)
+
+
+def sink_of(collecting: Collecting) -> ParquetSink:
+    """The sink of a run, as its configuration asks for it, within what the run may take of the device's memory."""
+    output, start = collecting.config.output, time.perf_counter()
+    writing = writing_of(collecting, members=output.members)
+    sink = ParquetSink(
+        collecting.run_path,
+        collecting.edges.key_hashes(),
+        writing.plan,
+        writing.write_file,
+        bicliques=output.bicliques,
+        members=output.members,
+        sort=output.sort,
+        n_shown=n_shown(output),
+        derived=collecting.derived,
+        journal=collecting.journal,
+    )
+    return sink.planned(writing.engine, time.perf_counter() - start)

@@ -1,1 +1,0 @@
-"""Blocks of cliques in host memory to the published tables."""

@@ -1,0 +1,169 @@
+"""Cliques in device memory: cuDF tables, sums, and the sink that libcudf writes beside the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import cupy as cp
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.cuda.keys import add_to, keys_of_left_vertices
+from mbe_stage.bicliques.cuda.vertex_statistics import DeviceVertexStatistics
+from mbe_stage.bicliques.keys import Fingerprint
+from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
+from mbe_stage.cliques.results import CliqueHistogramSink, Detail
+from mbe_stage.pipeline.backends.backend import FrameWriter
+from mbe_stage.pipeline.backends.cudf.block_writer import BlockWriter
+from mbe_stage.pipeline.backends.cudf.buffers import published_type
+from mbe_stage.pipeline.backends.cudf.frames import Frame, Series, frame_of
+from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows, MemberRows, vertex_frame
+from mbe_stage.pipeline.backends.cudf.plan import WritingPlan
+from mbe_stage.pipeline.backends.cudf.writing import writing_of
+from mbe_stage.pipeline.execution.journal import Journal
+from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
+from mbe_stage.pipeline.problems.cliques import arrow as host
+from mbe_stage.pipeline.problems.cliques.query import hashes_of
+from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, vertices
+
+__all__ = ["ROWS", "ParquetSink", "Summary", "histogram_table", "rows_of", "sink_of", "vertex_schema", "vertex_table"]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What is known of all cliques after they have streamed past; what a vertex is in, in device memory.
+
+    Attributes
+    ----------
+    vertices : DeviceVertexStatistics
+        Its edges are sizes of cliques.
+    members : int
+        Summed over all cliques.
+    """
+
+    vertices: DeviceVertexStatistics
+    sizes: CliqueHistogramSink = field(default_factory=CliqueHistogramSink)
+    fingerprint: Fingerprint = field(default_factory=Fingerprint)
+    members: int = 0
+
+    @classmethod
+    def of(cls, n_vertices: int) -> Summary:
+        """No clique yet, of a graph of so many vertices."""
+        return cls(DeviceVertexStatistics.of(n_vertices))
+
+    def vertex_statistics(self) -> VertexStatistics:
+        """Of the vertices, in host memory."""
+        return self.vertices.to_host()
+
+    def add(self, block: DeviceCliqueBlock, keys: cp.ndarray) -> None:
+        """Take in one block, of one clique at least, and the keys of its cliques."""
+        add_to(self.fingerprint, keys)
+        # No clique is larger than a degree plus one: the counts of all sizes are a small array.
+        self.sizes.add_counts(cp.asnumpy(cp.bincount(block.sizes)))
+        self.vertices.add(block.offsets, block.members, block.sizes.astype(cp.int64), keys)
+        self.members += block.members.size
+
+
+def _block(offsets: cp.ndarray, members: cp.ndarray) -> DeviceCliqueBlock:
+    return DeviceCliqueBlock(cp.diff(offsets).astype(cp.int32), members)
+
+
+def _lists_of(block: DeviceCliqueBlock) -> tuple[Any, ...]:
+    return ((block.sizes, block.offsets, block.members),)
+
+
+def _offsets_of(block: DeviceCliqueBlock) -> Iterator[cp.ndarray]:
+    yield block.offsets
+
+
+ROWS = MemberRows(host.ROWS, _block, lambda: DeviceCliqueBlock.empty(work_done=1.0), _lists_of, _offsets_of)
+"""The table `cliques`."""
+
+
+def rows_of(hashes: cp.ndarray, summary: Summary, derived: Sequence[DerivedCollector] = ()) -> BlockRows:
+    """What makes rows of blocks whose vertices have these hashes, and who takes the blocks in beside."""
+
+    def keys(piece: DeviceCliqueBlock) -> cp.ndarray:
+        return keys_of_left_vertices(piece.offsets, piece.members, hashes)
+
+    return BlockRows(ROWS, keys, [hashes.size], summary, derived)
+
+
+def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> Frame:
+    """`size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
+    return frame_of({"size": sizes, "n_cliques": counts})
+
+
+def vertex_table(keys: Series, degrees: cp.ndarray, cores: np.ndarray, statistics: VertexStatistics) -> Frame:
+    """`vertices`, as `vertex_frame`; largest edges are sizes of cliques."""
+    return vertex_frame(vertex_schema(keys), keys, degrees, cp.asarray(cores, cp.int32), statistics)
+
+
+def vertex_schema(keys: Series) -> pa.Schema:
+    """Schema of the table of vertices with these keys."""
+    return vertices(published_type(keys))
+
+
+class ParquetSink(BlockWriter):
+    """Writes `cliques/` under a run path; keeps a `Summary`.
+
+    Parameters
+    ----------
+    hashes : (n,) uint64
+        Vertex hash of each key as a left one, on the device.
+    sort : bool
+        Rows in canonical order, ascending by `clique_key`.
+    derived : sequence of DerivedCollector
+        Who else takes each piece of a block in, with its keys.
+    journal : Journal, optional
+        As of `BlockWriter`.
+
+    Attributes
+    ----------
+    summary : Summary
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(
+        self,
+        run_path: Path,
+        hashes: cp.ndarray,
+        plan: WritingPlan,
+        write_file: FrameWriter,
+        *,
+        sort: bool = False,
+        derived: Sequence[DerivedCollector] = (),
+        journal: Journal | None = None,
+    ) -> None:
+        self.summary = Summary.of(hashes.size)
+        order = partial(ROWS.canonical_order, most_bytes=plan.sort_bytes, group_bytes=plan.piece_bytes)
+        rows, schemas = rows_of(hashes, self.summary, derived), {"cliques": (CLIQUES, 1)}
+        super().__init__(rows, run_path, schemas, plan, write_file, _alone, order if sort else None, journal)
+
+
+def sink_of(collecting: Collecting) -> ParquetSink:
+    """The sink of a run, as its configuration asks for it, within what the run may take of the device's memory."""
+    start, config = time.perf_counter(), collecting.config
+    hashes = hashes_of(config.asked, collecting.edges, collecting.backend)
+    writing = writing_of(collecting)
+    sink = ParquetSink(
+        collecting.run_path,
+        hashes,
+        writing.plan,
+        writing.write_file,
+        sort=config.output.sort,
+        derived=collecting.derived,
+        journal=collecting.journal,
+    )
+    return sink.planned(writing.engine, time.perf_counter() - start)
+
+
+def _alone(frame: Frame) -> Iterator[Frame]:
+    yield frame

@@ -1,1 +1,0 @@
-"""Groups from blocks of bicliques in host memory."""

@@ -1,1 +1,0 @@
-"""Counts for a program whose tables are in device memory already."""
