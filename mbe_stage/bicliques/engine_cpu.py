@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
+from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.worker import FirstSizes, Plan, Worker, as_subgraph
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
-from mbe_stage.bicliques.query import ACTIVE, BicliqueQuery, size_constraints
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR

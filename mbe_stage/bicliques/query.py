@@ -1,33 +1,14 @@
-"""Queries for maximal bicliques.
-
-Size constraints as numbers, for compiled code: one order of fields for all engines.
-"""
+"""Queries for maximal bicliques."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import set_integers, set_vertices
 from mbe_stage.options import NO_LIMIT
 
-__all__ = [
-    "ACTIVE",
-    "MAX_LEFT",
-    "MAX_RIGHT",
-    "MIN_EDGES",
-    "MIN_LEFT",
-    "MIN_RIGHT",
-    "BicliqueQuery",
-    "are_met",
-    "size_constraints",
-]
-
-# Fields.
-ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
+__all__ = ["BicliqueQuery"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +80,3 @@ class BicliqueQuery:
             and (self.max_right is None or n_right <= self.max_right)
             and n_left * n_right >= self.min_edges
         )
-
-
-def size_constraints(query: BicliqueQuery) -> np.ndarray:
-    """The constraints of a query whose left side are the columns, ``(6,) int64``.
-
-    `ACTIVE` is 0 where all bicliques satisfy them.
-    """
-    most_left = NO_LIMIT if query.max_left is None else query.max_left
-    most_right = NO_LIMIT if query.max_right is None else query.max_right
-    constraints = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
-    active = constraints != (1, 1, NO_LIMIT, NO_LIMIT, 1)
-    return np.array([active, *constraints], dtype=np.int64)
-
-
-def are_met(n_left: Any, n_right: Any, constraints: Any) -> Any:
-    """True if a biclique with these numbers of the user's vertices meets the constraints; compiled by each engine."""
-    return (
-        constraints[MIN_LEFT] <= n_left <= constraints[MAX_LEFT]
-        and constraints[MIN_RIGHT] <= n_right <= constraints[MAX_RIGHT]
-        and np.int64(n_left) * np.int64(n_right) >= constraints[MIN_EDGES]
-    )

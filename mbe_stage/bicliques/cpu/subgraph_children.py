@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import ACTIVE, MIN_LEFT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.bitset_walk import push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
@@ -20,7 +21,6 @@ from mbe_stage.bicliques.cpu.emit import drop_too_small, emit_closed_sets, emit_
 from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room, write_column_ids
 from mbe_stage.bicliques.cpu.row_words import sort_rows, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
-from mbe_stage.bicliques.query import ACTIVE, MIN_LEFT
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
-from mbe_stage.bicliques.query import ACTIVE
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR

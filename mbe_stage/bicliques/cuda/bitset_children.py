@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
@@ -17,7 +18,6 @@ from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_a
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
 from mbe_stage.bicliques.cuda.techniques import CLOSED_SETS, DOMINATED
 from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild
-from mbe_stage.bicliques.query import MIN_LEFT
 from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
 _U = np.uint32

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import are_met
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import spread
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, has_constraints, ids_of, multiplicity_of_ids
-from mbe_stage.bicliques.query import are_met
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import (
     ALL,

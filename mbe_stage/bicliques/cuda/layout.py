@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mbe_stage.bicliques.query import ACTIVE
+from mbe_stage.bicliques.constraints import ACTIVE
 from mbe_stage.bicliques.results import Detail
 
 

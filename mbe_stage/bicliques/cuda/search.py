@@ -15,6 +15,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import kernels, layout, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.handing_over import Capacity, DeviceProgress, WorkTransfer
@@ -23,7 +24,7 @@ from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
-from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch
 from mbe_stage.device.arrays import wait_for_device

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_walk import count_small, open_bitset_frame
 from mbe_stage.bicliques.cuda.emit_bitsets import emit_list
@@ -39,7 +40,6 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
 )
 from mbe_stage.bicliques.cuda.walk_bundles import Child, Seen, Singles
 from mbe_stage.bicliques.cuda.work_donation import ask_to_stop
-from mbe_stage.bicliques.query import MIN_LEFT
 from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
 _U = np.uint32

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.walk_bundles import Node
-from mbe_stage.bicliques.query import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_RIGHT
 from mbe_stage.device.warp import exclusive_sums, lowest_bits, next_one, next_tile, sum_small
 
 _U = np.uint32

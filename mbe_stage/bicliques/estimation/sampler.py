@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
+from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
 from mbe_stage.bicliques.cpu import tree
 from mbe_stage.bicliques.estimation import growth
 from mbe_stage.bicliques.estimation.descent import Budget, descend, roots_of
 from mbe_stage.bicliques.estimation.growth import GrowthModel
 from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
 from mbe_stage.bicliques.estimation.walk import Walk
-from mbe_stage.bicliques.query import ACTIVE, BicliqueQuery, size_constraints
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.forecast import Outlook
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
@@ -18,7 +19,7 @@ from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.worker import as_subgraph, new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
-from mbe_stage.bicliques.query import BicliqueQuery, size_constraints
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.search.cpu.quanta import DONE, OUTPUT_FULL, QUANTUM_OVER, grown
