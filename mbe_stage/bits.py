@@ -12,20 +12,6 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = [
-    "WITHOUT_0",
-    "WITHOUT_1",
-    "WITHOUT_2",
-    "WITHOUT_3",
-    "WITHOUT_4",
-    "WITHOUT_5",
-    "deposit_bits",
-    "down_set",
-    "extract_bits",
-    "lowest_bit_index",
-    "popcount",
-]
-
 _U = np.uint64
 _ONE = _U(1)
 # They have the instructions in microcode, slower than the loops below.

@@ -35,16 +35,6 @@ from mbe_stage.problem import Problem, problem_named
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.tasks import Task
 
-__all__ = [
-    "AUTO",
-    "Engine",
-    "choose_engine",
-    "choose_next_engine",
-    "engine_names",
-    "get_engine",
-    "unavailable_reason",
-]
-
 log = logging.getLogger(__name__)
 
 AUTO = "auto"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import erfc, exp, log, pi, sqrt
 
-__all__ = ["Forecast", "Outlook", "seconds_left"]
-
 # A wider interval, by this factor, is too uncertain for a share and a time.
 _WIDEST = 4
 # Most that one outlook may raise the expected number, and so lower the share.

@@ -8,8 +8,6 @@ from typing import Any
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["as_integer", "set_integers", "set_vertices"]
-
 
 def as_integer(value: Any, name: str) -> int:
     """The value as Python's int.

@@ -10,8 +10,6 @@ from typing import Any, Literal, Protocol
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "Execution", "Runner"]
-
 LARGEST_BLOCK = 1 << 30
 """Largest allowed block, in bytes: its members stay far below 2^31, the limit of list columns."""
 

@@ -21,19 +21,6 @@ from typing import Any
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = [
-    "ENTRY_POINTS",
-    "OUTPUTS",
-    "PROBLEMS",
-    "DerivedOutput",
-    "Problem",
-    "derived_outputs",
-    "forget",
-    "package_of",
-    "problem_named",
-    "problem_names",
-]
-
 log = logging.getLogger(__name__)
 
 ENTRY_POINTS = "mbe_stage.problems"

@@ -8,8 +8,6 @@ import sys
 
 import numpy as np
 
-__all__ = ["Growing", "long_offsets", "offsets_of"]
-
 # First capacity, and the spare part of later ones. Untouched entries take no memory yet.
 _FIRST, _SPARE = 1024, 4
 # Entries from which address space is reserved, and its most bytes: many arrays have to fit into 128 TiB.

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["repeated"]
-
 
 @contextmanager
 def repeated(action: Callable[[], object], every: float) -> Iterator[None]:

@@ -13,8 +13,6 @@ from mbe_stage.errors import STOPPED_BY_MEMORY, MemoryBudgetExceeded
 from mbe_stage.problem import Problem
 from mbe_stage.search.cpu.pool import Barrier
 
-__all__ = ["Checkpoints", "LimitWatch", "RunLimits", "ending"]
-
 # The next checkpoint comes after this multiple of the last one's duration, and after this share of the time so far. So
 # checkpoints are few and cheap, however long a search is.
 _TIMES_ITS_COST = 50.0

@@ -15,8 +15,6 @@ from mbe_stage.options import Execution
 from mbe_stage.problem import Problem
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["CORES_SHARE", "SAMPLED_ENGINE", "SPENT", "Sampler", "outlook_beside", "paced", "sampler_of"]
-
 log = logging.getLogger(__name__)
 
 CORES_SHARE = 0.02

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["INCREMENT", "finalised"]
-
 INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 """Added before, where 0 must not stay 0."""
 

@@ -23,19 +23,6 @@ from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 
-__all__ = [
-    "INCOMPLETE",
-    "NOTHING_KEPT",
-    "Block",
-    "Listener",
-    "Progress",
-    "Sink",
-    "StreamFacts",
-    "pulled",
-    "stream",
-    "wants_outlook",
-]
-
 log = logging.getLogger(__name__)
 
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
@@ -486,6 +473,7 @@ class ProgressReporter:
     work_done: float = 0.0
 
     def report(self, progress: Progress, outlook: Outlook | None) -> None:
+        """Report while the search runs."""
         if self.on_progress is None:
             return
         self.work_done = progress.work_done
@@ -498,6 +486,7 @@ class ProgressReporter:
         self.on_progress(replace(progress, expected=expected, share=share, seconds_left=left))
 
     def report_end(self, n_found: int, seconds: float, engine: str, has_stopped: bool) -> None:
+        """Report the end, complete or stopped at a limit."""
         if self.on_progress is None:
             return
         if has_stopped:

@@ -18,8 +18,6 @@ from mbe_stage.errors import InvalidArgument
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["VERSION", "Roots", "Task", "cut", "positions", "ranges_of", "split", "without"]
-
 VERSION = 1
 """Version of the meaning of a task: tasks of other versions are refused."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-__all__ = ["digits_text", "grouped_text", "number_of", "short_text"]
-
 # Digits that somebody reads in a line.
 _MOST_DIGITS = 60
 # From here on two digits and a power of ten are shorter.

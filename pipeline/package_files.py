@@ -6,8 +6,6 @@ from importlib import metadata
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["default_configuration", "version_of"]
-
 _NAME = "configs/default.yaml"
 
 

@@ -11,19 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = [
-    "EMPTY",
-    "LINK",
-    "entries_below",
-    "is_directory",
-    "is_file_within",
-    "is_path_within",
-    "odd_entry",
-    "opened_directory",
-    "remove_tree",
-    "what_is_at",
-]
-
 EMPTY = "is an empty directory"
 LINK, _SPECIAL = "is a symbolic link", "is not a regular file"
 # Control characters, backslashes, and characters without UTF-8 encoding.

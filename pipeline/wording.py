@@ -9,9 +9,6 @@ from math import floor, log10
 from mbe_stage.forecast import Outlook
 from mbe_stage.pipeline.config.model import Config
 
-__all__ = ["bytes_text", "day_of", "found_bytes_text", "found_text", "has_parts", "key_parts", "key_text", "left_text"]
-__all__ += ["percent_text", "plural", "rough_number", "seconds_text"]
-
 _MIDNIGHT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T00:00:00Z")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.options import NO_LIMIT
 
-__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT", "are_met", "size_constraints"]
-
 # Fields.
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
 

@@ -17,8 +17,6 @@ from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
 
-__all__ = ["Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"]
-
 
 @dataclass(frozen=True, slots=True)
 class Progress(stream.Progress):

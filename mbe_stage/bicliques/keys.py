@@ -25,17 +25,6 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.splitmix import finalised
 
-__all__ = [
-    "SIDE_SALTS",
-    "Fingerprint",
-    "biclique_keys",
-    "compile_steps",
-    "edge_fingerprint",
-    "hash_integers",
-    "hash_text",
-    "vertex_hashes",
-]
-
 SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
 """Makes equal keys on the two sides different."""
 

@@ -10,8 +10,6 @@ from mbe_stage.graphs.csr import reordered, transposed
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["compile_steps", "enumerates_left", "rows_by_degree", "task_costs", "wedge_counts"]
-
 
 def wedge_counts(graph: BipartiteCSR) -> tuple[int, int]:
     """Sums of the squared degrees of the left and of the right side.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from mbe_stage.bicliques.query import BicliqueQuery
     from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["PROBLEM"]
-
 
 def _check(graph: BipartiteCSR, query: BicliqueQuery) -> None:
     graph.check_containing(query.containing_left, query.containing_right)

@@ -8,8 +8,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import set_integers, set_vertices
 from mbe_stage.options import NO_LIMIT
 
-__all__ = ["BicliqueQuery"]
-
 
 @dataclass(frozen=True, slots=True)
 class BicliqueQuery:

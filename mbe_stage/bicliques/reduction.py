@@ -23,8 +23,6 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
 
-__all__ = ["Groups", "ReducedGraph", "compile_steps", "reduce_graph"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:

@@ -17,8 +17,6 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
 
-__all__ = ["compile_steps", "device", "maximal_bicliques", "run", "tasks_of", "unavailable_reason"]
-
 
 def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Every maximal biclique as ``(left members, right members)``, both ascending.

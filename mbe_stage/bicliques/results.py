@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.tasks import Task
 
-__all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "DeviceSink", "HistogramSink", "Sink", "TableSink"]
-
 
 class Detail(enum.IntEnum):
     """Amount of detail that an engine reports about each biclique; the less, the faster."""

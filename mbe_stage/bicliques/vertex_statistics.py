@@ -15,8 +15,6 @@ from numba import int64
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 
-__all__ = ["DENSE_SIZES", "SizeCounts", "VertexStatistics", "compile_steps", "long_form"]
-
 DENSE_SIZES = 512
 """Nearly all bicliques have fewer vertices than this on each side; their sizes are counted in a plain array."""
 

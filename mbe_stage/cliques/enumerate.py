@@ -18,8 +18,6 @@ from mbe_stage.options import Execution
 from mbe_stage.stream import Progress, StreamFacts
 from mbe_stage.tasks import Task
 
-__all__ = ["count_maximal_cliques", "enumerate_cliques_into", "enumerate_maximal_cliques", "find_cliques"]
-
 _STREAMED_BLOCK_BYTES = 1 << 18
 
 

@@ -10,8 +10,6 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["OrderedGraph", "compile_steps", "degeneracy_order", "numbered", "ordered"]
-
 
 class OrderedGraph(NamedTuple):
     """A graph with its vertices numbered in the order of the roots.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from mbe_stage.cliques.query import CliqueQuery
     from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["PROBLEM"]
-
 
 def _check(graph: UndirectedCSR, query: CliqueQuery) -> None:
     graph.check_containing(query.containing)

@@ -12,8 +12,6 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["CommonPart", "common_part", "compile_steps"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonPart:

@@ -16,8 +16,6 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
 
-__all__ = ["compile_steps", "device", "maximal_cliques", "run", "tasks_of", "unavailable_reason"]
-
 
 def maximal_cliques(graph: UndirectedCSR) -> set[tuple[int, ...]]:
     """Return every maximal clique as its members, ascending.

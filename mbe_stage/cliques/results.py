@@ -12,16 +12,6 @@ import numpy as np
 from mbe_stage.ragged import Growing, long_offsets, offsets_of
 from mbe_stage.tasks import Task
 
-__all__ = [
-    "CliqueBlock",
-    "CliqueCountSink",
-    "CliqueHistogramSink",
-    "CliqueSink",
-    "CliqueTable",
-    "CliqueTableSink",
-    "Detail",
-]
-
 
 class Detail(enum.IntEnum):
     """Amount of detail that an engine reports about each clique; the less, the faster."""

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.ids import as_ids, checksum_of_edges, vertex_count
 
-__all__ = ["BipartiteCSR"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BipartiteCSR:

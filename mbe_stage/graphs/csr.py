@@ -8,8 +8,6 @@ from numba import int64
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-__all__ = ["compile_steps", "filtered", "reordered", "transposed"]
-
 
 def filtered(
     offsets: np.ndarray, members: np.ndarray, kept_rows: np.ndarray, kept_members: np.ndarray, new_ids: np.ndarray

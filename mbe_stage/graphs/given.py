@@ -10,8 +10,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["are_edges", "as_bipartite", "as_undirected"]
-
 
 def as_bipartite(graph: BipartiteCSR | tuple[np.ndarray, np.ndarray]) -> BipartiteCSR:
     """Return the graph itself, or the graph of a pair ``(left_ids, right_ids)``.

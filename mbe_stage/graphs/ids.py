@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import as_integer
 
-__all__ = ["as_ids", "checksum_of_edges", "vertex_count"]
-
 _MAX_VERTICES = 2**31 - 1
 # Ids that leave gaps are taken as they are up to this many vertices, or this many for each edge: arrays of that size
 # are small, or of the order of the edges.

@@ -17,8 +17,6 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["compile_steps", "projected"]
-
 # Steps of one call of compiled code, a fraction of a second; Ctrl-C takes effect after it.
 _MOST_STEPS = 100_000_000
 # Bytes per vertex: offsets, fill positions of each row (twice), degrees, numbers of shared neighbours, and their

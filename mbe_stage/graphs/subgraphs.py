@@ -13,8 +13,6 @@ from mbe_stage.graphs.csr import filtered
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-__all__ = ["common_neighbours", "compile_steps", "peel_to_core", "ranks", "subgraph"]
-
 
 def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
     """The left vertices adjacent to all of `right`, and the right vertices adjacent to all of `left`.

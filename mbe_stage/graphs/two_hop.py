@@ -25,8 +25,6 @@ from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-__all__ = ["begin_two_hop_degrees", "compile_steps", "two_hop_degrees", "two_hop_steps"]
-
 # Enough parts that threads end together, few enough that their marks cost nothing.
 _PARTS_PER_THREAD = 16
 # Of one part: a fraction of a second.

@@ -14,22 +14,6 @@ from numba import int64, types
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled, steps_of
 
-__all__ = [
-    "BEST_SCORE",
-    "FIELDS",
-    "FIRST_OF_BLOCK",
-    "IMPROVES",
-    "IS_HIGH",
-    "LOG_DEGREE",
-    "N_BICLIQUES",
-    "SHARE",
-    "Side",
-    "compile_steps",
-    "drop_overtaken",
-    "score_block",
-    "settle",
-]
-
 FIELDS = 4
 """Number of fields of a vertex's record."""
 

@@ -21,8 +21,6 @@ from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import UNIT, NullModel, log_binomials
 from mbe_stage.groups.quasi_bicliques import LEAST_WEIGHT
 
-__all__ = ["MIN_SHARE", "Engaged", "without_bystanders"]
-
 MIN_SHARE = 0.25
 """Default share, a quarter: members with three edges of camouflage for each edge of the group still pass."""
 

@@ -22,21 +22,6 @@ from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = [
-    "LOWEST",
-    "SPARE_MEMBERS_PER_ROW",
-    "TOP",
-    "BestBicliques",
-    "CandidateSink",
-    "Candidates",
-    "better",
-    "check_merge",
-    "check_size",
-    "check_top",
-    "compile_steps",
-    "highest",
-]
-
 TOP = 20_000
 """Default number of the best of all that are kept."""
 

@@ -26,8 +26,6 @@ from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_unit
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
-__all__ = ["Cover", "compile_steps", "cover"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:

@@ -29,8 +29,6 @@ from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
 
-__all__ = ["MOST_STEPS", "Grown", "GrowthSchedule", "Joining", "compile_steps", "grow"]
-
 MOST_STEPS = 2_000_000_000
 """Default of `grow`: some ten seconds of one core."""
 

@@ -17,8 +17,6 @@ from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
-__all__ = ["N_BEST", "N_COUNTS", "Schedule", "Scratch", "Side", "ascend"]
-
 # Columns of `Side.vertices`: one cache line a vertex.
 _LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
 # Entries of `Side.counts`: used entries of each array, and the steps of the current seed so far.

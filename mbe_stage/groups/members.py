@@ -10,8 +10,6 @@ import numpy as np
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["GroupMembers", "compile_steps", "offsets_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupMembers:

@@ -21,8 +21,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.members import GroupMembers
 
-__all__ = ["MOST_EDGES", "UNIT", "NullModel", "log_binomials", "log_units", "surprise_of"]
-
 UNIT = 1 << 24
 """Units of one nat."""
 

@@ -20,8 +20,6 @@ import numpy as np
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.runtime.jit import compiled
 
-__all__ = ["LEAST_WEIGHT", "density_term", "edge_weight", "log_units_of"]
-
 LEAST_WEIGHT = round(0.01 * UNIT)
 """Of an edge that its degrees make more likely than certain: between hubs the null expects more than one."""
 

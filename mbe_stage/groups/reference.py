@@ -21,20 +21,6 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = [
-    "MOST_STEPS",
-    "SEEDS",
-    "TOP",
-    "UNIT",
-    "Best",
-    "Biclique",
-    "Bicliques",
-    "EdgeScores",
-    "Null",
-    "degree_percentiles",
-    "edge_scores",
-]
-
 UNIT = 1 << 24
 TOP, SEEDS = 20_000, 2_000
 MOST_STEPS = 500_000_000

@@ -19,17 +19,6 @@ from mbe_stage.groups.reference import UNIT, Null
 if TYPE_CHECKING:
     from mbe_stage.groups.growth import GrowthSchedule
 
-__all__ = [
-    "NearCopies",
-    "NullOfEdges",
-    "cover",
-    "grow",
-    "overlap_fraction",
-    "ranked",
-    "without_bystanders",
-    "without_near_copies",
-]
-
 Group = tuple[Sequence[int], Sequence[int]]
 Edges = set[tuple[int, int]]
 

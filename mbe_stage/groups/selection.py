@@ -23,17 +23,6 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel, log_binomials
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = [
-    "N_BEST",
-    "SCHEDULE",
-    "GrownGroups",
-    "compile_steps",
-    "cost_of_names",
-    "covered",
-    "grown_above_chance",
-    "seed_rows",
-]
-
 N_BEST = 2_000
 """So many of the best candidates are seeds, beside the best of each vertex."""
 

@@ -26,8 +26,6 @@ from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["RankBy", "compile_steps", "overlap_fraction", "ranked", "short_list", "without_near_copies"]
-
 RankBy = Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"]
 
 # Larger denominators would leave 64 bits beside sizes of sides.

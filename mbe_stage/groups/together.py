@@ -16,8 +16,6 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.short_list import without_near_copies
 
-__all__ = ["grown_together", "together"]
-
 
 def together(parts: Sequence[tuple[Candidates, int]]) -> Candidates:
     """One ranking, by surprise and then by key.

@@ -13,8 +13,6 @@ from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["MOST_STEPS", "EdgeScores", "compile_steps", "degree_percentiles", "edge_sqrt", "share_size"]
-
 MOST_STEPS = 500_000_000
 """Of `edge_sqrt`, by default: a few seconds."""
 

@@ -19,8 +19,6 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.tasks import Task
 
-__all__ = ["PqLocalCounts", "count_pq_bicliques", "count_pq_into", "pq_local_counts", "pq_table"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqLocalCounts:

@@ -13,9 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["BITS", "carried", "digits_of", "digits_of_residues", "integers", "moduli", "n_digits", "sums_of_digits"]
-__all__ += ["ways_modulo"]
-
 BITS = 32
 """Bits of a digit. The other 32 bits of its word take the carries of up to 2^32 sums."""
 _FITS = 63

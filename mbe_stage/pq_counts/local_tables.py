@@ -16,8 +16,6 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced
 from mbe_stage.pq_counts.results import LocalCounts
 
-__all__ = ["FromDegrees", "Places", "from_degrees", "table_bytes"]
-
 
 class FromDegrees(NamedTuple):
     """Numbers of bicliques that contain each vertex and edge of a graph: digits of 32 bits.

@@ -7,8 +7,6 @@ import numpy as np
 from mbe_stage.graphs.csr import reordered, transposed
 from mbe_stage.pq_counts.reduction import Reduced
 
-__all__ = ["RowLists", "left_vertices_are_roots", "roots_are_left", "row_lists"]
-
 RowLists = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Row offsets, columns of each row, column offsets, rows of each column."""
 

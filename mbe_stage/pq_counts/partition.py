@@ -25,23 +25,6 @@ from mbe_stage.pq_counts.ordering import RowLists
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = [
-    "N_SIZES",
-    "Core",
-    "Fewest",
-    "GraphPart",
-    "PartLists",
-    "PartSizes",
-    "Prices",
-    "assign_parts",
-    "compile_steps",
-    "core_of",
-    "cut",
-    "lists_of",
-    "lists_of_part",
-    "places_and_paths",
-]
-
 # Fields of a part's sizes, in the order of `partition.PartSizes`.
 ROOTS, ROWS, COLUMNS, ROOT_ENTRIES, COLUMN_ENTRIES, ROW_DEGREE, COLUMN_DEGREE = range(7)
 MATRIX_ROWS, NODE_WORDS, PATHS = range(7, 10)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.pq_counts.query import PqQuery
 
-__all__ = ["PROBLEM"]
-
 
 def _check(graph: BipartiteCSR, query: PqQuery) -> None:
     graph.check_containing(query.containing_left, query.containing_right)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.integers import set_integers, set_vertices
 
-__all__ = ["LARGEST_SIZE", "PqQuery"]
-
 LARGEST_SIZE = 1 << 20
 """Largest size of a side; larger ones are typing errors."""
 

@@ -20,8 +20,6 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Leaves
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["Reduced", "compile_steps", "is_possible", "reduced", "to_choose", "without_search"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:

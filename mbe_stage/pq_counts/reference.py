@@ -16,8 +16,6 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
 
-__all__ = ["compile_steps", "device", "left_sets", "run", "tasks_of", "unavailable_reason"]
-
 
 def left_sets(graph: BipartiteCSR, query: PqQuery, p: int) -> Iterator[tuple[tuple[int, ...], list[int]]]:
     """Yield every p left vertices admitted by `query`, ascending, and their common right vertices, ascending."""

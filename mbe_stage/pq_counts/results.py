@@ -22,8 +22,6 @@ from mbe_stage.pq_counts.digits import sums_of_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.tasks import Task
 
-__all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink", "PqTotals", "bicliques_of", "together"]
-
 _MOST_IN_64_BITS = int(np.iinfo(np.int64).max)
 # Blocks, and leaf signatures, that wait at most before equal ones are merged.
 _NEW_PARTS, _NEW_LEAVES = 64, 1 << 16

@@ -23,8 +23,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError, with_settings
 
-__all__ = ["clean"]
-
 log = logging.getLogger(__name__)
 
 _SECOND = 1_000_000

@@ -13,8 +13,6 @@ from mbe_stage.pipeline.clean.facts import InputFacts, column_text
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 
-__all__ = ["with_doubts"]
-
 log = logging.getLogger(__name__)
 
 # In other formats the position defines a column.

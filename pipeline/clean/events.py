@@ -14,8 +14,6 @@ from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.splitmix import finalised
 
-__all__ = ["NO_TIME", "Events"]
-
 NO_TIME = -(2**63)
 """Stands for a missing time."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-__all__ = ["InputColumn", "InputFacts", "UndirectedFacts", "column_text", "facts_of", "written_integer"]
-
 # Longest column name that a line shows, in characters.
 _LONGEST_NAME = 60
 

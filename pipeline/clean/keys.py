@@ -11,8 +11,6 @@ from typing import Any
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["KeptRows", "distinct_pairs", "number_keys", "number_tuples", "with_lone"]
-
 _MOST_VERTICES = 2**31 - 1
 # Rules about columns that only edges have.
 _OF_EDGES = ("weight", "time")

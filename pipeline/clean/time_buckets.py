@@ -16,8 +16,6 @@ from mbe_stage.pipeline.backends.backend import Backend, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["AS_DATES", "in_unit", "moment_in", "number_buckets", "range_of", "unit_of", "unit_of_one", "unit_words"]
-
 _LATEST_SECONDS = 10**11
 """The year 5138: larger numbers are milliseconds or finer."""
 _SECOND = 1_000_000

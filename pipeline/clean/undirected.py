@@ -17,8 +17,6 @@ from mbe_stage.pipeline.clean.keys import KeptRows, distinct_pairs, number_keys
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["clean_undirected"]
-
 log = logging.getLogger(__name__)
 
 

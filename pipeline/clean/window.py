@@ -24,8 +24,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["in_window"]
-
 _MOMENTS = "moments"
 
 

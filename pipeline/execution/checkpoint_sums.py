@@ -17,8 +17,6 @@ from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
-__all__ = ["Arrays", "book_sums", "can_be_kept", "restore", "taken_back", "together"]
-
 Arrays = dict[str, np.ndarray]
 """Sums as arrays by name, of numbers rather than objects."""
 

@@ -17,8 +17,6 @@ from mbe_stage.problem import problem_named
 from mbe_stage.runtime.compile_ahead import CompileProgress, CompileStep
 from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 
-__all__ = ["OnCompile", "Part", "host_steps"]
-
 Part = Literal["read", "count", "publish"]
 """Parts of a job: reading and naming the edges; enumerating them to count, or to publish tables."""
 

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
-__all__ = ["load_edges", "save_edges"]
-
 _FACTS = "facts.json"
 _HALF_LATER = "half_later"
 _EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times")

@@ -12,8 +12,6 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.config.model import Config
 
-__all__ = ["CoreSize", "Prospect", "Trying", "core_size"]
-
 
 @dataclass(frozen=True, slots=True)
 class CoreSize:

@@ -14,8 +14,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.io import is_object
 from mbe_stage.pipeline.io.sources import at_hand
 
-__all__ = ["ingest"]
-
 log = logging.getLogger(__name__)
 
 

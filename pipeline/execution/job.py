@@ -31,8 +31,6 @@ from mbe_stage.pipeline.stores.open_store import kept_if_done, store_at, whole_r
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import wants_outlook
 
-__all__ = ["CountResult", "RunResult", "count", "edges_read", "run", "stage"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunResult:

@@ -30,17 +30,6 @@ from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import percent_text
 from mbe_stage.tasks import Roots, Task, without
 
-__all__ = [
-    "Header",
-    "Journal",
-    "Record",
-    "begun_journal",
-    "booked_entries",
-    "changes",
-    "read_journal",
-    "remove_unbooked",
-]
-
 log = logging.getLogger(__name__)
 
 VERSION = 2

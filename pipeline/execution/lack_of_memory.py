@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["is_of_device_memory", "pass_on"]
-
 
 def pass_on(error: Exception) -> None:
     """Raise `MemoryError` if the error is one by another name.

@@ -9,8 +9,6 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.stored_parts import stored_bytes
 
-__all__ = ["OutputLimit", "bytes_below", "output_limit"]
-
 _LOOK_SECONDS = 0.2
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["claim", "is_ours"]
-
 _is_ours = False
 
 

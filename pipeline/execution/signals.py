@@ -19,9 +19,6 @@ from typing import Any, NoReturn
 
 from mbe_stage.pipeline.cli.early_exit import ENDINGS, leave
 
-__all__ = ["EndedBySignal", "PatientHandler", "SigtermCheckpoint", "ended_by", "signal_of", "signals_are_heard"]
-__all__ += ["sigterm_checkpoint"]
-
 _LOCK = "numba:compiler_lock"
 _COMPILERS = ("numba", "llvmlite")
 # Seconds until a signal that came at a bad moment is sent again.

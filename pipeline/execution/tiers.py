@@ -44,9 +44,6 @@ from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.stream import Listener, wants_outlook
 
-__all__ = ["RAPIDS", "OnProgress", "Tier", "choose_tier", "load_host_modules", "noting_the_beginning"]
-__all__ += ["on_a_tier_that_fits", "rapids_unavailable_reason", "tier_named"]
-
 log = logging.getLogger(__name__)
 RAPIDS = "rapids"
 _FRAMES = "cudf"

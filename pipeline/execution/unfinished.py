@@ -29,8 +29,6 @@ from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, as_publish_errors
 from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.open_store import store_at
 
-__all__ = ["Unfinished", "header_of", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
-
 log = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from mbe_stage.pipeline.wording import bytes_text, percent_text, plural
 if TYPE_CHECKING:
     from mbe_stage.stream import StreamFacts
 
-__all__ = ["WorkerStats", "WorkerTime", "worker_stats_of"]
-
 log = logging.getLogger(__name__)
 
 

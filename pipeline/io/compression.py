@@ -16,8 +16,6 @@ import pyarrow as pa
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["check_path", "kind_of", "open_bytes", "open_konect", "plain_name", "read_all"]
-
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}

@@ -28,8 +28,6 @@ from mbe_stage.pipeline.io.text.dialect import (
 from mbe_stage.pipeline.io.text.json_text import is_json
 from mbe_stage.pipeline.io.text.layout import rising
 
-__all__ = ["detect_format"]
-
 _SAMPLE_BYTES = 64 << 10
 _OF_BASKETS = (".dat", ".fimi", ".basket")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]|^PK")

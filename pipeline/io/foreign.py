@@ -17,8 +17,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import compression
 
-__all__ = ["refuse_foreign"]
-
 _HEAD = 64 << 10
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _PARQUET = "import pyarrow as p, pyarrow.parquet as q; {}q.write_table({}, OUT.parquet)"

@@ -24,8 +24,6 @@ from mbe_stage.pipeline.io.compression import open_bytes
 from mbe_stage.pipeline.io.raw import RawEdges, shortened
 from mbe_stage.pipeline.io.sparse import matrix_edges
 
-__all__ = ["read"]
-
 # SciPy's reader raises ValueError or OverflowError for bad text. A wrong size line ends in MemoryError.
 _UNREADABLE = (ValueError, OverflowError, TypeError, MemoryError, IndexError)
 _REAL = rb"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,%d})?|[iI][nN][fF]|[nN][aA][nN])"

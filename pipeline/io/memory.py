@@ -19,8 +19,6 @@ from mbe_stage.pipeline.io.sparse import matrix_edges
 from mbe_stage.pipeline.io.text.biadjacency import matrix_of_table
 from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
 
-__all__ = ["read_object"]
-
 _PAIR_NAMES = ("left", "right", "weight", "timestamp")
 # These have columns by position only.
 _OWN_ORDER = ("numpy", "networkx", "cugraph")

@@ -11,8 +11,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import compression, reading
 from mbe_stage.pipeline.io.raw import RawEdges
 
-__all__ = ["read_named_columns"]
-
 
 def read_named_columns(given: str, required: Sequence[str], optional: Sequence[str], setting_name: str) -> RawEdges:
     """Read columns by name.

@@ -16,8 +16,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.raw import shortened
 
-__all__ = ["read_graph"]
-
 _SOURCE = "memory:networkx"
 _REMEDY = "give every node the attribute bipartite, 0 for left and 1 for right"
 

@@ -28,8 +28,6 @@ from mbe_stage.pipeline.io.compression import read_all
 from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
 from mbe_stage.pipeline.io.sparse import matrix_edges
 
-__all__ = ["read"]
-
 # Errors of NumPy, SciPy and zipfile for archives that are damaged, encrypted, or not archives.
 _DAMAGED = (
     OSError,

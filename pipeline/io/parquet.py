@@ -27,8 +27,6 @@ from mbe_stage.pipeline.io.compression import read_all
 from mbe_stage.pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant
 from mbe_stage.pipeline.io.text.layout import refuse_matrix_table
 
-__all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
-
 SUFFIXES = (".parquet", ".parq", ".pq")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 

@@ -14,9 +14,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "listing", "refuse_several"]
-__all__ += ["refuse_two_sets", "shortened"]
-
 _LONGEST_QUOTE = 80
 
 Choose = Callable[[Sequence[str], str], dict[str, int]]

@@ -29,8 +29,6 @@ from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.raw import Place, RawEdges, listing
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, place_of
 
-__all__ = ["are_places", "at_hand", "files_of", "joined_names", "one_format", "one_table"]
-
 log = logging.getLogger(__name__)
 
 _CALLED = "standard input"

@@ -13,8 +13,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
 
-__all__ = ["matrix_edges"]
-
 _NAMES = ["row", "column", "weight"]
 
 

@@ -16,8 +16,6 @@ from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import store_at
 
-__all__ = ["ListedRun", "asked", "list_runs"]
-
 # What of a configuration says of which edges results are wanted, and how many; the columns are part of the input's
 # facts. What else is asked stands in the sections of the problem and of derived outputs.
 _ASKED = {

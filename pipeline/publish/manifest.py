@@ -37,25 +37,6 @@ from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_i
 from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 
-__all__ = [
-    "ComparedGroup",
-    "Comparison",
-    "Counts",  # noqa: F822 - given by `__getattr__`
-    "FileEntry",
-    "Manifest",
-    "PathWithin",
-    "config_fingerprint",
-    "file_entries",
-    "file_entry",
-    "lost_file",
-    "peak_memory_bytes",
-    "question",
-    "read_manifest",
-    "sha256_of",
-    "software_versions",
-    "write_manifest",
-]
-
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 _PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])
 

@@ -22,10 +22,6 @@ from mbe_stage.pipeline.safe_paths import is_directory
 if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
 
-__all__ = ["PublishedTables", "bicliques_batches", "bicliques_parts", "check_members", "check_problem"]
-__all__ += ["has_bicliques", "key_type", "numbers_of", "open_part", "problem_of", "reading", "run_with_bicliques"]
-__all__ += ["vertex_keys"]
-
 _REMEDY = "mbe verify says more, or publish it again"
 _PARQUET = ".parquet"
 

@@ -18,11 +18,6 @@ from pathlib import Path
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, what_is_at
 
-__all__ = ["ABANDONED_AFTER", "EXPIRED", "JOURNAL_NAME", "KEPT", "KEPT_DAYS", "LATEST", "LOCK", "MANIFEST_NAME"]
-__all__ += ["RUNS", "RUN_ID", "SCHEMA_VERSION", "STAGING", "as_publish_errors", "is_room", "is_run_id"]
-__all__ += ["is_unfinished", "next_run_id", "provisional_id", "refuse_other_than_directory", "renamed", "rooms_in"]
-__all__ += ["sizes_of", "sync", "written_at"]
-
 SCHEMA_VERSION = 2
 """Of the published tables and of the manifest."""
 MANIFEST_NAME = "manifest.json"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["BICLIQUES", "MEMBERS", "SIZE_HISTOGRAM", "vertices"]
-
 BICLIQUES = pa.schema(
     [
         pa.field("biclique_key", pa.int64(), nullable=False),

@@ -42,8 +42,6 @@ from mbe_stage.pipeline.publish.run_files import (
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, forget_stored
 from mbe_stage.pipeline.safe_paths import LINK, is_directory, opened_directory, remove_tree, what_is_at
 
-__all__ = ["Staging", "Store", "remove_leftovers", "synced_beside"]
-
 log = logging.getLogger(__name__)
 
 _SYNCED_AT_ONCE = 8

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from mbe_stage.pipeline.publish.manifest import FileEntry, PathWithin
 
-__all__ = ["StoredEntry", "add_stored", "as_file", "forget_stored", "stored_bytes", "stored_entries", "with_stored"]
-
 
 class StoredEntry(FileEntry):
     """A part in a store; `path` is where it belongs, relative to the staging directory of its run.

@@ -24,8 +24,6 @@ from mbe_stage.pipeline.wording import percent_text, plural
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.bicliques.largest import Largest
 
-__all__ = ["ladder", "page"]
-
 _TEMPLATE = "bicliques.html"
 _LEDE = """A maximal biclique is a group of <span class="left-name">left</span> vertices and a group of
     <span class="right-name">right</span> vertices, each of one joined to each of the other, that no further vertex can

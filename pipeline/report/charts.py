@@ -14,8 +14,6 @@ from mbe_stage.pipeline.report.tables import SideSummary
 from mbe_stage.pipeline.report.wording import compact
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["LogAxis", "bin_starts", "degree_plot", "svg", "thinned"]
-
 _WIDTH, _HEIGHT = 460, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 14, 46
 

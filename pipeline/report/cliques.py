@@ -18,8 +18,6 @@ from mbe_stage.pipeline.report.request import conditions
 from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["page"]
-
 _LEDE = """A clique is a group of vertices with an edge between any two. It is maximal when no further vertex is joined
     to all of it; a vertex without edges is one by itself."""
 _FOOTER = """\

@@ -22,8 +22,6 @@ from mbe_stage.pipeline.report.wording import count, fragment, key, percent
 from mbe_stage.pipeline.views.listed_groups import nothing_significant
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["page", "pattern", "since_last", "time_line"]
-
 _TEMPLATE = "groups.html"
 _LISTS = {"labels": "Labels", "allow": "Known good"}
 _EPOCH = datetime(1970, 1, 1)

@@ -13,8 +13,6 @@ from mbe_stage.pipeline.report.tables import Sizes
 from mbe_stage.pipeline.report.wording import compact, count
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["Axis", "Cell", "HeatWords", "heat_grid", "heat_map"]
-
 _MOST_COLUMNS, _MOST_ROWS = 40, 28
 _WIDTH, _HEIGHT = 798, 430
 _LARGEST_CELL = 44

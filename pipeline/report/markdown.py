@@ -17,8 +17,6 @@ from mbe_stage.pipeline.report.wording import compact
 from mbe_stage.pipeline.views.near_copies import affordable, largest_distinct
 from mbe_stage.pipeline.views.top import Biclique, largest_bicliques
 
-__all__ = ["code", "code_cell", "essence", "first_keys", "groups_table", "members", "table", "text"]
-
 _ROWS, _COLUMNS, _GROUPS = 12, 10, 5
 _MEMBERS = 12
 _LONGEST_KEY = 80

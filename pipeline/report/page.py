@@ -20,8 +20,6 @@ from mbe_stage.pipeline.report.request import input_facts
 from mbe_stage.pipeline.report.wording import count, escape, key, render
 from mbe_stage.pipeline.wording import bytes_text, seconds_text
 
-__all__ = ["REPORT_NAME", "write_report"]
-
 REPORT_NAME = "report.html"
 _WORDS = {"only_in_new": "only in this run", "only_in_old": "only in the run before"}
 

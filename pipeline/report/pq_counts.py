@@ -18,8 +18,6 @@ from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
 from mbe_stage.pipeline.report.request import conditions, right_key
 from mbe_stage.pipeline.report.wording import fragment, key, percent
 
-__all__ = ["page"]
-
 _LEDE = """A (p, q)-biclique is a group of p <span class="left-name">left</span> vertices and q
     <span class="right-name">right</span> vertices, each of one joined to each of the other, maximal or not."""
 _LOWER_BOUNDS = "Every count is a lower bound: there are at least so many."

@@ -12,8 +12,6 @@ from mbe_stage.pipeline.problems.searched_graph import graph_of_input, sizes_tex
 from mbe_stage.pipeline.report.wording import count, key, tuple_key
 from mbe_stage.pipeline.wording import bytes_text, has_parts, plural, seconds_text
 
-__all__ = ["conditions", "input_facts", "right_key", "side_name"]
-
 
 def conditions(config: Config) -> list[Markup]:
     """Return one HTML sentence per condition; empty if there is none."""

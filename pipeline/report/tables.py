@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["SideSummary", "Sizes", "VertexRow", "read_side", "read_sizes"]
-
 _BATCH_ROWS = 1 << 18
 
 

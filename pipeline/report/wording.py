@@ -16,8 +16,6 @@ from mbe_stage.pipeline.wording import day_of, key_parts, percent_text, plural, 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["compact", "count", "escape", "fragment", "key", "percent", "render", "tuple_key", "visible"]
-
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
 _LONGEST_TOOLTIP = 500

@@ -11,17 +11,6 @@ from urllib.parse import unquote
 
 from mbe_stage.pipeline.errors import ConfigError
 
-__all__ = [
-    "SCHEMES",
-    "STANDARD_INPUT",
-    "Address",
-    "absolute_place",
-    "check_output",
-    "is_address",
-    "parse_address",
-    "place_of",
-]
-
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """Of object stores, where runs are published; fsspec reads the others."""
 STANDARD_INPUT = "-"

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 from mbe_stage.pipeline.errors import InputError, PublishError
 
-__all__ = ["NoSuchObject", "StoreConflict", "StoreFailure", "as_input_errors", "as_store_publish_errors", "translated"]
-
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Of an object whose key has an empty part, `.` or `..`, as Rust writes it.

@@ -27,8 +27,6 @@ from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
 
-__all__ = ["FsspecFiles", "asked", "files_below"]
-
 # smbprotocol has one connection of a process with a server, and fails if several threads use it at once.
 _ONE_AT_ONCE = {"smb": threading.Semaphore(1)}
 # Pieces of 32 KB that are asked for before the first has come: more than the 2 MB that paramiko lets be on their way.

@@ -19,8 +19,6 @@ from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
 
-__all__ = ["fetched_input", "something_is_at"]
-
 log = logging.getLogger(__name__)
 
 

@@ -19,8 +19,6 @@ from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure
 if TYPE_CHECKING:
     from mbe_stage.pipeline.stores.objects import Objects
 
-__all__ = ["ConditionalObject", "Pointer", "pointer_behind"]
-
 # A writer whose answer was lost finds its run among these, unless so many others have published since.
 _PREVIOUS = 20
 

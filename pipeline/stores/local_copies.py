@@ -28,17 +28,6 @@ from mbe_stage.pipeline.publish.run_files import KEPT_DAYS, STAGING, as_publish_
 from mbe_stage.pipeline.safe_paths import is_directory, opened_directory, remove_tree
 from mbe_stage.pipeline.stores.address import Address
 
-__all__ = [
-    "LocalCopies",
-    "address_of",
-    "addresses_in",
-    "adopt",
-    "local_path",
-    "meant_for",
-    "remove_rooms",
-    "unfinished_rooms",
-]
-
 _PREFIX, _LOCK, _ADDRESS = "mbe-store-", ".lock", ".address"
 # Seconds in which a process may still be about to lock a directory that it has just made.
 _YOUNG = 60

@@ -20,8 +20,6 @@ from mbe_stage.pipeline.stores.failures import NoSuchObject, translated
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject, side_by_side
 
-__all__ = ["Objects"]
-
 # The most parts that S3 takes of one object is 10,000.
 _MOST_PARTS = 9_000
 _RETRIES = {

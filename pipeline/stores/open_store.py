@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.publish.staging import Store
 
-__all__ = ["holds_runs", "is_there", "kept_if_done", "opened_run", "opened_runs", "store_at", "was_in_memory"]
-__all__ += ["whole_run"]
-
 _LATEST = "latest"
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from mbe_stage.pipeline.stores.address import Address
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 
-__all__ = ["files_at"]
-
 
 def files_at(address: Address) -> RemoteFiles:
     """Return the files below an address; the library that reads them is imported here.

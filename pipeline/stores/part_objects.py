@@ -34,9 +34,6 @@ from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.transfers import MovedBytes, Stopped, StoredObject, check_names, side_by_side
 from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
 
-__all__ = ["OPEN", "PARTS", "StoredParts", "copy_into_run", "fetch", "fetch_kept", "fetch_missing", "group_of"]
-__all__ += ["parts_below", "remove_fetched", "remove_parts"]
-
 log = logging.getLogger(__name__)
 OPEN, PARTS = "open", ".parts"
 _WORKERS = "workers"

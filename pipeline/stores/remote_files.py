@@ -10,8 +10,6 @@ from pathlib import Path
 from mbe_stage.pipeline.stores.address import Address
 from mbe_stage.pipeline.stores.transfers import OnBytes, StoredObject, check_names, side_by_side
 
-__all__ = ["RemoteFiles"]
-
 
 class RemoteFiles(ABC):
     """Files below an address, by names relative to it; the empty name is the address itself.

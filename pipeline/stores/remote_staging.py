@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.stores.latest_pointer import Pointer
     from mbe_stage.pipeline.stores.remote_store import RemoteStore
 
-__all__ = ["RemoteStaging"]
-
 log = logging.getLogger(__name__)
 
 # Attempts at names that other writers have just claimed; more collisions would not be by chance.

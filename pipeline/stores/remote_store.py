@@ -52,8 +52,6 @@ from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
 from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
 from mbe_stage.pipeline.wording import bytes_text
 
-__all__ = ["RemoteStore", "found_run", "without_latest"]
-
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8

@@ -16,8 +16,6 @@ from mbe_stage.pipeline.stores.address import Address
 from mbe_stage.pipeline.stores.failures import StoreFailure
 from mbe_stage.pipeline.wording import bytes_text
 
-__all__ = ["AT_ONCE", "CHUNK", "MovedBytes", "OnBytes", "Stopped", "StoredObject", "check_names", "side_by_side"]
-
 log = logging.getLogger(__name__)
 
 OnBytes = Callable[[int], object]

@@ -34,9 +34,6 @@ from mbe_stage.pipeline.verify.rows import Batch, RowRules, Tally, VertexStatist
 from mbe_stage.pipeline.verify.two_hop import check_presence, check_two_hop
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["MemberSums", "check", "check_counts", "check_histogram", "check_members", "check_sums", "check_vertices"]
-__all__ += ["compile_steps", "found_anew"]
-
 _ENGINE = "cpu"
 
 

@@ -35,8 +35,6 @@ from mbe_stage.pipeline.verify.rows import (
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import readonly_view
 
-__all__ = ["check", "compile_steps"]
-
 # Nodes of a search for all cliques, and of more than that vertices and edges whose clique is looked up.
 _MOST_NODES = 500_000
 _SEEDS = 10_000

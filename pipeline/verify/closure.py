@@ -23,9 +23,6 @@ from mbe_stage.pipeline.verify.rows import Batch, RowRules
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, readonly, steps_of
 
-__all__ = ["COMPLETE_AND_MAXIMAL", "LEFT_CAN_JOIN", "MISSING_EDGE", "RIGHT_CAN_JOIN", "Adjacency", "Keys", "adjacency"]
-__all__ += ["check_distinct", "check_nothing_missing", "closures", "compile_steps", "in_parts", "judge", "judge_rows"]
-
 COMPLETE_AND_MAXIMAL, MISSING_EDGE, LEFT_CAN_JOIN, RIGHT_CAN_JOIN = range(4)
 _GRAPH = LONGS, INTS, LONGS, INTS
 # Seeds whose bicliques are looked up at once.

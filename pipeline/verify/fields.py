@@ -19,10 +19,6 @@ from mbe_stage.pipeline.problems.installed import derived_of, limit_of, publicat
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.verify.files import REPORT
 
-__all__ = ["BY_EFFECT", "READING", "REPORT_NOTE", "UNTOLD", "UNTOLD_NOTE", "check_derived", "check_key_type"]
-__all__ += ["check_key_types", "check_own_fields", "check_reading", "check_vertex_ids", "check_vertex_table"]
-__all__ += ["settings_by_effect", "standing_notes"]
-
 # The word of whoever published, by section: no file of the run and no input says it again. A field that is added to the
 # manifest belongs here or is recomputed; a test goes through them all.
 UNTOLD = {

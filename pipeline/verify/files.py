@@ -13,8 +13,6 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.safe_paths import entries_below
 
-__all__ = ["REPORT", "check_asked", "check_codecs", "check_files", "check_schemas", "table_parts"]
-
 REPORT = "report.html"
 _MANIFEST = "manifest.json"
 # What Parquet calls the codecs of `output.compression`; LZ4 has several names.

@@ -39,8 +39,6 @@ from mbe_stage.pipeline.verify.recipe import vertex_hashes
 from mbe_stage.pipeline.verify.rows import RowRules, batches, check_rows, rules_of
 from mbe_stage.runtime.jit import readonly_view
 
-__all__ = ["Graphs", "OneGraph", "Scored", "has_two_graphs", "later_bicliques", "read_graphs"]
-
 _NOT_CHECKED = (
     "groups: that no better one is missing, n_bicliques, seeds, significant_candidates and what there were no steps "
     "for; vertex scores: the scores, but for lower bounds: the bicliques are not to be had"

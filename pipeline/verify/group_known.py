@@ -24,8 +24,6 @@ from mbe_stage.pipeline.verify.group_tables import Groups, compare, refuse_first
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
 
-__all__ = ["Known", "check_association", "check_known", "check_known_figures"]
-
 _SIDES = ("left", "right")
 _LISTS = ("labels", "allow")
 _SINCE = ("new", "grown", "shrunk", "changed", "same")

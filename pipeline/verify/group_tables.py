@@ -19,20 +19,6 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import biclique_keys
 
-__all__ = [
-    "Groups",
-    "Within",
-    "check_members",
-    "check_scores",
-    "compare",
-    "every_edge",
-    "read_degrees",
-    "read_groups",
-    "refuse_first",
-    "within",
-    "without_nulls",
-]
-
 _SIDES = ("left", "right")
 # Columns of `groups` whose nulls are looked at where their values are.
 _NULLABLE = (

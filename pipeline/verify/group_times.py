@@ -24,8 +24,6 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.group_tables import Groups, refuse_first, without_nulls
 from mbe_stage.pipeline.verify.job import Job
 
-__all__ = ["TIMES", "WEIGHTS", "check_times"]
-
 WEIGHTS = ("weight_total", "weight_median")
 TIMES = ("first_time", "last_time", "busiest_share", "busiest_window", "busiest_start")
 _HOURS = {"1h": 1, "1d": 24, "3d": 72, "7d": 168}

@@ -34,8 +34,6 @@ from mbe_stage.pipeline.verify.group_tables import (
 from mbe_stage.pipeline.verify.group_times import check_times
 from mbe_stage.pipeline.verify.job import Job
 
-__all__ = ["check"]
-
 _BEST = b"best_surprise"
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.

@@ -40,8 +40,6 @@ from mbe_stage.pipeline.verify.fields import (
 from mbe_stage.pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
 from mbe_stage.pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 
-__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "check_limits", "publications_of_run", "verify_run"]
-
 _OF_MEMORY = "stopped at the memory budget: "
 
 # Results that are held against the graph one by one; where there are more, a random sample of so many.

@@ -25,8 +25,6 @@ from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.pq_recount import Recount, Walk
 
-__all__ = ["check"]
-
 Cell = tuple[int, int]
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 _PATTERN = f"^({_WHOLE.pattern})$"

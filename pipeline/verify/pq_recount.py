@@ -17,8 +17,6 @@ from math import comb
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["Recount"]
-
 # Multiplications, each of some nanoseconds: of the product of a matrix with itself, and of a part of it, whose result
 # takes twelve bytes for each at most.
 _MOST_PRODUCTS = 500_000_000

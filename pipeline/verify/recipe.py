@@ -18,8 +18,6 @@ from numba import uint64
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 
-__all__ = ["KeySums", "biclique_keys", "compile_steps", "edge_fingerprint", "mix", "text_hashes", "vertex_hashes"]
-
 _SALTS = {"left": np.uint64(0x9E3779B97F4A7C15), "right": np.uint64(0xD1B54A32D192ED03)}
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)

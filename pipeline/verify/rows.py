@@ -18,21 +18,6 @@ from mbe_stage.pipeline.verify.recipe import biclique_keys
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, steps_of
 
-__all__ = [
-    "Batch",
-    "RowRules",
-    "Tally",
-    "VertexStatistics",
-    "batches",
-    "check_containing",
-    "check_members",
-    "check_rows",
-    "compile_steps",
-    "list_offsets",
-    "rules_of",
-    "wanted_ids",
-]
-
 # Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
 _ROWS_PER_BATCH = 1 << 18

@@ -21,8 +21,6 @@ from mbe_stage.pipeline.verify.closure import Adjacency, in_parts
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["check_presence", "check_two_hop", "compile_steps"]
-
 # Two-step paths that are walked, which takes a few seconds; where there are more, those of vertices drawn at random.
 _PATHS = 2_000_000_000
 

@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as csv
 
-__all__ = ["read_csv"]
-
 _LOOK_EVERY = 0.2
 
 

@@ -28,8 +28,6 @@ from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, joined, na
 from mbe_stage.pipeline.io.text.faults import find_fault
 from mbe_stage.pipeline.io.text.layout import EMPTY, FLAGS
 
-__all__ = ["matrix_of_table", "read"]
-
 _ROWS = "row"
 
 

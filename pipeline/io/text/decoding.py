@@ -15,8 +15,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import open_konect
 from mbe_stage.pipeline.io.text.whitespace import IteratorStream
 
-__all__ = ["Sample", "encoding_of", "lines_of", "not_in_encoding", "open_text", "read_sample"]
-
 _BLOCK_BYTES = 4 << 20
 _SAMPLE_BYTES = 64 << 10
 _LONGEST_SAMPLE = 64 << 20

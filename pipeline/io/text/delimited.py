@@ -30,8 +30,6 @@ from mbe_stage.pipeline.io.text.faults import find_fault, place_of_row
 from mbe_stage.pipeline.io.text.layout import refuse_count_line, refuse_other_layout
 from mbe_stage.pipeline.io.text.whitespace import IteratorStream, line_blocks, one_blank
 
-__all__ = ["read", "read_columns", "without_padding"]
-
 _BLOCK_BYTES = 8 << 20
 _UNIT_SEPARATOR = "\x1f"
 

@@ -19,23 +19,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import shortened
 from mbe_stage.pipeline.io.text.decoding import lines_of, open_text, read_sample
 
-__all__ = [
-    "DELIMITER_NAMES",
-    "MARKS",
-    "SEPARATOR_LINE",
-    "WHITESPACE",
-    "Dialect",
-    "agreeing",
-    "find_dialect",
-    "joined",
-    "names_column",
-    "names_rows",
-    "rows_of",
-    "separator_of",
-    "split_rows",
-    "uniform_delimiters",
-]
-
 WHITESPACE = "whitespace"
 DELIMITER_NAMES = {
     "\t": "tab",

@@ -13,8 +13,6 @@ from mbe_stage.pipeline.io.raw import Place, shortened
 from mbe_stage.pipeline.io.text.decoding import not_in_encoding, read_sample
 from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, joined, names_rows, rows_of
 
-__all__ = ["find_fault", "place_of_row", "quote_fault"]
-
 
 def place_of_row(path: Path, config: InputConfig, dialect: Dialect, row: int) -> Place:
     """Return the place of a data row."""

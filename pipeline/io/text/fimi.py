@@ -46,8 +46,6 @@ from mbe_stage.pipeline.io.text.faults import quote_fault
 from mbe_stage.pipeline.io.text.layout import counts_items
 from mbe_stage.pipeline.io.text.whitespace import line_blocks, read_strings
 
-__all__ = ["read"]
-
 _NAMES = ["transaction", "item", "id", "count"]
 _ONE_A_LINE = bytes.maketrans(b" \t\x0b\x0c", b"\n\n\n\n")
 _LINE_FEED, _BLANK = ord("\n"), ord(" ")

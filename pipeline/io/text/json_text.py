@@ -20,8 +20,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, shortened
 from mbe_stage.pipeline.io.text.decoding import Sample, not_in_encoding, open_text
 
-__all__ = ["is_json", "read"]
-
 _ITEM_NAMES = ["transaction", "item"]
 
 

@@ -15,8 +15,6 @@ from mbe_stage.pipeline.io.compression import open_konect
 from mbe_stage.pipeline.io.raw import RawEdges, refuse_two_sets
 from mbe_stage.pipeline.io.text.snap import read_lines
 
-__all__ = ["read"]
-
 log = logging.getLogger(__name__)
 
 

@@ -20,9 +20,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import shortened
 from mbe_stage.pipeline.io.text.dialect import Dialect, joined
 
-__all__ = ["EMPTY", "FLAGS", "MATRIX_SAMPLE", "are_edges", "counts_items", "is_matrix", "may_be_counts"]
-__all__ += ["refuse_count_line", "refuse_matrix", "refuse_matrix_table", "refuse_other_layout", "rising"]
-
 EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
 """Cells of a matrix for "no edge", in lower case."""
 FLAGS = EMPTY | {"1", "1.0", "true", "t", "yes", "y", "x", "+", "*"}

@@ -15,8 +15,6 @@ from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect
 from mbe_stage.pipeline.io.text.faults import place_of_row
 from mbe_stage.pipeline.io.text.layout import refuse_count_line
 
-__all__ = ["read", "read_lines"]
-
 _NAMES = ("left", "right", "weight", "timestamp")
 
 

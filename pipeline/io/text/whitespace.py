@@ -17,8 +17,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 
-__all__ = ["PARSE", "IteratorStream", "line_blocks", "one_blank", "read_strings"]
-
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 64 << 20
 _BLANKS = bytes.maketrans(b"\t\x0b\x0c", b"   ")
