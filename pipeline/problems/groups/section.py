@@ -1,4 +1,4 @@
-"""What may be asked of groups: the section `groups`, and the options ``--groups-...`` of `pipeline.cli.options`."""
+"""The section `groups`; `pipeline.cli.options` has its options ``--groups-...``."""
 
 from __future__ import annotations
 
