@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mbe_stage.pipeline.report.scales import LogAxis
+from mbe_stage.pipeline.report.charts import LogAxis
 from mbe_stage.pipeline.report.wording import compact, escape
 
 __all__ = ["Point", "scaling_svg"]

@@ -27,8 +27,7 @@ from mbe_stage.errors import StageError
 from mbe_stage.flows import cliques, count_pq, groups
 from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
-from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
-from mbe_stage.flows.serving import serve
+from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
 from mbe_stage.flows.transcript import transcript
 from mbe_stage.pipeline.cli import show
 from mbe_stage.pipeline.cli.terminal import say, visible_lines

@@ -24,24 +24,22 @@ from typing import Any
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
 from prefect.states import Completed, Failed
 
 from mbe_stage.errors import StageError
 from mbe_stage.flows.artifacts import create_artifacts, create_unchanged_artifact
-from mbe_stage.flows.cluster import with_cluster_of_flow
 from mbe_stage.flows.gpu import device_slot
 from mbe_stage.flows.lost_signals import signals_are_heard_by_flow
 from mbe_stage.flows.progress import ProgressReporter
-from mbe_stage.flows.refusals import log_in_one_line
-from mbe_stage.flows.retries import gpu_may_be_free, worth_retrying
+from mbe_stage.flows.retries import gpu_may_be_free, log_in_one_line, worth_retrying
 from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
 from mbe_stage.pipeline.cli.terminal import visible
 from mbe_stage.pipeline.config.model import Config, load_config
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted
 from mbe_stage.pipeline.execution.job import edges_read, stage
 from mbe_stage.pipeline.execution.steps import find_unchanged
-from mbe_stage.pipeline.execution.tier_fallback import OnProgress, noting_the_beginning, on_a_tier_that_fits
-from mbe_stage.pipeline.execution.tiers import Tier, tier_named
+from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, noting_the_beginning, on_a_tier_that_fits, tier_named
 from mbe_stage.pipeline.execution.unfinished import room_to_resume, why_not_resumed
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of
 from mbe_stage.pipeline.problems.result_text import found, passing, text_of_run, values
@@ -62,13 +60,12 @@ __all__ = [
     "enumerate_staged",
     "read_edges",
     "run_as_flow",
+    "with_cluster_of_flow",
 ]
 
 log = logging.getLogger(__name__)
-
 # At import: Prefect's log handlers outlive a flow, and its process logs the error again afterwards.
 log_in_one_line()
-
 Ending = Callable[[dict[str, Any], Manifest], State[dict[str, Any]]]
 """Makes the final state of a published run from the flow's result and the manifest."""
 
@@ -359,3 +356,23 @@ if __name__ == "__main__":
     from mbe_stage.flows.command import main
 
     main("enumerate")
+
+
+def with_cluster_of_flow(config: Config) -> Config:
+    """Return the configuration with the scheduler's address of the flow's task runner, if that has a Dask cluster.
+
+    Applies with ``execution.runner: dask`` and neither ``execution.cluster`` nor ``execution.workers``.
+    """
+    execution = config.execution
+    if execution.runner != "dask" or execution.cluster is not None or execution.workers is not None:
+        return config
+    address = _address(getattr(FlowRunContext.get(), "task_runner", None))
+    if address is None:
+        return config
+    return config.model_copy(update={"execution": execution.model_copy(update={"cluster": address})})
+
+
+def _address(task_runner: Any) -> str | None:
+    # A task runner without a client has no cluster. A `DaskTaskRunner` opens its client at first use.
+    client = getattr(task_runner, "client", None)
+    return None if client is None else str(client.scheduler.address)

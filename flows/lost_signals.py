@@ -146,7 +146,7 @@ def _watch(reader: int) -> None:
 def _is_dealt_with(number: int) -> bool:
     """True if the main thread is handling the signal's exception, or a handler has postponed the signal.
 
-    See `pipeline.execution.sigterm_checkpoint` for the second case.
+    See `pipeline.execution.signals` for the second case.
     """
     handler = signal.getsignal(number)
     if isinstance(handler, PatientHandler) and handler.has_postponed(number):

@@ -1,4 +1,4 @@
-"""The Prefect server that a command starts for itself, on loopback, for as long as the command runs.
+"""The Prefect server of a command, on loopback while the command runs, and a flow served from the same process.
 
 Prefect's own temporary server does not do. It has no scheduler, so no run of `Flow.serve` would ever start. It is in
 this process's group, so Ctrl-C ends it first, and the run then waits a minute and a half for an answer. The database of
@@ -7,6 +7,7 @@ this server is the SQLite file in ``PREFECT_HOME``.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import signal
@@ -14,13 +15,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import httpx
 from prefect.events.worker import EventsWorker
+from prefect.flows import EntrypointType, Flow  # type: ignore[attr-defined]  # it is no other name's
 from prefect.logging.handlers import APILogWorker
+from prefect.runner import Runner
+from prefect.schedules import Schedule
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
@@ -30,15 +36,13 @@ from prefect.settings import (
 
 from mbe_stage.pipeline.errors import ConfigError
 
-__all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_server", "scheduling_api"]
+__all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_server", "scheduling_api", "serve"]
 
 DEFAULT_PORT = 4200
 _HOST = "127.0.0.1"
 # Keeps Ctrl-C within ten seconds; the database survives a kill.
 _STOP_SECONDS = 5.0
 _DRAIN_SECONDS = 10.0
-
-
 _is_of_one_run: ContextVar[bool] = ContextVar("is_of_one_run", default=False)
 
 
@@ -178,3 +182,70 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def serve(
+    flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any], tags: Sequence[str] = ()
+) -> None:
+    """Run `flow` on `schedule` until Ctrl-C, SIGTERM, or SIGHUP (unless it is ignored).
+
+    Stopping cancels the active run, which removes its unfinished work, and pauses the schedule. The next `serve` with
+    the same name resumes the schedule. Runs never overlap: a run that is due waits for the one before.
+    """
+    asyncio.run(_serve(flow, name, schedule, parameters, tags))
+
+
+async def _serve(
+    flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any], tags: Sequence[str]
+) -> None:
+    runner = _StoppableRunner(name=name, limit=1, pause_on_shutdown=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # as under nohup
+        asyncio.get_running_loop().add_signal_handler(number, runner.handle_sigterm)
+    try:
+        # A deployment by module, so that a run's process imports the package. `Runner.add_flow` would send it this
+        # process's modules pickled by value.
+        deployment = await flow.ato_deployment(
+            name,
+            schedule=schedule,
+            parameters=parameters,
+            tags=list(tags),
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        await runner.aadd_deployment(deployment)
+        await runner.start()
+    except asyncio.CancelledError:
+        # Stopped before the runner had started.
+        if not runner.is_stopping:
+            raise
+
+
+class _StoppableRunner(Runner):
+    """Prefect's runner with a SIGTERM handler that works; `start` installs it, and SIGINT gets the same one.
+
+    The handler of Prefect 3.8 calls `stop` without awaiting it and then exits. That leaves the processes of flow runs
+    behind, and waits for them forever.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._serving_loop = asyncio.get_running_loop()
+        self._serving_task = asyncio.current_task()
+        self._stop: Future[None] | None = None
+
+    def handle_sigterm(self, *_: Any, **__: Any) -> None:
+        """Stop, once."""
+        if self._stop is None:
+            self._stop = asyncio.run_coroutine_threadsafe(self._end(), self._serving_loop)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once a signal has arrived."""
+        return self._stop is not None
+
+    async def _end(self) -> None:
+        if self.started:
+            await self.astop()
+        elif self._serving_task is not None:
+            self._serving_task.cancel()

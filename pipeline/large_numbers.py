@@ -13,7 +13,7 @@ _MOST_WHOLE = 10_000
 
 
 def digits_text(number: int) -> str:
-    """All digits, and nothing else.
+    """Return all digits and nothing else.
 
     Examples
     --------

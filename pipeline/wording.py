@@ -1,13 +1,18 @@
-"""Numbers, durations and sizes as text for people."""
+"""Numbers, durations, sizes and keys of several columns as text for people."""
 
 from __future__ import annotations
 
+import json
+import re
 from math import floor, log10
 
 from mbe_stage.forecast import Outlook
+from mbe_stage.pipeline.config.model import Config
 
-__all__ = ["bytes_text", "found_bytes_text", "found_text", "left_text", "percent_text", "plural", "rough_number"]
-__all__ += ["seconds_text"]
+__all__ = ["bytes_text", "day_of", "found_bytes_text", "found_text", "has_parts", "key_parts", "key_text", "left_text"]
+__all__ += ["percent_text", "plural", "rough_number", "seconds_text"]
+
+_MIDNIGHT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T00:00:00Z")
 
 
 def plural(number: int, singular: str, several: str | None = None) -> str:
@@ -128,3 +133,41 @@ def found_text(n_found: int, what: str, expected: Outlook | None, share: float |
     if expected.low <= n_found:
         return f"{n_found:,} {what} (total not known yet)"
     return f"{n_found:,} of at least {rough_number(expected.low)} {what} (total unknown)"
+
+
+def has_parts(config: Config) -> bool:
+    """Return whether right keys have several columns or a time bucket."""
+    return len(config.input.right_columns) > 1 or config.input.time_bucket is not None
+
+
+def key_parts(key: object) -> list[object] | None:
+    """Return the parts of a key, or None if the key is not a JSON array with elements.
+
+    Examples
+    --------
+    >>> key_parts('["B00A7",5]'), key_parts("B00A7")
+    (['B00A7', 5], None)
+    """
+    try:
+        parts = json.loads(str(key))
+    except ValueError:
+        return None
+    return parts if isinstance(parts, list) and parts else None
+
+
+def day_of(part: object) -> str | None:
+    """Return the day of a time bucket that begins at midnight; None for any other part."""
+    text = str(part)
+    return text[:10] if _MIDNIGHT.fullmatch(text) else None
+
+
+def key_text(key: object) -> str:
+    """Return a key as one line of text, part by part; a key without parts is unchanged.
+
+    Examples
+    --------
+    >>> print(key_text('["B00A7","2024-01-08T00:00:00Z"]'), key_text("B00A7"))
+    B00A7 · 2024-01-08 B00A7
+    """
+    parts = key_parts(key)
+    return str(key) if parts is None else " · ".join(day_of(part) or str(part) for part in parts)

@@ -98,3 +98,8 @@ def test_pages_named_in_code_and_configurations_exist() -> None:
     for path in files:
         for name in re.findall(r"\bdocs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
             assert (ROOT / name).exists(), f"{path.relative_to(ROOT)} names {name}"
+
+
+def test_a_missing_document_is_one_error_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert prose.main("nothing.md") == 2
+    assert "nothing.md: no such file" in capsys.readouterr().err

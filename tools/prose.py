@@ -114,7 +114,11 @@ def _outside_of_code(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 def main(*names: str) -> int:
     """Print the faults of the named documents, or of all; returns the exit code."""
-    found = [fault for path in ([Path(name).resolve() for name in names] or documents()) for fault in faults(path)]
+    paths = [Path(name).resolve() for name in names] or documents()
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        print(f"error: {', '.join(missing)}: no such file; expected Markdown files", file=sys.stderr)
+        return 2
+    found = [fault for path in paths for fault in faults(path)]
     print("\n".join(found) if found else "prose: nothing to mend")
     return bool(found)
 

@@ -1,1 +1,1 @@
-"""From rows as read to clean edges: one set of rules, counts and messages for every backend."""
+"""Cleaning of raw rows to edges: one set of rules, counts and messages for every backend."""

@@ -15,11 +15,8 @@ from mbe_stage.pipeline.backends.backend import A_VALUE, Backend, Column, Edges,
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.kept import KeptRows, with_lone
-from mbe_stage.pipeline.clean.keys import number_keys, number_tuples
-from mbe_stage.pipeline.clean.numbered import distinct_pairs
-from mbe_stage.pipeline.clean.time_buckets import number_buckets
-from mbe_stage.pipeline.clean.time_units import unit_of, unit_words
+from mbe_stage.pipeline.clean.keys import KeptRows, distinct_pairs, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.time_buckets import number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import in_window
 from mbe_stage.pipeline.config.model import InputConfig

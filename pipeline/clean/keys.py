@@ -1,16 +1,21 @@
-"""The user's keys and their dense ids: an id is the rank of its key on its side."""
+"""The user's keys, their dense ids, and the rows that remain after each rule.
+
+An id is the rank of its key on its side.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal
+from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["number_keys", "number_tuples"]
+__all__ = ["KeptRows", "distinct_pairs", "number_keys", "number_tuples", "with_lone"]
 
 _MOST_VERTICES = 2**31 - 1
+# Rules about columns that only edges have.
+_OF_EDGES = ("weight", "time")
 
 
 def number_keys(
@@ -94,3 +99,64 @@ def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:
             expected=f"fewer than {_MOST_VERTICES}",
             remedy="split the graph, or filter it by weight or time",
         )
+
+
+def distinct_pairs(first: Any, second: Any, n_second: int, backend: Backend) -> tuple[Any, Any]:
+    """Return each pair once, sorted by the first id and then the second: (n,) int32 each."""
+    xp = backend.xp
+    codes = first.astype(xp.int64) * n_second + second
+    if bool((codes[:-1] < codes[1:]).all()):
+        return first, second
+    codes = xp.unique(codes)
+    first = codes // n_second
+    return first.astype(xp.int32), (codes - first * n_second).astype(xp.int32)
+
+
+def with_lone(passing: Any, n_lone: int, xp: Any) -> Any:
+    """Extend a mask over rows by the last `n_lone` of them: ``(n,) bool``."""
+    return passing | (xp.arange(len(passing)) >= len(passing) - n_lone) if n_lone else passing
+
+
+class KeptRows:
+    """The remaining rows.
+
+    Attributes
+    ----------
+    n : int
+    dropped : dict of str to int
+        Number of rows that each rule removed: ``null``, ``weight``, ``time``.
+    """
+
+    def __init__(self, rows: Rows, backend: Backend) -> None:
+        self.n = rows.n_rows
+        self.dropped = dict.fromkeys(("null", "weight", "time"), 0)
+        self._rows, self._backend = rows, backend
+        self._positions: Any = None
+
+    def keep(self, rule: str, passing: Any) -> None:
+        """Remove rows that do not pass; `passing` covers the remaining rows, and None passes all.
+
+        Rows for isolated vertices have no weight and no time: they pass.
+        """
+        xp = self._backend.xp
+        if passing is not None and rule in _OF_EDGES:
+            passing = with_lone(passing, self._rows.n_lone, xp)
+        n_passing = self.n if passing is None else int(xp.count_nonzero(passing))
+        self.dropped[rule] = self.n - n_passing
+        if n_passing < self.n:
+            self._positions = xp.flatnonzero(passing) if self._positions is None else self._positions[passing]
+            self.n = n_passing
+
+    def of(self, values: Any) -> Any:
+        """Return the values of a column or an array in the remaining rows."""
+        return values if self._positions is None else self._backend.taken(values, self._positions)
+
+    def refusal(self, role: str) -> Refusal:
+        """Return a function that makes errors about a column, with the row's place in the input."""
+
+        def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
+            if row is not None and self._positions is not None:
+                row = int(self._positions[row])
+            return self._rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
+
+        return refuse

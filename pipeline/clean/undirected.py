@@ -13,9 +13,7 @@ from typing import Any
 from mbe_stage.pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.facts import InputFacts, UndirectedFacts
-from mbe_stage.pipeline.clean.kept import KeptRows
-from mbe_stage.pipeline.clean.keys import number_keys
-from mbe_stage.pipeline.clean.numbered import distinct_pairs
+from mbe_stage.pipeline.clean.keys import KeptRows, distinct_pairs, number_keys
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 

@@ -2,7 +2,7 @@
 
 The window is half open: from <= timestamp < until. Times are plain numbers, or moments (timestamps, dates, ISO-8601
 text). A moment without a zone is UTC. An ISO-8601 bound needs moments or seconds since 1970. A numeric bound needs a
-column of its own unit (`pipeline.clean.time_units`).
+column of its own unit (`pipeline.clean.time_buckets`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal
-from mbe_stage.pipeline.clean.time_units import AS_DATES, in_unit, moment_in, range_of, unit_of, unit_of_one, unit_words
+from mbe_stage.pipeline.clean.time_buckets import (
+    AS_DATES,
+    in_unit,
+    moment_in,
+    range_of,
+    unit_of,
+    unit_of_one,
+    unit_words,
+)
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError

@@ -227,7 +227,7 @@ def _say(message: str) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from mbe_stage.pipeline.version import version_of
+        from mbe_stage.pipeline.package_files import version_of
 
         print(f"mbe {version_of('mbe-stage')}")
         raise typer.Exit

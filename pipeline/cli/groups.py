@@ -16,10 +16,10 @@ from mbe_stage.pipeline.cli.tables import keys, results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
 from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.io.sources import joined_names
-from mbe_stage.pipeline.key_parts import has_parts, key_text
 from mbe_stage.pipeline.stores.open_store import holds_runs
 from mbe_stage.pipeline.views.listed_groups import listed_groups, nothing_significant
 from mbe_stage.pipeline.views.regroup import regroup
+from mbe_stage.pipeline.wording import has_parts, key_text
 
 __all__ = ["make_groups", "published"]
 

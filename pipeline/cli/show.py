@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.cli.compile import Compiled
     from mbe_stage.pipeline.execution.job import CountResult, RunResult
     from mbe_stage.pipeline.execution.unfinished import Unfinished
-    from mbe_stage.pipeline.execution.worker_stats import Ranks
+    from mbe_stage.pipeline.execution.worker_stats import WorkerStats
     from mbe_stage.pipeline.problems.base import Differences, ResultText, Shown
     from mbe_stage.pipeline.publish.listing import ListedRun
     from mbe_stage.pipeline.publish.manifest import Manifest
@@ -108,7 +108,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _ranks(ranks: Ranks | None) -> dict[str, Any] | None:
+def _ranks(ranks: WorkerStats | None) -> dict[str, Any] | None:
     return None if ranks is None else ranks.model_dump(mode="json")
 
 

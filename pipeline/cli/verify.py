@@ -16,8 +16,7 @@ from mbe_stage.pipeline.execution import ingest
 from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.stores.local_copies import address_of, addresses_in
-from mbe_stage.pipeline.stores.open_store import opened_run
-from mbe_stage.pipeline.stores.presence import is_there, was_in_memory
+from mbe_stage.pipeline.stores.open_store import is_there, opened_run, was_in_memory
 from mbe_stage.pipeline.verify import compile_steps, publications_of_run, verify_run
 from mbe_stage.runtime.compile_ahead import compile_ahead
 

@@ -1,1 +1,1 @@
-"""One run: its steps, its tier, checkpoints, resuming, limits and signals."""
+"""Execution of a run: steps, tiers, checkpoints, resuming, limits and signals."""

@@ -1,4 +1,4 @@
-"""What `mbe inspect` asks a problem that knows more of a search than a trial of the engine tells, and its answer."""
+"""The forecast of `mbe inspect` for problems that know more about a search than a trial shows."""
 
 from __future__ import annotations
 

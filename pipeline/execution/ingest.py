@@ -1,4 +1,4 @@
-"""From an input to clean edges: read by a backend, cleaned by the rules of `pipeline.clean`."""
+"""Ingestion of an input: read by a backend, cleaned by the rules of `pipeline.clean`."""
 
 from __future__ import annotations
 

@@ -17,15 +17,14 @@ from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
-from mbe_stage.pipeline.execution.tier_fallback import OnProgress, on_a_tier_that_fits
-from mbe_stage.pipeline.execution.tiers import Tier
+from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
-from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
+from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph
 from mbe_stage.pipeline.publish.manifest import Manifest, peak_memory_bytes, read_manifest
-from mbe_stage.pipeline.publish.published_tables import PublishedTables
+from mbe_stage.pipeline.publish.reading import PublishedTables
 from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import kept_if_done, store_at, whole_run
@@ -93,7 +92,7 @@ class CountResult:
     peak_memory_bytes : int
     peak_device_memory_bytes : int or None
         Most device memory allocated at once; None if no device was used or its memory is not tracked.
-    ranks : Ranks or None
+    ranks : WorkerStats or None
         As `pipeline.publish.manifest.Manifest.ranks`.
     input : InputFacts
     graph : SearchedGraph
@@ -117,7 +116,7 @@ class CountResult:
     graph: SearchedGraph
     warnings: tuple[str, ...] = ()
     problem: str = OURS
-    ranks: Ranks | None = None
+    ranks: WorkerStats | None = None
     told: ResultText | None = None
 
     @property
@@ -230,7 +229,7 @@ def count(
                 seconds={**seconds, "total": sum(seconds.values())},
                 peak_memory_bytes=peak_memory_bytes(),
                 peak_device_memory_bytes=steps.peak_device_memory_bytes(),
-                ranks=ranks_of(facts),
+                ranks=worker_stats_of(facts),
                 input=edges.facts,
                 graph=counted.graph,
                 warnings=(*warnings, *edges.facts.warnings, *facts.warnings),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,21 +16,20 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mbe_stage.engines import AUTO
+from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import STOPPED_BY_MEMORY
-from mbe_stage.options import Execution
+from mbe_stage.options import Execution, Runner
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.backend import Backend
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.config.model import Config, InputConfig
+from mbe_stage.pipeline.config.model import Config, ExecutionConfig, InputConfig
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.journal import Journal, booked_entries
 from mbe_stage.pipeline.execution.output_limit import output_limit
-from mbe_stage.pipeline.execution.runner import opened_runner
-from mbe_stage.pipeline.execution.sigterm_checkpoint import grace_at_sigterm
-from mbe_stage.pipeline.execution.worker_stats import Ranks, ranks_of
+from mbe_stage.pipeline.execution.signals import sigterm_checkpoint
+from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import Collecting, Completed, Completing, ResultText
 from mbe_stage.pipeline.problems.derived import derived_collectors
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of
@@ -52,22 +51,13 @@ from mbe_stage.pipeline.publish.staging import Store, synced_beside
 from mbe_stage.pipeline.publish.stored_parts import forget_stored, with_stored
 from mbe_stage.problem import problem_named
 from mbe_stage.run_limits import RunLimits
+from mbe_stage.runners.clusters import dask_cluster
+from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.runtime.compile_ahead import summed
 from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
 
-__all__ = [
-    "Clock",
-    "Counted",
-    "EnumerationFacts",
-    "Steps",
-    "collect_to",
-    "count",
-    "enumerate_to",
-    "find_unchanged",
-    "finish",
-    "load_edges",
-    "save_edges",
-]
+__all__ = ["Clock", "Counted", "EnumerationFacts", "Steps", "collect_to", "count", "enumerate_to", "find_unchanged"]
+__all__ += ["finish", "load_edges", "opened_runner", "save_edges"]
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +80,7 @@ class EnumerationFacts(BaseModel):
         As in the manifest.
     peak_device_memory_bytes : int or None
         None if no device was used or its memory is not tracked.
-    ranks : Ranks or None
+    ranks : WorkerStats or None
         As in the manifest.
     versions : dict
         Software that only this tier uses.
@@ -112,7 +102,7 @@ class EnumerationFacts(BaseModel):
     peak_memory_bytes: int
     made_of: str | None = None
     peak_device_memory_bytes: int | None = None
-    ranks: Ranks | None = None
+    ranks: WorkerStats | None = None
     versions: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     seen: Any = Field(default=None, exclude=True, repr=False)
@@ -158,20 +148,20 @@ def enumerate_to(
 
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
         full = output_limit(config, run_path, journal)
-        with grace_at_sigterm(0.0 if journal is None else config.execution.grace_seconds) as grace:
+        with sigterm_checkpoint(0.0 if journal is None else config.execution.grace_seconds) as checkpoint:
             run_limits = RunLimits(
                 checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
                 n_before=0 if journal is None else journal.n_found,
-                ended=lambda: grace.ended() or full(),
+                ended=lambda: checkpoint.ended() or full(),
                 share=full.share,
-                patience=grace.patience,
+                patience=checkpoint.patience,
                 # Sums at that moment may cover only some of the results.
                 memory_is_a_limit=publication_of(config.problem).numbers is None,
             )
             facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, run_limits)
             if facts.truncated is None:
                 # The search is complete: publish it.
-                grace.is_requested = False
+                checkpoint.is_requested = False
             return facts
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
@@ -235,7 +225,7 @@ def collect_to(
         seconds=clock.seconds,
         peak_memory_bytes=peak_memory_bytes(),
         peak_device_memory_bytes=backend.peak_device_memory_bytes(),
-        ranks=ranks_of(facts),
+        ranks=worker_stats_of(facts),
         versions=backend.versions(),
         warnings=(*facts.warnings, *([told] if journal is not None and (told := journal.told()) else ())),
     )
@@ -531,3 +521,36 @@ class Clock:
         now = time.perf_counter()
         self.seconds[step] = now - self._last
         self._last = now
+
+
+@contextmanager
+def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
+    """Open the configured runner; None for this process. For `cuda`, local workers run one process per GPU.
+
+    Parameters
+    ----------
+    problem, engine : str
+        The problem and engine to run; ``auto`` is ``cuda`` if that runs here.
+
+    Raises
+    ------
+    EngineUnavailable
+        The engine cannot run here, Dask is not installed, or dask-cuda is missing for a worker per GPU.
+    ClusterLost
+        There is no scheduler at the address.
+    """
+    if execution.devices is not None:
+        yield DeviceRunner(execution.devices)
+        return
+    if execution.runner == "local":
+        yield None
+        return
+    if execution.cluster is not None:
+        with dask_cluster(execution.cluster) as runner:
+            yield runner
+        return
+    name, _ = choose_engine(problem, engine)
+    loaded = problem if name == "cpu" else None
+    workers, threads = execution.workers, execution.threads or None
+    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=loaded) as runner:
+        yield runner

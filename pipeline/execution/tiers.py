@@ -1,45 +1,67 @@
 """Tiers: where the tables of a run are, and which engine enumerates. The choice is made once per run, and logged.
 
-==========  ==========================  =============== tier        tables                      engine ==========
-==========================  =============== cpu         Arrow, in host memory       ``cpu`` cuda        Arrow, in host
-memory       ``cuda`` reference   Arrow, in host memory       ``reference`` rapids      cuDF, in device memory
-``cuda`` ==========  ==========================  ===============
+==========  ======================  =============
+tier        tables                  engine
+==========  ======================  =============
+cpu         Arrow, in host memory   ``cpu``
+cuda        Arrow, in host memory   ``cuda``
+reference   Arrow, in host memory   ``reference``
+rapids      cuDF, in device memory  ``cuda``
+==========  ======================  =============
 
 All publish the same. If ``auto`` chose ``rapids`` and GPU memory is too small, ``cuda`` does the run
-(`pipeline.execution.tier_fallback`). If it is too small for the graph as well, ``cpu`` enumerates
+(`on_a_tier_that_fits`). If it is too small for the graph as well, ``cpu`` enumerates
 (`mbe_stage.enumerate_into`). An opened tier is a `pipeline.execution.steps.Steps` with its backend.
+
+As between engines (`mbe_stage.stream`), a fallback happens only before the first result, and with a warning. Later the
+error stays: another tier may need as long again, or can resume from the last checkpoint on request.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import logging
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
 
 from mbe_stage.engines import AUTO, choose_engine, engine_names, get_engine, unavailable_reason
-from mbe_stage.errors import EngineUnavailable
+from mbe_stage.errors import EngineUnavailable, MemoryBudgetExceeded
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.config.model import Config, ExecutionConfig
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.execution import process, steps
 from mbe_stage.pipeline.execution.compiling import OnCompile, Part, host_steps
-from mbe_stage.pipeline.execution.preload import load_host_modules
 from mbe_stage.pipeline.execution.signals import signals_are_heard
+from mbe_stage.pipeline.io import READERS
 from mbe_stage.pipeline.problems.base import DerivedPublication
-from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.runtime.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.stream import Listener, wants_outlook
 
-__all__ = ["RAPIDS", "Tier", "choose_tier", "rapids_unavailable_reason", "tier_named"]
+__all__ = ["RAPIDS", "OnProgress", "Tier", "choose_tier", "load_host_modules", "noting_the_beginning"]
+__all__ += ["on_a_tier_that_fits", "rapids_unavailable_reason", "tier_named"]
 
 log = logging.getLogger(__name__)
-
 RAPIDS = "rapids"
 _FRAMES = "cudf"
 _ENGINE = "cuda"
 _INSTALL = "pip install 'mbe-stage[rapids-cu13]' (rapids-cu12 for a driver of CUDA 12)"
+_OTHERS = (
+    "mbe_stage.pipeline.io.detect",
+    "mbe_stage.pipeline.io.foreign",
+    "mbe_stage.pipeline.io.memory",
+    "pyarrow.dataset",
+    "scipy.sparse",
+)
+Result = TypeVar("Result")
+OnProgress = Callable[[Any], None]
+"""Receives the progress of a search: `Publication.progress`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +84,12 @@ class Tier:
 
     @property
     def uses_gpu(self) -> bool:
-        """Whether the run uses a GPU."""
+        """Return whether the run uses a GPU."""
         return self.engine == "cuda"
 
     @property
     def reads_on_gpu(self) -> bool:
-        """Whether reading and cleaning use it too."""
+        """Return whether reading and cleaning use the GPU too."""
         return self.name == RAPIDS
 
     def compile_steps(
@@ -203,3 +225,80 @@ def rapids_unavailable_reason(problem: str = OURS) -> str | None:
     if missing:
         return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {_INSTALL}"
     return unavailable_reason(problem, _ENGINE)
+
+
+def load_host_modules() -> None:
+    """Import the readers and their lazily imported modules; quick if already done."""
+    for module in (*READERS.values(), *_OTHERS):
+        import_module(module)
+
+
+def on_a_tier_that_fits(
+    config: Config,
+    work: Callable[[Tier, tuple[str, ...], OnProgress], Result],
+    on_progress: OnProgress | None = None,
+) -> Result:
+    """Do a whole job on the tier of `execution.engine`, or on the next one.
+
+    Parameters
+    ----------
+    work : callable
+        Takes the tier, the warnings of its choice, and a progress callback; starts over when called again.
+    on_progress : callable, optional
+        Called after every block.
+
+    Raises
+    ------
+    EngineUnavailable
+        As `pipeline.execution.tiers.choose_tier`.
+    MemoryBudgetExceeded
+        No other tier may take over.
+    """
+    tier = choose_tier(config.execution, config.problem, derived_of(config))
+    try:
+        with noting_the_beginning(on_progress) as note:
+            return work(tier, (), note)
+    except MemoryBudgetExceeded as refusal:
+        found = _next_tier(config, tier, refusal)
+        if found is None:
+            raise
+        # The frames of the failure hold its arrays, and the next tier may need the memory of the same GPU.
+        traceback.clear_frames(refusal.__traceback__)
+    other, warning = found
+    gc.collect()
+    return work(other, (warning,), on_progress or _ignore)
+
+
+def _next_tier(config: Config, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
+    """Return the tier that takes over and the warning, which is logged; None if the error stays."""
+    if config.execution.engine != AUTO or tier.name != RAPIDS or refusal.has_begun:
+        return None
+    name, _ = choose_engine(config.problem)
+    warning = (
+        f"tier auto: {tier.name} had too little device memory before the first result, and {name} takes over; "
+        f"{tier.name} reported: {refusal}"
+    )
+    log.warning("%s", warning)
+    return Tier(name, name, f"{RAPIDS} had too little device memory"), warning
+
+
+@contextmanager
+def noting_the_beginning(on_progress: OnProgress | None) -> Iterator[OnProgress]:
+    """Wrap the progress callback, so that memory errors leaving the context know if results were handed out."""
+    has_begun = False
+
+    def note(progress: Any) -> None:
+        nonlocal has_begun
+        has_begun = has_begun or progress.n_found > 0
+        if on_progress is not None:
+            on_progress(progress)
+
+    try:
+        yield Listener(note, wants_outlook(on_progress))
+    except MemoryBudgetExceeded as refusal:
+        refusal.has_begun = refusal.has_begun or has_begun
+        raise
+
+
+def _ignore(_progress: object) -> None:
+    pass

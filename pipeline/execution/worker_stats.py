@@ -13,7 +13,7 @@ from mbe_stage.pipeline.wording import bytes_text, percent_text, plural
 if TYPE_CHECKING:
     from mbe_stage.stream import StreamFacts
 
-__all__ = ["Rank", "Ranks", "ranks_of"]
+__all__ = ["WorkerStats", "WorkerTime", "worker_stats_of"]
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Rank(_Frozen):
+class WorkerTime(_Frozen):
     """Statistics of one member.
 
     Attributes
@@ -55,7 +55,7 @@ class Rank(_Frozen):
     busy: float
 
 
-class Ranks(_Frozen):
+class WorkerStats(_Frozen):
     """Statistics of all members.
 
     Attributes
@@ -68,7 +68,7 @@ class Ranks(_Frozen):
 
     seconds: float
     skew: float
-    each: tuple[Rank, ...]
+    each: tuple[WorkerTime, ...]
 
     def lines(self) -> list[tuple[str, str]]:
         """Lines for people: one per member, with its name first, and one about all."""
@@ -77,13 +77,13 @@ class Ranks(_Frozen):
         return [*lines, ("skew", f"longest busy time {skew} above the mean, in {self.seconds:.1f} s")]
 
 
-def ranks_of(facts: StreamFacts) -> Ranks | None:
+def worker_stats_of(facts: StreamFacts) -> WorkerStats | None:
     """Return the statistics of a search and log them; None if this process did all of it."""
     if not facts.ranks:
         return None
     longest = max(facts.rank_seconds, 1e-9)
     each = tuple(
-        Rank(
+        WorkerTime(
             name=rank.address,
             device=rank.device,
             found=rank.n_found,
@@ -96,7 +96,7 @@ def ranks_of(facts: StreamFacts) -> Ranks | None:
         for rank in facts.ranks
     )
     skew = _skew([rank.busy_seconds for rank in each])
-    ranks = Ranks(seconds=round(facts.rank_seconds, 6), skew=skew, each=each)
+    ranks = WorkerStats(seconds=round(facts.rank_seconds, 6), skew=skew, each=each)
     for name, did in ranks.lines():
         log.info("%s: %s", name, did)
     return ranks
@@ -107,7 +107,7 @@ def _skew(seconds: Sequence[float]) -> float:
     return round(max(seconds) / mean - 1.0, 4) if mean > 0 else 0.0
 
 
-def _in_words(rank: Rank) -> str:
+def _in_words(rank: WorkerTime) -> str:
     did = "written" if rank.writes else "sent"
     return (
         f"{plural(rank.found, 'result')}, {bytes_text(rank.bytes)} {did}, {plural(rank.leases, 'lease')}, "

@@ -11,17 +11,20 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import check_path
-from mbe_stage.pipeline.io.raw import Place, RawEdges
+from mbe_stage.pipeline.io.raw import Place, RawEdges, shortened
 from mbe_stage.pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
-from mbe_stage.pipeline.io.text.measures import with_measures
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
@@ -47,6 +50,7 @@ _APPLIES_TO = {
     "skip_lines": (*_TABLES, "konect", "snap"),
     "comment": (*_TABLES, "konect", "snap"),
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +182,53 @@ def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
                 remedy=f"leave it out, or set {setting('input.format')}",
                 settings=[{f"input.{key}": None}],
             )
+
+
+def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
+    """Return the same rows, with text weights and times parsed by `config.decimal` and `config.date_format`.
+
+    Raises
+    ------
+    InputError
+        A time does not match that format.
+    """
+    table = raw.table
+    for role in ("weight", "timestamp"):
+        if role not in table.column_names:
+            continue
+        values = table.column(role)
+        if role == "timestamp" and config.date_format is not None and pa.types.is_integer(values.type):
+            # Dates such as 20240131.
+            values = values.cast(pa.string())
+        if not _is_text(values.type):
+            continue
+        if role == "timestamp" and config.date_format is not None:
+            values = _moments(raw, values, config.date_format)
+        elif config.decimal == ",":
+            values = pc.replace_substring(values, ",", ".")
+        table = table.set_column(table.column_names.index(role), role, values)
+    return replace(raw, table=table)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:
+    coded = pc.dictionary_encode(values.combine_chunks())
+    microseconds: list[int | None] = []
+    for code, text in enumerate(coded.dictionary.to_pylist()):
+        try:
+            moment = datetime.strptime(text, date_format)
+        except ValueError:
+            raise raw.refusal(
+                int(pc.index(coded.indices, code).as_py()),
+                "timestamp",
+                found=f"{shortened(text)}",
+                expected=f"a time written as {date_format}",
+                remedy=f"correct it, or set {setting('input.date_format')}",
+            ) from None
+        delta = (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment) - _EPOCH
+        microseconds.append((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds)
+    moments = pa.array([*microseconds, None], pa.timestamp("us"))
+    return pa.chunked_array([moments.take(pc.fill_null(coded.indices, len(microseconds)))])

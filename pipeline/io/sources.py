@@ -84,8 +84,8 @@ def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
             elif is_address(meant):
                 from mbe_stage.pipeline.stores.inputs import fetched_input
 
-                copy, mirror = stack.enter_context(fetched_input(str(meant)))
-                name = mirror.named(copy)
+                copy, local = stack.enter_context(fetched_input(str(meant)))
+                name = local.named(copy)
             else:
                 return meant
             copies[str(copy)] = name

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.execution.journal import Journal
     from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
     from mbe_stage.pipeline.problems.query import KeyedEdges
-    from mbe_stage.pipeline.publish.changes import Comparison
-    from mbe_stage.pipeline.publish.manifest import Manifest
+    from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
     from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress

@@ -1,4 +1,4 @@
-"""The runs of an output directory: when, what, how many, how long, complete or not; damaged ones among them."""
+"""List the runs of an output directory with time, query, results, duration and state, including damaged ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ASKED = {
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """One directory among the published runs.
+    """A directory among the published runs.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def list_runs(directory: str | Path) -> list[ListedRun]:
 
 
 def asked(config: Config) -> dict[str, Any]:
-    """What a configuration asks for beyond every result of all edges: the settings that are no defaults.
+    """Return a configuration's settings that differ from the defaults and limit the results.
 
     A derived output that is asked for stands there by its name, with the settings that are no defaults.
     """

@@ -1,4 +1,4 @@
-"""Locks of the operating system on open files: whatever ends a process ends what it holds, and nothing is left behind.
+"""Locks of the operating system on open files; they end with their process and leave nothing behind.
 
 The lock is the open file's and ends where that is closed, and a file closes itself when its context ends, without a
 statement of Python's in which a signal could come up: a lock that stays would have this process wait for itself.
@@ -21,7 +21,7 @@ _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -> IO[bytes]:
-    """Lock an open file until it is closed, and wait for whoever has it locked; where that fails, it is closed.
+    """Lock an open file until it is closed, and wait for the current holder; if that fails, close it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def opened_lock(path: Path, above: int | None = None) -> IO[bytes]:
 
 
 def is_locked(path: str | Path, above: int | None = None) -> bool:
-    """Return whether somebody has a file locked, this process included; False if there is no such file."""
+    """Return whether any process has a file locked, this one included; False if there is no such file."""
     try:
         file = _opened(path, 0, above)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a run was asked, what it read, found and wrote, with a checksum per file."""
+"""`manifest.json`: the query of a run, its input, results, comparison and files, with a checksum per file."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from mbe_stage.pipeline.config.plugin_sections import OURS, is_here
 from mbe_stage.pipeline.config.registry import derived_facts, problem_facts
 from mbe_stage.pipeline.config.section import message_of
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.execution.worker_stats import Ranks
+from mbe_stage.pipeline.execution.worker_stats import WorkerStats
+from mbe_stage.pipeline.package_files import version_of
 from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.searched_graph import SearchedGraph, graph_of_input
-from mbe_stage.pipeline.publish.changes import Comparison
 from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, sizes_of
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
-from mbe_stage.pipeline.version import version_of
 
 __all__ = [
+    "ComparedGroup",
+    "Comparison",
     "Counts",  # noqa: F822 - given by `__getattr__`
     "FileEntry",
     "Manifest",
@@ -70,6 +71,50 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ComparedGroup(_Frozen):
+    """A large biclique that only one of the two runs has; lists hold the first few keys, as text.
+
+    Attributes
+    ----------
+    status : str
+        As `mbe_stage.pipeline.views.diff.Status`.
+    left, right, came, went : tuple of str
+        Members, and those that its partner had not and those that only its partner had.
+    jaccard : float or None
+        None without a partner.
+    """
+
+    status: str
+    biclique_key: int
+    n_left: int
+    n_right: int
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    came: tuple[str, ...] = ()
+    went: tuple[str, ...] = ()
+    jaccard: float | None = None
+
+
+class Comparison(_Frozen):
+    """A run beside the last complete one that was asked the same.
+
+    Attributes
+    ----------
+    run_id : str or None
+        The run before; None where there is none.
+    remarks : tuple of str
+        What should be known first, a sentence each.
+    counts : dict
+        Bicliques by status; empty where the runs were not compared.
+    """
+
+    run_id: str | None
+    remarks: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    n_same: int | None = None
+    largest: tuple[ComparedGroup, ...] = ()
+
+
 def _within(name: str) -> str:
     if not is_path_within(name):
         raise ValueError(f"is {name[:80]!r}; expected a relative path that stays within its directory")
@@ -83,11 +128,13 @@ def _within_beside(name: str | None) -> str | None:
 
 
 PathWithin = Annotated[str, AfterValidator(_within)]
+
+
 """A field of a model that is read from a file which others may have written."""
 
 
 class FileEntry(_Frozen):
-    """One published file; `path` is relative to the run directory, `rows` is None for what is no table."""
+    """A published file; `path` is relative to the run directory, `rows` is None unless it is a table."""
 
     path: PathWithin
     bytes: int
@@ -107,7 +154,7 @@ class Manifest(_Frozen):
         Largest resident set of the process up to the manifest.
     peak_device_memory_bytes : int or None
         Most device memory that was allocated at once; None where no device was used, or its memory not followed.
-    ranks : Ranks or None
+    ranks : WorkerStats or None
         What each worker or device did of the search; None where this process did all of it.
     counts : Publication.counts, or dict
         How many of what; whole numbers by name where the problem has no model of its own, or is not installed here.
@@ -145,7 +192,7 @@ class Manifest(_Frozen):
     seconds: dict[str, float]
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
-    ranks: Ranks | None = None
+    ranks: WorkerStats | None = None
     truncated: str | None
     made_of: Annotated[str | None, AfterValidator(_within_beside)] = None
     comparison: Comparison | None = None
@@ -159,7 +206,7 @@ class Manifest(_Frozen):
 
     @property
     def n_found(self) -> int:
-        """How many results there are.
+        """The number of results.
 
         Raises
         ------
@@ -203,7 +250,7 @@ def config_fingerprint(config: Config) -> str:
 
 
 def question(config: Config) -> dict[str, Any]:
-    """What a configuration asks for: equal for two configurations that publish the same from the same edges.
+    """Return the settings that decide the output: equal for two configurations that publish the same from equal edges.
 
     In it: the whole section of the problem and those of derived outputs, limits of results, time and bytes, the type of
     the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
@@ -238,7 +285,7 @@ def question(config: Config) -> dict[str, Any]:
 
 
 def software_versions() -> dict[str, str]:
-    """What made the run: Python, this package and those that the result or its bytes could depend on."""
+    """Return the versions of Python, this package and the packages that may affect the result or its bytes."""
     return {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}}
 
 

@@ -1,10 +1,11 @@
-"""Tables of a published run, which may be damaged: what cannot be read is one line that names the run, and no crash."""
+"""Tables of a published run; a damaged one gives a one-line error that names the run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,27 +19,20 @@ from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME
 from mbe_stage.pipeline.publish.schemas import BICLIQUES
 from mbe_stage.pipeline.safe_paths import is_directory
 
-__all__ = [
-    "bicliques_batches",
-    "bicliques_parts",
-    "check_members",
-    "check_problem",
-    "has_bicliques",
-    "key_type",
-    "numbers_of",
-    "open_part",
-    "problem_of",
-    "reading",
-    "run_with_bicliques",
-    "vertex_keys",
-]
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.publish.manifest import Manifest
+
+__all__ = ["PublishedTables", "bicliques_batches", "bicliques_parts", "check_members", "check_problem"]
+__all__ += ["has_bicliques", "key_type", "numbers_of", "open_part", "problem_of", "reading", "run_with_bicliques"]
+__all__ += ["vertex_keys"]
 
 _REMEDY = "mbe verify says more, or publish it again"
+_PARQUET = ".parquet"
 
 
 @contextmanager
 def reading(run_path: str | Path) -> Iterator[None]:
-    """What Arrow cannot read is a damaged run; Arrow calls it by one of three names."""
+    """Turn Arrow's three kinds of read errors into an error that names the damaged run."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowIndexError, OSError) as error:
@@ -107,7 +101,7 @@ def _rows_at_once(group: pq.RowGroupMetaData, members: int) -> int:
 
 
 def has_bicliques(run_path: str | Path) -> bool:
-    """Whether a run, published or about to be, has the table `bicliques`: `output.bicliques` may leave it out."""
+    """Return whether a run, published or not yet, has the table `bicliques`; see `output.bicliques`."""
     return (Path(run_path) / "bicliques").is_dir()
 
 
@@ -252,3 +246,42 @@ def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_verti
 
 def _plain(of_type: pa.DataType) -> pa.DataType:
     return pa.list_(of_type.value_type) if pa.types.is_list(of_type) else of_type
+
+
+class PublishedTables(Mapping[str, "pa.Table"]):
+    """The tables of a run: ``tables["groups"]`` reads ``groups.parquet``, ``tables["bicliques"]`` all of its parts.
+
+    Each look-up reads from the disk, and nothing is kept.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Its files say which tables there are.
+    """
+
+    def __init__(self, run_dir: Path, manifest: Manifest) -> None:
+        self._run_dir = run_dir
+        paths = (entry.path for entry in manifest.files if entry.path.endswith(_PARQUET))
+        self._names = tuple(dict.fromkeys(path.partition("/")[0].removesuffix(_PARQUET) for path in paths))
+
+    def __getitem__(self, name: str) -> pa.Table:
+        """The whole table.
+
+        Raises
+        ------
+        KeyError
+            The run has no such table; the message names those that it has.
+        PublishError
+            It cannot be read any more.
+        """
+        if name not in self._names:
+            raise KeyError(f"{name!r} is no table of {self._run_dir}; expected one of {', '.join(self._names)}")
+        single = self._run_dir / f"{name}{_PARQUET}"
+        with reading(self._run_dir):
+            return pq.read_table(single if single.is_file() else self._run_dir / name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -1,39 +1,27 @@
-"""Names of what stands in an output directory, errors of writing there, and files brought to the disk."""
+"""Names of runs and other entries of an output directory, write errors, and syncing files to disk.
+
+A run name is the second of publication and a suffix, so names sort by publication.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-from collections.abc import Callable, Iterator
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.run_ids import is_run_id
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, what_is_at
 
-__all__ = [
-    "ABANDONED_AFTER",
-    "EXPIRED",
-    "JOURNAL_NAME",
-    "KEPT",
-    "KEPT_DAYS",
-    "LATEST",
-    "LOCK",
-    "MANIFEST_NAME",
-    "RUNS",
-    "SCHEMA_VERSION",
-    "STAGING",
-    "as_publish_errors",
-    "is_room",
-    "is_unfinished",
-    "refuse_other_than_directory",
-    "rooms_in",
-    "sizes_of",
-    "sync",
-    "written_at",
-]
+__all__ = ["ABANDONED_AFTER", "EXPIRED", "JOURNAL_NAME", "KEPT", "KEPT_DAYS", "LATEST", "LOCK", "MANIFEST_NAME"]
+__all__ += ["RUNS", "RUN_ID", "SCHEMA_VERSION", "STAGING", "as_publish_errors", "is_room", "is_run_id"]
+__all__ += ["is_unfinished", "next_run_id", "provisional_id", "refuse_other_than_directory", "renamed", "rooms_in"]
+__all__ += ["sizes_of", "sync", "written_at"]
 
 SCHEMA_VERSION = 2
 """Of the published tables and of the manifest."""
@@ -42,10 +30,9 @@ JOURNAL_NAME = "journal"
 LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"
 KEPT, EXPIRED = "kept", "-expired"
 KEPT_DAYS = 7.0
-"""For so long what can be gone on with is kept."""
+"""Days for which resumable runs are kept."""
 ABANDONED_AFTER = timedelta(days=1)
 """An upload to which nothing was added for so long has no writer any more."""
-
 _REMEDIES = {
     errno.ENOSPC: "free some space, or choose another output directory",
     errno.EDQUOT: "your disk quota is used up: free some space, or choose another output directory",
@@ -60,6 +47,16 @@ _REMEDIES = {
     errno.ENOLCK: "the file system has no locks: choose a directory on a local disk",
     errno.EOPNOTSUPP: "the file system has no locks or symbolic links: choose a directory on a local disk",
 }
+_TIME, _SUFFIX = "[0-9]{8}T[0-9]{6}Z", "[0-9a-f]{6}"
+RUN_ID = f"{_TIME}-{_SUFFIX}"
+"""The one form of a name, as a regular expression."""
+_SHAPE = re.compile(f"({_TIME})-({_SUFFIX})")
+# No name follows the last second that there is.
+_TOO_LATE = "9999"
+_SECOND = "%Y%m%dT%H%M%SZ"
+_SUFFIXES = 1 << 24
+# Within a second suffixes grow by a random step: 65,000 runs fit, and two directories hardly give the same name.
+_STEP = 1 << 8
 
 
 @contextmanager
@@ -75,13 +72,13 @@ def as_publish_errors(path: Path, outcome: str = "nothing was published") -> Ite
 
 
 def is_unfinished(room: Path) -> bool:
-    """Whether a room can be gone on with: it has a journal, and the run or, where that was moved away, second names."""
+    """Return whether a staging directory can be resumed: it has a journal, and the run or its second names."""
     has_journal = is_directory(room) and is_file_within(room, JOURNAL_NAME)
     return has_journal and any(is_directory(room / name) for name in (room.name, KEPT))
 
 
 def rooms_in(staging: Path) -> list[Path]:
-    """The rooms below a directory that can be gone on with, in no order."""
+    """List the resumable staging directories below a directory, in no order."""
     if not is_directory(staging):
         return []
     return [room for room in staging.glob("*") if is_run_id(room.name) and is_unfinished(room)]
@@ -97,7 +94,7 @@ def written_at(room: Path) -> float:
 
 
 def is_room(name: str) -> bool:
-    """Whether something among `.staging` has a name of ours: that of a run, or of one that is being removed."""
+    """Return whether an entry of `.staging` is named like a run, or like one being removed."""
     return is_run_id(name.removesuffix(EXPIRED))
 
 
@@ -110,7 +107,7 @@ def refuse_other_than_directory(path: Path) -> None:
 
 
 def sizes_of(run: Path) -> Callable[[str], int | None]:
-    """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+    """Return a function from a path within a run to the size of the file; None if there is no file."""
 
     def size_of(name: str) -> int | None:
         return (run / name).stat().st_size if is_file_within(run, name) else None
@@ -125,3 +122,78 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_run_id(name: str) -> bool:
+    """Return whether a name has the one form that names of runs have.
+
+    Examples
+    --------
+    >>> is_run_id("20261120T060001Z-0a1b2c"), is_run_id("../20261120T060001Z-0a1b2c")
+    (True, False)
+    """
+    return _parsed(name) is not None
+
+
+def _parsed(name: str) -> re.Match[str] | None:
+    found = _SHAPE.fullmatch(name)
+    if found is None or name >= _TOO_LATE:
+        return None
+    try:
+        datetime.strptime(found[1], _SECOND).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return found
+
+
+def provisional_id(now: datetime) -> str:
+    """The name of a run until it is published; its suffix is random."""
+    return f"{now:{_SECOND}}-{secrets.token_hex(3)}"
+
+
+def next_run_id(published: Iterable[str], now: datetime) -> str:
+    """A name that sorts behind every published one, even where the clock was set back or the second is the same.
+
+    Parameters
+    ----------
+    published : iterable of str
+        Names of runs; those of another shape do not count.
+    now : datetime
+        UTC.
+
+    Examples
+    --------
+    >>> now = datetime(2026, 11, 20, 6, 0, 1, tzinfo=UTC)
+    >>> next_run_id(["20261120T060001Z-000000"], now)[:20]
+    '20261120T060001Z-000'
+    >>> next_run_id(["20261120T070000Z-ffffff"], now)[:17]
+    '20261120T070001Z-'
+    """
+    newest = max((found for found in map(_parsed, published) if found), key=lambda found: found[0], default=None)
+    fresh = provisional_id(now)
+    if newest is None or newest[1] < fresh[: len(newest[1])]:
+        return fresh
+    suffix = int(newest[2], 16) + 1 + secrets.randbelow(_STEP)
+    if suffix < _SUFFIXES:
+        return f"{newest[1]}-{suffix:06x}"
+    return provisional_id(datetime.strptime(newest[1], _SECOND).replace(tzinfo=UTC) + timedelta(seconds=1))
+
+
+def renamed(files: Mapping[str, bytes], manifest: str, old: str, new: str) -> dict[str, bytes]:
+    """Files that state the name of their run, stating another one; the manifest has the new checksums of the others.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        The manifest is one of them.
+    manifest : str
+        Which.
+    old, new : str
+        Of equal length, so that no file grows.
+    """
+    changed = {name: content.replace(old.encode(), new.encode()) for name, content in files.items()}
+    for name, content in files.items():
+        if name != manifest:
+            before, after = (hashlib.sha256(text).hexdigest().encode() for text in (content, changed[name]))
+            changed[manifest] = changed[manifest].replace(before, after)
+    return changed

@@ -8,7 +8,7 @@
     OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
     OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
 
-    OUT/.staging/<run_id>/journal      what of the run can be gone on with, once something can
+    OUT/.staging/<run_id>/journal      checkpoints of the run, once there are any
     (`pipeline.execution.journal`)
 
 A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
@@ -41,12 +41,12 @@ from mbe_stage.pipeline.publish.run_files import (
     STAGING,
     as_publish_errors,
     is_room,
+    is_run_id,
     refuse_other_than_directory,
     rooms_in,
     sizes_of,
     written_at,
 )
-from mbe_stage.pipeline.publish.run_ids import is_run_id
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, is_path_within, odd_entry, opened_directory
 from mbe_stage.pipeline.stores.address import is_address, place_of
 
@@ -79,7 +79,7 @@ def refuse_among_published(path: Path) -> None:
 
 
 class RunStore:
-    """An output directory: published runs, the latest of them, and room for the next.
+    """An output directory: published runs, the latest of them, and the staging of the next.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class RunStore:
 
     @property
     def address(self) -> str:
-        """What the user calls it."""
+        """The user's name of the store."""
         return str(self.directory)
 
     def check_writable(self) -> None:
@@ -142,14 +142,14 @@ class RunStore:
             raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
 
     def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
-        """Room for a new run, made when its context is entered.
+        """Return the staging of a new run, which is created when its context is entered.
 
         Parameters
         ----------
         kept_days : float
-            What runs that were ended early have left, and what can be gone on with, is removed when it is older.
+            Age at which leftovers of interrupted runs, including resumable ones, are removed.
         room : Path, optional
-            One of `unfinished`, to go on with.
+            One of `unfinished`, to resume.
 
         Raises
         ------
@@ -163,11 +163,11 @@ class RunStore:
         return Staging(self, kept_days, room)
 
     def unfinished(self) -> list[Path]:
-        """The rooms of runs that can be gone on with, or are being written and could then; the newest is the last."""
+        """List the staging directories of resumable runs and of running ones with checkpoints, the newest last."""
         return sorted(rooms_in(self.directory / STAGING), key=written_at)
 
     def clean(self) -> list[str]:
-        """Remove what runs that were ended early have left, whether or not it could be gone on with; gives its paths.
+        """Remove the leftovers of interrupted runs, including resumable ones; return the removed paths.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class RunStore:
                 return [str(room) for room in remove_leftovers(staging, above, 0.0)]
 
     def _holds_output(self) -> bool:
-        """Whether a run was written here, or nothing at all."""
+        """Return whether the directory is empty or holds runs."""
         names = set(os.listdir(self.directory))
         staged = set(os.listdir(self.directory / STAGING)) if STAGING in names else set()
         if not (names - {STAGING} or staged) or LOCK in staged or any(map(is_room, staged)):
@@ -217,7 +217,7 @@ class RunStore:
     def runs(self) -> list[Path]:
         """Every published run in the order of publication, which is that of their names: the newest is the last.
 
-        A directory that somebody renamed takes the place that its name gives it.
+        A renamed directory is sorted by its new name.
         """
         return [run for run in self.directories() if (run / MANIFEST_NAME).exists()]
 
@@ -238,11 +238,11 @@ class RunStore:
         return run
 
     def with_files(self, run: Path, _names: Sequence[str]) -> Path:
-        """As `whole`."""
+        """Return the run with its files; see `whole`."""
         return run
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
-        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+        """Return a function from a path within a run to the size of the file; None if there is no file."""
         return sizes_of(run)
 
 

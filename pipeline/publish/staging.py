@@ -1,4 +1,4 @@
-"""Room for a run that is being written, until it is moved among the published ones; `run_store` shows the layout."""
+"""The staging directory of a run in progress, until the run is published; `run_store` shows the layout."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ from mbe_stage.pipeline.publish.run_files import (
     STAGING,
     as_publish_errors,
     is_room,
+    is_run_id,
     is_unfinished,
+    next_run_id,
+    provisional_id,
     refuse_other_than_directory,
+    renamed,
     sync,
     written_at,
 )
-from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id, renamed
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, forget_stored
 from mbe_stage.pipeline.safe_paths import LINK, is_directory, opened_directory, remove_tree, what_is_at
 
@@ -49,7 +52,7 @@ _NAMED = ("report.html", MANIFEST_NAME)
 
 
 class Store(Protocol):
-    """An output directory: published runs, the latest of them, and room for the next.
+    """An output directory: published runs, the latest of them, and the staging of the next.
 
     `RunStore` is one on this machine, `RemoteStore` one at an address. Runs are paths of this machine. Those at an
     address are copies, in which the files are that somebody asked for.
@@ -57,11 +60,11 @@ class Store(Protocol):
 
     @property
     def address(self) -> str:
-        """What the user calls it."""
+        """The user's name of the store."""
 
     @property
     def directory(self) -> Path:
-        """Where rooms for new runs are made."""
+        """The directory that holds staging directories of new runs."""
 
     def check_writable(self) -> None:
         """Refuse early, before any work, what `Staging.publish` would refuse."""
@@ -70,13 +73,13 @@ class Store(Protocol):
         """Refuse what is no output directory."""
 
     def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
-        """Room for a new run, or one of `unfinished` to go on with, made when its context is entered."""
+        """Return the staging of a new run, or of one of `unfinished`; it is created when its context is entered."""
 
     def unfinished(self) -> list[Path]:
-        """The rooms of runs that can be gone on with, the newest last; none where nothing is kept."""
+        """List the staging directories of resumable runs, the newest last; empty if the store keeps none."""
 
     def clean(self) -> list[str]:
-        """Remove what runs that were ended early have left, and nobody is writing; gives what was removed."""
+        """Remove the leftovers of interrupted runs that no process is writing; return the removed paths."""
 
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""
@@ -100,11 +103,11 @@ class Store(Protocol):
         """A run of `runs`, with its files of these names, and perhaps no others."""
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
-        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+        """Return a function from a path within a run to the size of the file; None if there is no file."""
 
 
 class Staging:
-    """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
+    """The staging directory of one run, held by a lock; leaving the context without `publish` removes it.
 
     Entering the context makes the room, and removes what dead writers left. Of a room with a journal there stays what
     the journal names, to be gone on with: the rest is removed when the context is left, and when a room is entered that
@@ -115,7 +118,7 @@ class Staging:
     kept_days : float
         As of `RunStore.begin`.
     room : Path, optional
-        To go on with: entering takes its lock.
+        A run to resume; entering the context takes its lock.
 
     Attributes
     ----------
@@ -144,7 +147,7 @@ class Staging:
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Staging:
-        # Here and not before, or a signal could come up between the making of the room and the context that removes it.
+        # Not earlier: a signal could arrive between creating the directory and entering the context that removes it.
         try:
             with as_publish_errors(self.store.directory):
                 self._make()
@@ -213,7 +216,7 @@ class Staging:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether there is a journal to go on with."""
+        """True if there is a journal to resume from."""
         return (self._room / JOURNAL_NAME).exists()
 
     def begin_anew(self) -> None:
@@ -225,7 +228,7 @@ class Staging:
             It cannot be removed.
         """
         with as_publish_errors(self._room):
-            # First: without it the rest is nothing to go on with.
+            # First: without the journal the rest cannot be resumed.
             (self._room / JOURNAL_NAME).unlink(missing_ok=True)
             with opened_directory(self._room) as room:
                 for name in set(os.listdir(room)) - {LOCK, self.scratch.name}:
@@ -259,10 +262,10 @@ class Staging:
                 self._remove_unbooked_if_possible()
                 larger = "" if self._published is None else " and a larger limit"
                 log.warning(
-                    "what was found until then is kept: go on with --resume%s, or remove it with mbe clean", larger
+                    "the results so far are kept: resume with --resume%s, or remove them with mbe clean", larger
                 )
         elif self._room.exists() and not (self._is_given and self._lock is None):
-            # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
+            # Under the store's lock, or a starting run could meet a directory that has just lost its own lock file.
             staging = self._room.parent
             with opened_directory(staging) as above, locked(opened_lock(staging / LOCK, above)):
                 remove_tree(self._room, above)
@@ -273,7 +276,7 @@ class Staging:
 
     def _remove_unbooked(self) -> None:
         self._take_second_names()
-        # Of a journal that cannot be read nobody knows what it names.
+        # The files named by an unreadable journal are unknown.
         with suppress(PublishError):
             remove_unbooked(self._room)
 
@@ -296,7 +299,7 @@ class Staging:
         return run
 
     def _linked(self) -> Path | None:
-        """Give what can be gone on with a second name, where a limit has ended the run; None where nothing is kept."""
+        """Give the resumable files of a run that a limit has ended second names; return None if nothing is kept."""
         kept = self._room / KEPT
         if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
             return None
@@ -314,7 +317,7 @@ class Staging:
                     second.parent.mkdir(parents=True, exist_ok=True)
                     os.link(path, second)
         except OSError as error:
-            log.warning("%s: has no second names for files (%s): the run cannot be gone on with", kept, error.strerror)
+            log.warning("%s: has no second names for files (%s): the run cannot be resumed", kept, error.strerror)
             shutil.rmtree(kept, ignore_errors=True)
             return None
         return kept
@@ -326,10 +329,10 @@ class Staging:
         try:
             self._take_second_names()
         except OSError as error:
-            log.warning("%s: what can be gone on with is not in its place yet (%s)", self._room, error.strerror)
+            log.warning("%s: the checkpoints are not in their place yet (%s)", self._room, error.strerror)
 
     def _take_second_names(self) -> None:
-        """Where the run was moved away: also of a process that was killed before it came to that."""
+        """Restore a run that was moved away, even if its process was killed before it could do so."""
         kept = self._room / KEPT
         if is_directory(kept) and not self.path.exists():
             os.rename(kept, self.path)
@@ -432,6 +435,6 @@ def _make_directory(path: Path) -> None:
 
 
 def _sync_tree(directory: Path) -> None:
-    # In any order, since nobody sees any of it yet.
+    # In any order, since nothing is visible yet.
     with synced_beside(directory):
         pass

@@ -1,4 +1,4 @@
-"""Parts of a run that is being written which are in its object store already, and not on this machine.
+"""Parts of a run in progress that are already in its object store and not on this machine.
 
 Workers of a cluster upload them, and the run has them by name, size and checksum. They are kept in the memory of the
 process that publishes, of which all steps of a run are, and not beside its files: whatever reads the run's directory
@@ -21,7 +21,7 @@ __all__ = ["StoredEntry", "add_stored", "as_file", "forget_stored", "stored_byte
 
 
 class StoredEntry(FileEntry):
-    """A part in a store; `path` is where it belongs, relative to the room of its run.
+    """A part in a store; `path` is where it belongs, relative to the staging directory of its run.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class StoredEntry(FileEntry):
 
 @dataclass(slots=True)
 class _Stored:
-    """Of one run, by their paths; with the sum of their bytes, which is asked for several times a second."""
+    """Parts of one run by path, and the sum of their bytes, which is read several times a second."""
 
     entries: dict[str, StoredEntry] = field(default_factory=dict)
     n_bytes: int = 0
@@ -49,13 +49,13 @@ _of_runs: dict[Path, _Stored] = {}
 
 
 def as_file(entry: FileEntry, above: str = "") -> FileEntry:
-    """What a manifest says of a part, wherever it is; with its path relative to a directory of the room."""
+    """Return a part's manifest entry, with its path relative to a directory of the staging directory."""
     path = entry.path.removeprefix(f"{above}/") if above else entry.path
     return FileEntry(path=path, bytes=entry.bytes, sha256=entry.sha256, rows=entry.rows)
 
 
 def add_stored(run_path: Path, entry: StoredEntry) -> None:
-    """Have a run have a part, which is at its path, relative to the room, from now on."""
+    """Add a part to a run at its path, relative to the staging directory."""
     with _lock:
         stored = _of_runs.setdefault(run_path.resolve(), _Stored())
         before = stored.entries.get(entry.path)
@@ -70,14 +70,14 @@ def forget_stored(run_path: Path) -> None:
 
 
 def stored_entries(run_path: Path) -> dict[str, StoredEntry]:
-    """The parts of a run that were added, by their paths relative to the room; none of most runs."""
+    """Return the added parts of a run by path relative to the staging directory; most runs have none."""
     with _lock:
         stored = _of_runs.get(run_path.resolve())
         return {} if stored is None else dict(stored.entries)
 
 
 def stored_bytes(run_path: Path) -> int:
-    """What they have of bytes."""
+    """Return the total bytes of the parts."""
     with _lock:
         stored = _of_runs.get(run_path.resolve())
         return 0 if stored is None else stored.n_bytes

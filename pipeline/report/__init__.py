@@ -1,10 +1,8 @@
 """`report.html`: one self-contained page on a run, built from its published tables.
 
-`page` puts it together around what the problem's publication shows, of the templates in `templates` (`rendering`).
-`request` and `wording` put things into words, for any problem. `bicliques` is what is shown of
-bicliques: `tables` reads them, `explain` says what they mean, `charts` and `heat_map` draw; `markdown` is the same for
-pages that show no files. `cliques` is what is shown of cliques, `pq_counts` of counts;
-`heat_grid` draws for bicliques and counts.
+`page` combines the sections of the problem and of derived outputs by the templates in `templates`. `request` and
+`wording` turn settings, numbers and keys into HTML for any problem. `bicliques`, `cliques`, `groups` and `pq_counts`
+are the sections of each; `tables` reads, `charts` and `heat_map` draw, and `markdown` writes the same facts as text.
 """
 
 from mbe_stage.pipeline.report.page import write_report

@@ -1,4 +1,4 @@
-"""What the report shows of bicliques: the graph, their sizes, the largest, the vertices that are in most."""
+"""Sections of the report on bicliques: the graph, sizes, the largest, and the vertices in most of them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import has_bicliques
 from mbe_stage.pipeline.report.charts import degree_plot
-from mbe_stage.pipeline.report.explain import explanation, ladder
 from mbe_stage.pipeline.report.heat_map import heat_map
-from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import conditions, right_key, side_name
 from mbe_stage.pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
+from mbe_stage.pipeline.report.wording import count, fragment, key, percent
 from mbe_stage.pipeline.views.near_copies import Distinct, affordable, distinct_of, largest_distinct
 from mbe_stage.pipeline.views.top import Conditions
-from mbe_stage.pipeline.wording import percent_text
+from mbe_stage.pipeline.wording import percent_text, plural
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.bicliques.largest import Largest
 
-__all__ = ["page"]
+__all__ = ["ladder", "page"]
 
 _TEMPLATE = "bicliques.html"
 _LEDE = """A maximal biclique is a group of <span class="left-name">left</span> vertices and a group of
@@ -42,6 +41,8 @@ _FOOTER_WITHOUT = """\
     out; the column <code>vertex</code> holds rows of the vertex tables.</p>"""
 _LEFT_OUT = """<p class="quiet">Not known: the bicliques were counted and not written
     (<code>output.bicliques: false</code>).</p>"""
+_STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100, 200, 500, 1000)
+_A_HUB = 0.05  # a vertex in this share of all bicliques is worth naming
 
 
 def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = None) -> Page:
@@ -101,7 +102,7 @@ def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideS
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """Where the largest are known from: what was kept of them, and else the table, all of which is here then."""
+    """Source of the largest bicliques: the kept ones, or else the whole table."""
 
     run_path: Path
     sizes: Sizes
@@ -109,7 +110,7 @@ class _Largest:
     seen: Largest | None
 
     def distinct(self, fewest: int) -> Distinct:
-        """Those without near copies, with at least so many vertices on both sides."""
+        """Return those without near copies and with enough vertices on both sides."""
         most = affordable(self.sizes.n_members, self.top)
         if self.seen is not None:
             known, are_all = self.seen.first(fewest)
@@ -141,3 +142,94 @@ def _largest(known: _Largest, written: Callable[[object], str]) -> str:
     n_stars = sum(min(len(biclique.left), len(biclique.right)) == 1 for biclique in largest)
     n_copies = max(found.n_copies, broad.n_copies)
     return fragment(_TEMPLATE, "largest", largest, broad.bicliques, fewest, n_copies, n_stars, written)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Number of bicliques left by a minimum size on both sides, on the left only, and on the right only."""
+
+    size: int
+    both: int
+    left: int
+    right: int
+
+
+def ladder(sizes: Sizes, min_left: int = 1, min_right: int = 1) -> list[Rung]:
+    """Count the bicliques left by each minimum size, from the histogram; the last rung is the first with none.
+
+    Parameters
+    ----------
+    min_left, min_right : int
+        Minimum sizes of the run itself: smaller ones would need another run, so they have no rung.
+    """
+    rungs = []
+    for size in _STEPS:
+        if size <= min(min_left, min_right):
+            continue
+        both = sizes.at_least(size, size)
+        rungs.append(Rung(size, both, sizes.at_least(left=size), sizes.at_least(right=size)))
+        if both == 0:
+            break
+    return rungs
+
+
+def explanation(sizes: Sizes, n_edges: int, sides: tuple[SideSummary, SideSummary], truncated: str | None) -> list[str]:
+    """HTML paragraphs on the number of bicliques; long only where the number is surprising."""
+    total = sizes.total
+    if total == 0:
+        return [
+            "No maximal biclique satisfies what was asked. A graph with an edge always has some: "
+            "lower the minimum sizes, raise the maximum sizes, or ask for fewer vertices to be contained."
+        ]
+    coverage = float((sizes.n_left * sizes.n_right) @ sizes.n_bicliques.astype(float)) / max(n_edges, 1)
+    held = f"An edge is in {coverage:,.1f} of the bicliques listed here on average."
+    if total <= n_edges:
+        return [f"{plural(total, 'maximal biclique')} from {plural(n_edges, 'edge')}. {held}"]
+    paragraphs = [_why_so_many(total, n_edges, truncated) + " " + held, _drivers(total, sides), _reduction(sizes)]
+    return [Markup(text) for text in paragraphs if text]
+
+
+def _why_so_many(total: int, n_edges: int, truncated: str | None) -> str:
+    ratio = total / n_edges
+    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
+    floor = "at least " if truncated else ""
+    return (
+        f"<strong>{count(total)} maximal bicliques from {plural(n_edges, 'edge')}: {floor}{times} times as many. "
+        "That is no error.</strong> "
+        "A maximal biclique is a set of vertices together with <em>everything they have in common</em>, and what "
+        "vertices have in common can be combined in many ways: where <i>k</i> neighbourhoods overlap, up to "
+        "2<sup><i>k</i></sup> − 1 different intersections can each be a maximal biclique. In the extreme, "
+        "<i>n</i> vertices each joined to all but one of <i>n</i> others have <i>n</i>(<i>n</i> − 1) edges and "
+        "2<sup><i>n</i></sup> − 2 maximal bicliques: for <i>n</i> = 20 that is 380 edges and 1,048,574 bicliques."
+    )
+
+
+def _drivers(total: int, sides: tuple[SideSummary, SideSummary]) -> str:
+    named = []
+    for side in sides:
+        hubs = [row for row in side.busiest[:3] if row.n_bicliques >= _A_HUB * total]
+        named += [
+            f"<b>{key(row.key)}</b> ({side.side}, degree {count(row.degree)}) in {percent(row.n_bicliques, total)}"
+            for row in hubs
+        ]
+    if not named:
+        return (
+            "No single vertex drives it: none is in more than 5 % of the bicliques. "
+            "The overlaps are spread over the whole graph."
+        )
+    return f"Busy vertices drive it, because their neighbourhoods overlap with most others: {'; '.join(named)}."
+
+
+def _reduction(sizes: Sizes) -> str:
+    total = sizes.total
+    rungs = [rung for rung in ladder(sizes) if 0 < rung.both < total]
+    if not rungs:
+        return ""
+    chosen = next((rung for rung in rungs if rung.both <= total / 10), rungs[-1])
+    lost = total - chosen.both
+    return (
+        f"Size limits cut the number and the time: {percent(lost, total)} of these bicliques have a side of fewer than "
+        f"{chosen.size} vertices. With minimum sizes {chosen.size} × {chosen.size} "
+        f"(<code>--min-left {chosen.size} --min-right {chosen.size}</code>) {count(chosen.both)} are left; "
+        "the table below shows the other choices."
+    )

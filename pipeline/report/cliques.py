@@ -1,4 +1,4 @@
-"""What the report shows of cliques: how large they are, the largest, the vertices that are in most."""
+"""Sections of the report on cliques: sizes, the largest, and the vertices in most of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from markupsafe import Markup
 from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.problems.cliques.rows import largest_cliques
 from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import conditions
-from mbe_stage.pipeline.report.wording import count, key
+from mbe_stage.pipeline.report.wording import count, fragment, key
 from mbe_stage.pipeline.wording import plural
 
 __all__ = ["page"]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage.pipeline.report.charts import svg
-from mbe_stage.pipeline.report.scales import bin_starts
+from mbe_stage.pipeline.report.charts import bin_starts, svg
 from mbe_stage.pipeline.report.tables import Sizes
 from mbe_stage.pipeline.report.wording import compact, count
 from mbe_stage.pipeline.wording import plural
@@ -82,7 +81,7 @@ class Axis:
 
     @property
     def grouped(self) -> bool:
-        """Whether a bin holds more than one number."""
+        """True if a bin holds more than one number."""
         return bool((self.starts != self.ends).any())
 
     def label(self, i: int) -> str:
@@ -103,7 +102,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatWords:
-    """What stands at the axes and the legend, and what a screen reader says; and how numbers are shortened."""
+    """Texts for the axes, the legend and screen readers, and the short form of numbers."""
 
     columns: str
     rows: str
@@ -202,7 +201,7 @@ def _legend(most: int, top: float, words: HeatWords) -> list[str]:
 
 
 def _marks(most: int) -> list[int]:
-    """1, powers of ten, and the largest number: as many as have room for their labels."""
+    """Return 1, powers of ten and the largest number, as far as their labels fit."""
     length = _STEP * (_LEVELS - 1)
     decades = math.log10(most)
     every = max(1, math.ceil(_LEAST_BETWEEN_MARKS / length * decades))

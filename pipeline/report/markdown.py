@@ -11,7 +11,7 @@ import numpy as np
 from mbe_stage.pipeline.cli.terminal import shortened, visible
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import has_bicliques
-from mbe_stage.pipeline.report.scales import bin_starts
+from mbe_stage.pipeline.report.charts import bin_starts
 from mbe_stage.pipeline.report.tables import Sizes, read_sizes
 from mbe_stage.pipeline.report.wording import compact
 from mbe_stage.pipeline.views.near_copies import affordable, largest_distinct
@@ -24,7 +24,7 @@ _MEMBERS = 12
 _LONGEST_KEY = 80
 _LEFT_OUT = "Not known: the bicliques were counted and not written (`output.bicliques: false`)."
 _SHADES = "░▒▓█"
-# What Markdown, a cell of its tables, HTML or whoever makes links of addresses would take for its own.
+# Characters with a meaning in Markdown, in table cells, in HTML, or for programs that link addresses.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
 
 
@@ -71,7 +71,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def essence(run_dir: Path, manifest: Manifest) -> list[str]:
-    """What the report of a run of bicliques says first."""
+    """Return the first facts of a report of bicliques."""
     counts, sizes = manifest.counts, read_sizes(run_dir / "size_histogram.parquet")
     return [
         f"Largest left side {counts.max_left:,}, right side {counts.max_right:,}, {counts.max_edges:,} edges.",
@@ -115,7 +115,7 @@ def first_keys(keys: Sequence[object]) -> str:
 
 
 def _heat_map(sizes: Sizes) -> list[str]:
-    """How many bicliques of each size: right members across, left ones down, darker where there are more."""
+    """Return counts of bicliques by size: right members across, left members down, darker for more."""
     if not sizes.total:
         return ["None."]
     down = bin_starts(int(sizes.n_left.min()), int(sizes.n_left.max()), _ROWS)

@@ -1,4 +1,4 @@
-"""The page as a whole: the run's input, making and warnings around what its problem and derived outputs show.
+"""The whole page: input, settings, warnings and changes, around the sections of the problem and derived outputs.
 
 The template is `templates/page.html` with its style sheet; the file that is written is `report.html`.
 """
@@ -15,16 +15,15 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.problems.base import Page, Publication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
-from mbe_stage.pipeline.publish.manifest import Manifest
-from mbe_stage.pipeline.report.changes import since
-from mbe_stage.pipeline.report.rendering import render
+from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
 from mbe_stage.pipeline.report.request import input_facts
-from mbe_stage.pipeline.report.wording import count, escape, key
+from mbe_stage.pipeline.report.wording import count, escape, key, render
 from mbe_stage.pipeline.wording import bytes_text, seconds_text
 
 __all__ = ["REPORT_NAME", "write_report"]
 
 REPORT_NAME = "report.html"
+_WORDS = {"only_in_new": "only in this run", "only_in_old": "only in the run before"}
 
 
 def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = None) -> Path:
@@ -79,7 +78,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = 
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """What a browser is to allow the page: nothing from elsewhere, and no script but these."""
+    """Return the content security policy: no external content, and only these scripts."""
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; form-action 'none'; base-uri 'none'"
@@ -99,7 +98,7 @@ def _tiles(manifest: Manifest, publication: Publication, page: Page, derived: It
 
 
 def _more_to_find(results: str, consequence: str) -> str:
-    """What it means that there may be more such `results`."""
+    """Explain that there may be more such `results`."""
     return f"What is listed is exact, but there may be more {results}: {consequence}."
 
 
@@ -151,3 +150,8 @@ def _fingerprints(manifest: Manifest) -> list[tuple[str, str]]:
         ("content", manifest.content_fingerprint),
         ("configuration", manifest.config_fingerprint),
     ]
+
+
+def since(comparison: Comparison | None) -> str:
+    """The whole section; nothing where no comparison was asked for."""
+    return "" if comparison is None else render("changes.html", comparison=comparison, words=_WORDS)

@@ -1,4 +1,4 @@
-"""What the report shows of (p, q)-counts: the count or their table, and the vertices and edges that are in most."""
+"""Sections of the report on (p, q)-counts: the count or their table, and the top vertices and edges."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from mbe_stage.pipeline.problems.base import Page, PageSection
 from mbe_stage.pipeline.problems.pq_counts.result_text import read_cells, shown_cell, top_rows, unit, zero_reasons
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.report.heat_map import Axis, Cell, HeatWords, heat_grid
-from mbe_stage.pipeline.report.rendering import fragment
 from mbe_stage.pipeline.report.request import conditions, right_key
-from mbe_stage.pipeline.report.wording import key, percent
+from mbe_stage.pipeline.report.wording import fragment, key, percent
 
 __all__ = ["page"]
 
@@ -80,7 +79,7 @@ def _conditions(manifest: Manifest) -> list[str]:
 
 
 def _heat_map(counts: Mapping[tuple[int, int], int], at_least: str) -> str:
-    """Every count that is not 0 as a cell, as far as there is room."""
+    """Draw every nonzero count as a cell, up to the available space."""
     most = max(counts.values())
     if not most:
         return '<p class="quiet">All are 0.</p>'
@@ -142,7 +141,7 @@ def _local(run_path: Path, manifest: Manifest, counts: Mapping[tuple[int, int], 
 def _shown(
     rows: Sequence[dict[str, Any]], written: Mapping[str, Callable[[object], str]], total: int
 ) -> list[dict[str, Any]]:
-    """What a table says of rows: their keys, the count, and its share."""
+    """Return the cells of some rows: keys, count and share."""
     shown = []
     for row in rows:
         count = number_of(row["count_text"]) or 0

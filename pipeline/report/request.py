@@ -1,4 +1,4 @@
-"""What was asked of a run, in words: filters of the input, conditions on the bicliques, limits."""
+"""The query of a run in words: filters of the input, conditions on the results, limits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from markupsafe import Markup
 
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.key_parts import has_parts
 from mbe_stage.pipeline.problems.searched_graph import graph_of_input, sizes_text
 from mbe_stage.pipeline.report.wording import count, key, tuple_key
-from mbe_stage.pipeline.wording import bytes_text, plural, seconds_text
+from mbe_stage.pipeline.wording import bytes_text, has_parts, plural, seconds_text
 
 __all__ = ["conditions", "input_facts", "right_key", "side_name"]
 
 
 def conditions(config: Config) -> list[Markup]:
-    """One HTML sentence a condition; empty when everything was asked for."""
+    """Return one HTML sentence per condition; empty if there is none."""
     return [Markup(text) for text in (*_query(config), *_filters(config), *_limits(config))]
 
 
@@ -70,12 +69,12 @@ def side_name(config: Config, side: str) -> str:
 
 
 def right_key(config: Config) -> Callable[[object], str]:
-    """How right keys are written: part by part where several columns, or a bucket of time, make one."""
+    """Return the formatter of right keys: part by part if several columns or a time bucket form the key."""
     return tuple_key if has_parts(config) else key
 
 
 def input_facts(facts: InputFacts) -> list[tuple[str, str]]:
-    """What was read and what became of it; dropped rows are named only where there are some."""
+    """Return the facts on the input and its rows; dropped rows are listed only if there are any."""
     items = [
         ("source", key(facts.source)),
         ("read as", key(facts.taken)),

@@ -1,4 +1,4 @@
-"""What the report needs from the published tables, read in batches: memory stays bounded whatever the run's size."""
+"""Tables of the report, read in batches with bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class VertexRow:
-    """One vertex of a `*_vertices` table."""
+    """A vertex of a `*_vertices` table."""
 
     key: object
     degree: int
@@ -29,7 +29,7 @@ class VertexRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideSummary:
-    """One side of the graph.
+    """Summary of one side of the graph.
 
     Attributes
     ----------

@@ -1,17 +1,22 @@
-"""Numbers and the user's own keys as text for people, escaped for HTML."""
+"""Numbers, the user's keys and templates as HTML, escaped unless they are `markupsafe.Markup` already."""
 
 from __future__ import annotations
 
+import functools
 import html
 import math
 import re
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from mbe_stage.pipeline.key_parts import day_of, key_parts
-from mbe_stage.pipeline.wording import percent_text
+from mbe_stage.pipeline.wording import day_of, key_parts, percent_text, plural, seconds_text
 
-__all__ = ["compact", "count", "escape", "key", "percent", "tuple_key", "visible"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["compact", "count", "escape", "fragment", "key", "percent", "render", "tuple_key", "visible"]
 
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
@@ -24,6 +29,8 @@ _VISIBLE: dict[int, int | str] = {
     0x7F: 0x2421,
     **{code: f"⟨U+{code:04X}⟩" for code in _DIRECTIONS},
 }
+# Line breaks between tags are for readers of a template.
+_BREAK = re.compile(r"(?<=[>}])\n\s*(?=[<{])")
 
 
 def visible(value: object) -> str:
@@ -111,3 +118,34 @@ def percent(part: float, whole: float) -> str:
         # Of very large numbers the share may round to 0 or 1.
         share = min(max(share, 1e-9), 1 - 1e-9)
     return percent_text(share).replace(" ", "\u00a0")
+
+
+def _source(name: str) -> str:
+    text = files("mbe_stage.pipeline.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return _BREAK.sub("", text)
+
+
+@functools.cache
+def _environment() -> Environment:
+    # Tables in Markdown use this module without templates, so load Jinja only here.
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        finalize=visible,
+        loader=FunctionLoader(_source),
+        undefined=StrictUndefined,
+    )
+    environment.filters.update(count=count, key=key, percent=percent, plural=plural, seconds=seconds_text)
+    environment.globals.update(key=key)
+    return environment
+
+
+def render(template: str, **values: Any) -> Markup:
+    """Return a whole template of the folder `templates`."""
+    return Markup(_environment().get_template(template).render(**values))
+
+
+def fragment(template: str, macro: str, *values: Any) -> Markup:
+    """Return what one macro of a template makes of some values."""
+    return Markup(getattr(_environment().get_template(template).module, macro)(*values))

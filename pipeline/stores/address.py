@@ -60,17 +60,17 @@ class Address:
 
     @property
     def scheme(self) -> str:
-        """Of the address, in small letters."""
+        """The scheme, in lower case."""
         return self.root.partition(":")[0]
 
     @property
     def is_in_store(self) -> bool:
-        """Whether it is in an object store."""
+        """True for an object store."""
         return self.scheme in SCHEMES
 
     @property
     def is_http(self) -> bool:
-        """Whether it is on a server of HTTP, whose directories are pages."""
+        """True for an HTTP server, which lists directories as pages."""
         return self.scheme in ("http", "https")
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Address:
 
 
 def is_address(place: object) -> bool:
-    """Whether a place is named by an address with a scheme, and not by a path.
+    """Return whether a place is an address with a scheme, rather than a path.
 
     An address that went through `pathlib.Path`, and lost a slash there, is one too, which `parse_address` refuses.
 
@@ -173,7 +173,7 @@ def _refuse_secrets(text: str, scheme: str, authority: str) -> None:
 
 
 def place_of(place: Place) -> Place | str:
-    """What is meant by a place: the path that an address of a file of this machine names, and all else as it is.
+    """Return the path that a ``file:`` address names; any other place as it is.
 
     Raises
     ------

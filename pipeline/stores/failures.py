@@ -1,4 +1,4 @@
-"""What a store answers, in words of our own: its messages quote requests, which may hold signatures and tokens."""
+"""Errors of stores in this project's own words: a store's messages quote requests with signatures and tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATUS = re.compile(r"status code: (\d{3})")
 # Of an object whose key has an empty part, `.` or `..`, as Rust writes it.
 _KEY = re.compile(r'Error parsing Path ("(?:[^"\\\n]|\\.){1,1100}")')
 _HOST = re.compile(r"https?://(?:[^/\s@]*@)?([\w.:\[\]-]+)")
-# Where object stores look for credentials that nobody gave: the metadata services of their machines.
+# Metadata services of cloud machines, where object stores look for credentials if none are given.
 _METADATA = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request", "Account must be")
 
 _CREDENTIALS = (
@@ -50,10 +50,10 @@ class NoSuchObject(StoreFailure):
 
 
 class StoreConflict(StoreFailure):
-    """A conditional write came too late: somebody else has written the object."""
+    """A conditional write failed because another writer has replaced the object."""
 
     def __init__(self, place: str) -> None:
-        super().__init__(errno.EAGAIN, "somebody else has written it meanwhile", place, "run it again")
+        super().__init__(errno.EAGAIN, "another writer has replaced it meanwhile", place, "run it again")
 
 
 @contextmanager

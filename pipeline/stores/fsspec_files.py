@@ -1,9 +1,15 @@
-"""Files at addresses that are in no object store, read by the drivers of fsspec; nothing is written by way of them."""
+"""Files at addresses outside object stores, read through one fsspec driver per scheme; nothing is written.
+
+Errors of the drivers are reported in this project's own words.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import io
+import logging
+import re
 import threading
 import time
 import weakref
@@ -13,27 +19,39 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from mbe_stage.errors import StageError
+from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.stores import transfers
-from mbe_stage.pipeline.stores.address import Address
+from mbe_stage.pipeline.stores.address import SCHEMES, Address
 from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
-from mbe_stage.pipeline.stores.fsspec_drivers import (
-    OVER_SSH,
-    asked,
-    close_driver,
-    driver_class,
-    is_missing,
-    opened_driver,
-)
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
 
-__all__ = ["FsspecFiles", "files_below"]
+__all__ = ["FsspecFiles", "asked", "files_below"]
 
 # smbprotocol has one connection of a process with a server, and fails if several threads use it at once.
 _ONE_AT_ONCE = {"smb": threading.Semaphore(1)}
 # Pieces of 32 KB that are asked for before the first has come: more than the 2 MB that paramiko lets be on their way.
 _AHEAD = 256
 _MOST_LOOKS, _PAUSE = 5, 0.05
+OVER_SSH = ("sftp", "ssh")
+_SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/how-to/object-stores.md)"
+# Where the package is called otherwise than the module.
+_PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
+_DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)
+# The last is STATUS_ACCESS_DENIED of SMB, for which smbprotocol has no error number.
+_NOT_ALLOWED, _NOT_THERE = (errno.EACCES, errno.EPERM, 0xC0000022), (errno.ENOENT, errno.ENOTDIR)
+_FTP_STATUS = re.compile(r"(\d{3})[ -]")
+# Asked for something that it cannot do, or with something that it does not take: it will say so again.
+_LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError)
+# Seconds: a transfer may take as long as it goes on; one that stands still does not.
+_CONNECT, _STILL = 10, 60
+# A host that does not answer is waited for without end; a file of SMB that is open is locked, against readers too.
+_ALWAYS: dict[str, dict[str, object]] = {
+    "sftp": {"timeout": _CONNECT},
+    "ssh": {"timeout": _CONNECT},
+    "smb": {"share_access": "rwd"},
+}
 
 
 class FsspecFiles(RemoteFiles):
@@ -231,3 +249,171 @@ def _read_ahead(file: Any) -> None:
 def _close_all(address: Address, idle: list[Any]) -> None:
     while idle:
         close_driver(address, idle.pop())
+
+
+def driver_class(address: Address) -> Any:
+    """The class of file systems that fsspec has for the scheme of an address.
+
+    Raises
+    ------
+    ConfigError
+        fsspec, or what it needs for this scheme, is not installed; or no such scheme is known.
+    """
+    try:
+        from fsspec.registry import available_protocols, get_filesystem_class
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"{address}: {address.scheme}:// is read by way of fsspec, which is not installed; expected a path, or an "
+            f"address that begins with {_in_stores()}; install it: pip install 'mbe-stage[filesystems]'"
+        ) from None
+    if address.scheme not in available_protocols():
+        raise ConfigError(
+            f"{address}: a scheme that is not known; expected a path, or an address that begins with {_in_stores()} or "
+            "one of fsspec's; correct it, install the package that adds it to fsspec, or copy the edges to the disk"
+        )
+    try:
+        return get_filesystem_class(address.scheme)
+    except ImportError as error:
+        module = getattr(error.__cause__, "name", None) or ""
+    raise ConfigError(
+        f"{address}: what fsspec needs for {address.scheme}:// is not installed; expected a path, or an address that "
+        f"begins with {_in_stores()}; install it: pip install {_package(module, address.scheme)}"
+    )
+
+
+def opened_driver(address: Address) -> Any:
+    """A file system of a scheme that only the calling thread uses: not all drivers can be shared.
+
+    Raises
+    ------
+    ConfigError
+        As `driver_class`.
+    StoreFailure
+        It cannot be reached.
+    """
+    of_scheme = driver_class(address)
+    with asked(address):
+        if address.scheme in OVER_SSH:
+            _keep_quiet("paramiko")
+        settings = {**of_scheme._get_kwargs_from_urls(str(address)), **_ALWAYS.get(address.scheme, {})}
+        driver = of_scheme(skip_instance_cache=True, **settings)
+        if address.is_http:
+            _as_stream(driver)
+        elif address.scheme in OVER_SSH:
+            driver.ftp.get_channel().settimeout(_STILL)
+        return driver
+
+
+def close_driver(address: Address, driver: Any) -> None:
+    """End the connection of a driver, whatever state it is in; most do so when they are forgotten."""
+    if address.scheme in OVER_SSH:
+        with suppress(Exception):
+            driver.client.close()
+
+
+@contextmanager
+def asked(place: object) -> Iterator[None]:
+    """Turn whatever a driver raises into a `StoreFailure` about a place."""
+    try:
+        yield
+    except (StageError, StoreFailure):
+        # Said in our words already, where a driver was opened within.
+        raise
+    except Exception as error:  # noqa: BLE001 - drivers raise what their libraries do
+        failure = _failure(error, str(place))
+    else:
+        return
+    # From None: no traceback shows what the driver said.
+    raise failure from None
+
+
+def _keep_quiet(library: str) -> None:
+    """Keep a library's log of a lost connection from stderr if logging is not set up."""
+    logger = logging.getLogger(library)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
+def _as_stream(driver: Any) -> None:
+    """Read objects of a server of HTTP in one request each, as they are, and for as long as bytes come."""
+    import aiohttp
+
+    patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_STILL)
+    driver.block_size = 0
+    driver.client_kwargs = {"timeout": patience, **driver.client_kwargs}
+    # A server may compress what it sends: a file called .csv.gz would no more be what its name says.
+    driver.kwargs["headers"] = {"Accept-Encoding": "identity", **driver.kwargs.get("headers", {})}
+
+
+def _failure(error: BaseException, place: str) -> StoreFailure:
+    # The driver of HTTP says that nothing is there whatever has happened, and why behind it; that of memory has only
+    # looked into a dictionary.
+    while isinstance(error, FileNotFoundError) and not isinstance(error.__cause__, LookupError | None):
+        error = error.__cause__
+    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
+        # How smbprotocol says that it was not let in.
+        error = error.__cause__
+    kind, status = type(error).__name__, _status(error)
+    said = f" ({status})" if status else ""
+    if status in _DENIED or _is_denied(error) or _is_about_credentials(error):
+        remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}, and allow this user to do it there"
+        return StoreFailure(errno.EACCES, f"access denied{said}", place, remedy)
+    # The driver of FTP looks through the directory above.
+    if status in _MISSING or isinstance(error, StopIteration) or is_missing(error):
+        return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
+    if isinstance(error, NotImplementedError):
+        remedy = "choose another place, or copy it to the disk"
+        return StoreFailure(errno.EOPNOTSUPP, "its driver of fsspec cannot do it", place, remedy)
+    if isinstance(error, _LASTING) and not isinstance(error, OSError):
+        reason = f"its driver of fsspec does not take it ({kind})"
+        remedy = f"check the address and the settings of fsspec, {_SETTINGS}, or copy it to the disk"
+        return StoreFailure(errno.EINVAL, reason, place, remedy)
+    if re.match("Unable to load lib(hdfs|jvm)", str(error)):
+        # Of pyarrow, which asks no server before it has these.
+        remedy = "install Hadoop's client, and set HADOOP_HOME and CLASSPATH as pyarrow wants them, or use webhdfs://"
+        return StoreFailure(errno.EINVAL, "Hadoop's libhdfs, or a Java for it, is not found here", place, remedy)
+    if type(error) is OSError and error.errno is None and "closed" not in str(error):
+        # What servers of SFTP have no other word for, a full disk or a name that is no directory; of a connection that
+        # has ended, paramiko says that it is closed.
+        remedy = "check what is there, and the server's disk, and try again"
+        return StoreFailure(errno.EIO, "the server refuses it without a reason", place, remedy)
+    if status is None and not isinstance(error, OSError | EOFError | asyncio.TimeoutError):
+        said = f" ({kind})"
+    remedy = "check the address and the network, and try again"
+    return StoreFailure(errno.EIO, f"the server does not answer as expected{said}", place, remedy)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Return whether an error means that there is no such file; not all drivers raise `FileNotFoundError`."""
+    return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in _NOT_THERE
+
+
+def _is_denied(error: BaseException) -> bool:
+    said = getattr(error, "ntstatus", None) or getattr(error, "errno", None)
+    return isinstance(error, PermissionError) or said in _NOT_ALLOWED
+
+
+def _is_about_credentials(error: BaseException) -> bool:
+    names = " ".join(each.__name__ for each in type(error).__mro__)
+    # paramiko has no class of its own for "nothing to authenticate with".
+    said = str(error) if type(error).__name__ == "SSHException" else ""
+    return "authentication" in f"{names} {said}".lower() or "LogonFailure" in names
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the status code of an HTTP or FTP answer."""
+    status = getattr(error, "status", None)
+    # Greater ones are SMB codes without a useful message.
+    if isinstance(status, int) and status < 1000:
+        return status
+    found = _FTP_STATUS.match(str(error)) if type(error).__module__ == "ftplib" else None
+    return None if found is None else int(found[1])
+
+
+def _package(module: str, scheme: str) -> str:
+    top = module.partition(".")[0]
+    return _PACKAGES.get(top, top) or f"'fsspec[{scheme}]'"
+
+
+def _in_stores() -> str:
+    return ", ".join(f"{each}://" for each in SCHEMES)

@@ -13,7 +13,7 @@ from mbe_stage.pipeline.io.compression import plain_name
 from mbe_stage.pipeline.io.parquet import SUFFIXES
 from mbe_stage.pipeline.stores.address import Address, parse_address
 from mbe_stage.pipeline.stores.failures import as_input_errors
-from mbe_stage.pipeline.stores.local_copies import Mirror
+from mbe_stage.pipeline.stores.local_copies import LocalCopies
 from mbe_stage.pipeline.stores.opening import files_at
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import MovedBytes, StoredObject
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
+def fetched_input(place: str) -> Iterator[tuple[Path, LocalCopies]]:
     """Copy an object, or the data files below a prefix, into a temporary directory while the context lasts.
 
     What is refused within it names the address.
@@ -34,7 +34,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
     ------
     Path
         Of the copy.
-    Mirror
+    LocalCopies
         Gives texts the address in the place of the path.
 
     Raises
@@ -49,8 +49,8 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
     with as_input_errors():
         found = _data(files, address)
     above, _, name = address.key.rpartition("/")
-    with Mirror(Address(address.root, above)) as mirror:
-        target = mirror.root / name
+    with LocalCopies(Address(address.root, above)) as copies:
+        target = copies.root / name
         targets = {each.name: target / each.name if each.name else target for each in found}
         n_bytes = sum(each.size for each in found) if all(each.size for each in found) else 0
         log.info("fetching %s%s", address, f": {bytes_text(n_bytes)}" if n_bytes else "")
@@ -60,19 +60,19 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
         except OSError as error:
             raise InputError.at(
                 address,
-                found=f"cannot be copied to {mirror.root} ({error.strerror or error})",
-                expected=f"room for {bytes_text(n_bytes) if n_bytes else 'it'} there",
+                found=f"cannot be copied to {copies.root} ({error.strerror or error})",
+                expected=f"space for {bytes_text(n_bytes) if n_bytes else 'it'} there",
                 remedy="free some space, or set TMPDIR to a larger disk",
             ) from error
         try:
-            yield target, mirror
+            yield target, copies
         except StageError as error:
-            mirror.naming(error)
+            copies.naming(error)
             raise
 
 
 def something_is_at(place: str) -> bool:
-    """Whether there is an object at an address, or one below it.
+    """Return whether there is an object at an address or below it.
 
     Raises
     ------

@@ -1,16 +1,25 @@
-"""The pointer of a store to the run published last, and to some before it: JSON (see `conditional_write`)."""
+"""The JSON object `latest`: the run published last and some before it, replaced by conditional writes.
+
+If several writers replace it at a time, only one succeeds.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.run_ids import is_run_id
+from mbe_stage.pipeline.publish.run_files import is_run_id
+from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure
 
-__all__ = ["Pointer", "pointer_behind"]
+if TYPE_CHECKING:
+    from mbe_stage.pipeline.stores.objects import Objects
+
+__all__ = ["ConditionalObject", "Pointer", "pointer_behind"]
 
 # A writer whose answer was lost finds its run among these, unless so many others have published since.
 _PREVIOUS = 20
@@ -18,7 +27,7 @@ _PREVIOUS = 20
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What `latest` says.
+    """The content of `latest`.
 
     Attributes
     ----------
@@ -60,7 +69,7 @@ class Pointer:
             ) from None
 
     def has_published(self, run_id: str, before: Pointer | None) -> bool | None:
-        """Whether a run was published behind `before`; None where too many others have been since to know it."""
+        """Return whether a run was published after `before`; None if too many runs followed to tell."""
         known = (self.run_id, *self.previous)
         if run_id in known:
             return True
@@ -69,7 +78,7 @@ class Pointer:
 
 
 def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> bytes:
-    """What `latest` is to say of the next run.
+    """Return the content of `latest` that names the next run.
 
     Parameters
     ----------
@@ -83,3 +92,61 @@ def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> byte
         "previous": [] if before is None else [before.run_id, *before.previous][:_PREVIOUS],
     }
     return f"{json.dumps(values, indent=2)}\n".encode()
+
+
+class ConditionalObject:
+    """An object whose content is replaced on the condition that it is what it was."""
+
+    def __init__(self, objects: Objects, name: str) -> None:
+        self._objects, self._name = objects, name
+
+    def read(self) -> tuple[bytes, Mapping[str, Any]] | None:
+        """The content, and its version for `write`; None before the first write.
+
+        Raises
+        ------
+        StoreFailure
+        """
+        return self._objects.read_version(self._name)
+
+    def write(self, content: bytes, before: Mapping[str, Any] | None) -> None:
+        """Replace the content that has this version; None before the first write.
+
+        Raises
+        ------
+        StoreConflict
+            Another writer has written it meanwhile.
+        """
+        if before is None:
+            self._objects.create(self._name, content)
+        else:
+            self._objects.replace(self._name, content, before)
+
+    def check(self, scratch: str) -> None:
+        """Try conditional writes with an object of another name, and remove it.
+
+        Raises
+        ------
+        StoreFailure
+            Two writers could undo each other's work, or nothing can be written there at all.
+        """
+        objects = self._objects
+        first = objects.create(scratch, b"first")
+        try:
+            holds = _is_refused(lambda: objects.create(scratch, b"second"))
+            objects.replace(scratch, b"third", first)
+            holds &= _is_refused(lambda: objects.replace(scratch, b"fourth", first))
+        finally:
+            objects.delete([scratch])
+        if not holds:
+            reason = "the store does not keep the conditions of writes (If-None-Match, If-Match)"
+            remedy = "choose one that does, or two writers could undo each other's runs: docs/how-to/object-stores.md"
+            raise StoreFailure(errno.EOPNOTSUPP, reason, str(objects.address), remedy)
+
+
+def _is_refused(write: Callable[[], object]) -> bool:
+    try:
+        write()
+    except StoreConflict:
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""Directories of this machine that hold what lies in a store, under the same names, for as long as somebody needs it.
+"""Local directories with copies of a store's files under the same names, kept while they are in use.
 
 They stand where temporary files do (`TMPDIR`), where others may write too: only real directories of this user, in which
 nobody else may write, are looked at, and all that is removed is removed below their descriptors. Each is held by a
@@ -29,7 +29,7 @@ from mbe_stage.pipeline.safe_paths import is_directory, opened_directory, remove
 from mbe_stage.pipeline.stores.address import Address
 
 __all__ = [
-    "Mirror",
+    "LocalCopies",
     "address_of",
     "addresses_in",
     "adopt",
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 _PREFIX, _LOCK, _ADDRESS = "mbe-store-", ".lock", ".address"
-# Seconds: before, somebody may be about to lock what it has just made.
+# Seconds in which a process may still be about to lock a directory that it has just made.
 _YOUNG = 60
-_mirrors: weakref.WeakSet[Mirror] = weakref.WeakSet()
+_mirrors: weakref.WeakSet[LocalCopies] = weakref.WeakSet()
 
 
-class Mirror:
+class LocalCopies:
     """A temporary directory in the place of an address; it is removed with the object, or by `close`.
 
     Attributes
@@ -65,10 +65,10 @@ class Mirror:
         _mirrors.add(self)
 
     def close(self) -> None:
-        """Remove the directory, but for what can be gone on with; nothing the second time."""
+        """Remove the directory except for resumable runs; a second call does nothing."""
         self._end()
 
-    def __enter__(self) -> Mirror:
+    def __enter__(self) -> LocalCopies:
         return self
 
     def __exit__(
@@ -89,21 +89,21 @@ class Mirror:
 def addresses_in(text: object) -> str:
     """A text with addresses in the place of the paths of all mirrors that there are."""
     told = str(text)
-    for mirror in list(_mirrors):
-        told = mirror.named(told)
+    for copies in list(_mirrors):
+        told = copies.named(told)
     return told
 
 
 def address_of(path: Path) -> str:
-    """What a user calls a path: the address of which it holds a copy, or the path itself."""
+    """Return the address that a local path is a copy of, or the path itself."""
     return addresses_in(path)
 
 
 def local_path(place: str) -> Path:
     """The path of what `address_of` has named, as long as its mirror is there; of a path the path itself."""
-    for mirror in list(_mirrors):
-        if place.startswith(f"{mirror.address}/"):
-            path = mirror.root / place.removeprefix(f"{mirror.address}/")
+    for copies in list(_mirrors):
+        if place.startswith(f"{copies.address}/"):
+            path = copies.root / place.removeprefix(f"{copies.address}/")
             if path.exists():
                 return path
     return Path(place)
@@ -119,7 +119,7 @@ def _remove(root: Path, lock: IO[bytes], process: int) -> None:
 
 @contextmanager
 def _opened(root: Path) -> Iterator[int]:
-    """The descriptor of a directory of this user, in which nobody else may write; OSError of anything else."""
+    """Open a directory that only this user can write to; raise OSError otherwise."""
     with opened_directory(root) as within:
         about = os.fstat(within)
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
@@ -139,12 +139,12 @@ def _remove_leftovers(directory: Path) -> None:
 
 
 def unfinished_rooms(address: Address) -> list[Path]:
-    """The rooms of runs that were meant for an address and can be gone on with on this machine, the newest last."""
+    """List the staging directories of an address's runs that can be resumed on this machine, the newest last."""
     return sorted((room for root in _roots_of(address) for room in rooms_in(root / STAGING)), key=written_at)
 
 
 def adopt(room: Path, place: Path) -> None:
-    """Move a room of another mirror, which nobody is writing, to a place within this one.
+    """Move an unused staging directory from another `LocalCopies` into this one.
 
     Raises
     ------
@@ -165,14 +165,14 @@ def adopt(room: Path, place: Path) -> None:
 
 
 def remove_rooms(address: Address, kept_days: float, but: Path | None = None) -> list[Path]:
-    """Remove what runs that were meant for an address have left, and nobody is writing; gives what was removed.
+    """Remove the leftovers of an address's runs that no process is writing; return the removed paths.
 
     Parameters
     ----------
     kept_days : float
-        What can be gone on with stays for so long.
+        Age up to which resumable runs stay.
     but : Path, optional
-        A room that stays.
+        A staging directory to keep.
     """
     removed = []
     for root in _roots_of(address):
@@ -205,7 +205,7 @@ def _roots_of(address: Address) -> list[Path]:
 
 
 def _remove_all_but_rooms(root: Path, within: int, kept_days: float) -> None:
-    """Remove an open directory that nobody holds, but for rooms that can be gone on with, and are not old."""
+    """Remove an open, unlocked directory except for resumable runs that are not too old."""
     now = time.time()
     kept = {room.name for room in rooms_in(root / STAGING) if now - written_at(room) < kept_days * 86_400}
     if kept:
@@ -213,7 +213,7 @@ def _remove_all_but_rooms(root: Path, within: int, kept_days: float) -> None:
             _remove_directories(staging, kept)
     _remove_directories(within, {STAGING} if kept else set())
     if not kept:
-        # The lock comes last: without it nobody knows that this was held.
+        # The lock file comes last: without it no process knows that this was held.
         for name in sorted(os.listdir(within), key=_LOCK.__eq__):
             with suppress(OSError):
                 os.unlink(name, dir_fd=within)

@@ -1,8 +1,10 @@
-"""The store of an output directory, and a published run to read: by a path or by an address."""
+"""Stores, published runs and inputs, named by a path or an address."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import glob
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +12,17 @@ from typing import TYPE_CHECKING
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish import run_store
-from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
+from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, parse_address, place_of
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.pipeline.publish.staging import Store
 
-__all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at", "whole_run"]
+__all__ = ["holds_runs", "is_there", "kept_if_done", "opened_run", "opened_runs", "store_at", "was_in_memory"]
+__all__ += ["whole_run"]
 
 _LATEST = "latest"
+log = logging.getLogger(__name__)
 
 
 def store_at(directory: str | Path) -> Store:
@@ -66,10 +70,10 @@ def opened_run(place: str | Path, *, may_be_odd: bool = False) -> Iterator[Path]
     try:
         yield store.with_source(store.whole(store.run_called(name)))
     except StageError as error:
-        store.mirror.naming(error)
+        store.copies.naming(error)
         raise
     finally:
-        store.mirror.close()
+        store.copies.close()
 
 
 @contextmanager
@@ -84,7 +88,7 @@ def kept_if_done(store: Store) -> Iterator[None]:
 
 @contextmanager
 def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, str | Path]]:
-    """As `opened_run`, of two; ``latest`` is the latest run beside the other, where no file is called so.
+    """Open two runs, each as `opened_run`; ``latest`` is the latest run beside the other, unless such a file exists.
 
     Yields
     ------
@@ -111,7 +115,9 @@ def whole_run(store: Store | None, run: Path, manifest: Manifest) -> Path:
 
 
 def holds_runs(place: str) -> bool:
-    """Whether a place is a published run, or an output directory with one; a directory of Parquet files is neither.
+    """Return whether a place is a published run or an output directory with one.
+
+    A directory of other Parquet files is neither.
 
     Raises
     ------
@@ -128,7 +134,7 @@ def holds_runs(place: str) -> bool:
         is_pointer = without_latest(place) != place.rstrip("/")
         store = RemoteStore(without_latest(place))
         try:
-            with store.mirror:
+            with store.copies:
                 if is_pointer:
                     return store.latest() is not None
                 return store.is_run() or store.latest() is not None or bool(store.runs())
@@ -147,7 +153,7 @@ def holds_runs(place: str) -> bool:
 
 
 def _beside(name: str | Path, other: str | Path) -> str | Path:
-    """What ``latest`` means beside an address."""
+    """Resolve ``latest`` beside an address."""
     if str(name) != _LATEST or Path(name).exists() or not is_address(other):
         return name
     from mbe_stage.pipeline.stores.remote_store import found_run
@@ -156,3 +162,27 @@ def _beside(name: str | Path, other: str | Path) -> str | Path:
         return found_run(str(other))[0]
     except PublishError:
         return name
+
+
+def is_there(place: str | Sequence[str]) -> bool:
+    """Return whether a place exists; if it cannot be reached, log a warning and return False.
+
+    Of several places all have to be there. Standard input never is: it was read once.
+    """
+    if not isinstance(place, str):
+        return all(map(is_there, place))
+    try:
+        place = place_of(place)
+        if not is_address(place):
+            return place != STANDARD_INPUT and (Path(place).exists() or bool(glob.glob(place, recursive=True)))
+        from mbe_stage.pipeline.stores.inputs import something_is_at
+
+        return something_is_at(place)
+    except StageError as error:
+        log.warning("%s", error)
+        return False
+
+
+def was_in_memory(source: str) -> bool:
+    """Return whether an input was a Python object, by its name in a manifest (``memory:pandas``)."""
+    return source.startswith("memory:") and not is_address(source)

@@ -1,15 +1,14 @@
-"""Parts that workers of a cluster bring to an object store themselves, until the run that they are of is published.
+"""Parts that cluster workers write to an object store themselves, until their run is published.
 
 ::
 
-    ADDRESS/.staging/<room>.parts/<attempt>/open             there for as long as somebody takes parts over
-    ADDRESS/.staging/<room>.parts/<attempt>/workers/...      by what workers are known that can write there
-    ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      what a worker has found below the roots of a lease
+    ADDRESS/.staging/<room>.parts/<attempt>/open             present while a process accepts parts
+    ADDRESS/.staging/<room>.parts/<attempt>/workers/...      marks of workers that can write there
+    ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      a worker's results for a lease
 
-A part counts once the process that publishes has booked it. What nobody has booked is removed when its search is over
-(`pipeline.stores.attempt_parts`); what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed
-when the run is published, or left to be gone on with. What a killed process leaves has the time that unfinished uploads
-have (`remove_leftovers`).
+A part counts once the publishing process has booked it. Parts that are not booked are removed after the search. Booked
+parts are copied within the store to `runs/<run_id>/`. They are removed when the run is published, and stay if it can be
+resumed. Parts of a killed process expire like unfinished uploads (`remove_leftovers`).
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.manifest import sha256_of
+from mbe_stage.pipeline.publish.manifest import file_entry, sha256_of
 from mbe_stage.pipeline.publish.run_files import STAGING, as_publish_errors, sync
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry, stored_entries
 from mbe_stage.pipeline.stores.address import parse_address
@@ -34,31 +34,23 @@ from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.transfers import MovedBytes, Stopped, StoredObject, check_names, side_by_side
 from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
 
-__all__ = [
-    "OPEN",
-    "PARTS",
-    "copy_into_run",
-    "fetch",
-    "fetch_kept",
-    "fetch_missing",
-    "group_of",
-    "parts_below",
-    "remove_fetched",
-    "remove_parts",
-]
+__all__ = ["OPEN", "PARTS", "StoredParts", "copy_into_run", "fetch", "fetch_kept", "fetch_missing", "group_of"]
+__all__ += ["parts_below", "remove_fetched", "remove_parts"]
 
 log = logging.getLogger(__name__)
-
 OPEN, PARTS = "open", ".parts"
+_WORKERS = "workers"
+# Objects that workers were writing while the first listing was made are in the second, unless they are very late.
+_LISTINGS = 3
 
 
 def parts_below(room: str) -> str:
-    """Where all parts of a run are, by the name of its room."""
+    """Return the prefix of all parts of a run, by the name of its staging directory."""
     return f"{STAGING}/{room}{PARTS}"
 
 
 def group_of(name: str) -> str:
-    """What is removed together with an object below `STAGING`: all parts of a run, or the object alone."""
+    """Return the objects below `STAGING` to remove together: all parts of a run, or the object alone."""
     below, _, rest = name.removeprefix(f"{STAGING}/").partition("/")
     return f"{STAGING}/{below}" if rest and below.endswith(PARTS) else name
 
@@ -96,7 +88,7 @@ def fetch(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> 
 
 
 def fetch_missing(run_path: Path) -> None:
-    """Have all parts of a run that is about to be published here, for whoever reads its rows; most are here already.
+    """Download the missing parts of a run before publishing, for steps that read its rows.
 
     Raises
     ------
@@ -109,7 +101,7 @@ def fetch_missing(run_path: Path) -> None:
 
 
 def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
-    """Have parts that a journal has booked here, on the disk, to be gone on with; those that are lost are left out.
+    """Download the parts that a journal has booked, to resume the run; lost parts are left out.
 
     Whether they are as they were the journal sees.
 
@@ -131,7 +123,7 @@ def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
 
 
 def remove_fetched(entries: Sequence[StoredEntry], room: Path) -> None:
-    """Remove all parts of a run that is gone on with, which are here by now or lost, with what was never booked."""
+    """Remove all parts of a resumed run from the store: they are local by now, lost, or were never booked."""
     try:
         remove_parts(Objects(parse_address(entries[0].store)), room.name)
     except StoreFailure as failure:
@@ -186,7 +178,7 @@ def _check_there(found: dict[str, StoredObject], entries: Iterable[StoredEntry])
 
 
 def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
-    """Those that are not here, told before they are fetched."""
+    """Return the parts that are not on this machine, and report them before the download."""
 
     def is_here(entry: StoredEntry) -> bool:
         path = room / entry.path
@@ -202,7 +194,7 @@ def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
 def _arriving(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> Iterator[Path]:
     """Objects as files at their paths below a directory of their own, which goes with the context.
 
-    It is on the disk of the directory where they belong: nobody takes what is torn or has changed for a part.
+    The copy is synced to the target directory's disk, so a torn or changed file never counts as a part.
     """
     arriving = directory / f"arriving-{uuid.uuid4().hex}"
     moved = MovedBytes("fetching parts", sum(entry.bytes for entry in entries))
@@ -218,3 +210,141 @@ def _arriving(objects: Objects, entries: Sequence[StoredEntry], directory: Path)
 def _move(path: Path, to: Path) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     os.replace(path, to)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredParts:
+    """The place in a store to which workers write.
+
+    Attributes
+    ----------
+    address : str
+        Of the output directory. No credentials: each process has its own, or none.
+    below : str
+        A name relative to it, of this attempt at the run alone.
+    """
+
+    address: str
+    below: str
+
+    @property
+    def objects(self) -> Objects:
+        """Reached with what the environment of this process says.
+
+        Raises
+        ------
+        ConfigError
+            What reaches them is not installed here.
+        """
+        return Objects(parse_address(self.address))
+
+    @contextmanager
+    def opened(self, run_path: Path) -> Iterator[None]:
+        """In the process that publishes: workers may write for as long as the context.
+
+        Afterwards nothing is left that the run has not booked.
+
+        Raises
+        ------
+        PublishError
+            The store cannot be written.
+        """
+        objects = self.objects
+        with as_store_publish_errors():
+            objects.create(f"{self.below}/{OPEN}", b"parts of a run are taken over\n")
+        try:
+            yield
+        finally:
+            self._close(objects, run_path)
+
+    def known(self) -> set[str]:
+        """By what those workers are known that have written where this process reads; none where it cannot read."""
+        below = f"{self.below}/{_WORKERS}"
+        try:
+            return {each.name.removeprefix(f"{below}/") for each in self.objects.listed(below)}
+        except StoreFailure as failure:
+            log.info("%s: cannot be read (%s)", failure.place, failure.reason)
+            return set()
+
+    def make_known(self, worker: str) -> None:
+        """In a worker: have it be among `known`.
+
+        Raises
+        ------
+        StoreFailure, ConfigError
+            It cannot write there.
+        PublishError
+            The run is over.
+        """
+        objects, name = self.objects, f"{self.below}/{_WORKERS}/{worker}"
+        self._while_open(objects, [name], lambda: objects.create(name, b"a worker can write here\n"))
+
+    def store(self, lease: str, directory: Path, files: Sequence[Path]) -> tuple[StoredEntry, ...]:
+        """Write a lease's files from a worker to the place where the publishing process finds them.
+
+        Returns
+        -------
+        tuple of StoredEntry
+            With paths relative to the directory.
+
+        Raises
+        ------
+        PublishError
+            The store cannot be written, or the run is over; then nothing of them is left.
+        """
+        objects, below = self.objects, f"{self.below}/{lease}"
+        with as_publish_errors(directory), as_store_publish_errors():
+            entries = tuple(
+                StoredEntry(**entry.model_dump(), store=self.address, name=f"{below}/{entry.path}")
+                for entry in (file_entry(directory, path) for path in files)
+            )
+            paths, names = [entry.path for entry in entries], [entry.name for entry in entries]
+            self._while_open(objects, names, lambda: objects.upload(directory, paths, below))
+        return entries
+
+    def fetch(self, entries: Sequence[StoredEntry], directory: Path) -> None:
+        """Have what a worker has written below a directory here, and no more in the store.
+
+        Raises
+        ------
+        PublishError
+            As `pipeline.stores.part_objects.fetch`.
+        """
+        objects = self.objects
+        fetch(objects, entries, directory)
+        try:
+            objects.delete([entry.name for entry in entries])
+        except StoreFailure as failure:
+            # Nobody has booked them: they go with all that is left, at the end.
+            log.info("%s: parts that were fetched could not be removed yet (%s)", failure.place, failure.reason)
+
+    def _while_open(self, objects: Objects, names: list[str], write: Callable[[], object]) -> None:
+        """Write objects, which stay only if a process accepts parts throughout."""
+        self._check_open(objects)
+        try:
+            write()
+            self._check_open(objects)
+        except BaseException:
+            # Also of what failed half way: a run that goes on would find it only at its end.
+            try:
+                objects.delete(names)
+            except StoreFailure as failure:
+                log.info("%s: what was written could not be removed (%s)", failure.place, failure.reason)
+            raise
+
+    def _check_open(self, objects: Objects) -> None:
+        if objects.size(f"{self.below}/{OPEN}") is None:
+            raise PublishError(f"{self.address}/{self.below}: no process accepts parts any more; the run is over")
+
+    def _close(self, objects: Objects, run_path: Path) -> None:
+        """Stop accepting parts, and remove those that the run has not booked."""
+        try:
+            objects.delete([f"{self.below}/{OPEN}"])
+            booked = {entry.name for entry in stored_entries(run_path).values()}
+            for _ in range(_LISTINGS):
+                left = [each.name for each in objects.listed(self.below) if each.name not in booked]
+                if not left:
+                    return
+                objects.delete(left)
+        except StoreFailure as failure:
+            log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)

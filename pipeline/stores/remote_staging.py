@@ -1,4 +1,4 @@
-"""A run written on this machine, then uploaded: its manifest last, and then, on a condition, the pointer to it."""
+"""A run written on this machine and then uploaded: the manifest last, then the pointer by a conditional write."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mbe_stage.pipeline.publish.run_files import (
     RUNS,
     STAGING,
     as_publish_errors,
+    next_run_id,
 )
-from mbe_stage.pipeline.publish.run_ids import next_run_id
 from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.publish.stored_parts import stored_entries
 from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
@@ -39,19 +39,19 @@ __all__ = ["RemoteStaging"]
 
 log = logging.getLogger(__name__)
 
-# Names that somebody else has just claimed; more would be no chance.
+# Attempts at names that other writers have just claimed; more collisions would not be by chance.
 _MOST_CLAIMS = 20
 
 
 class RemoteStaging(Staging):
-    """Room for one run of a store at an address: as `Staging`, on this machine, until it is uploaded.
+    """The local staging directory of one run of a remote store, until it is uploaded; see `Staging`.
 
     Parameters
     ----------
     kept_days : float
         As of `RemoteStore.begin`.
     room : Path, optional
-        To go on with; it is moved to where this store has its copies.
+        A run to resume; it is moved to this store's local copies.
     """
 
     leftovers_after = ABANDONED_AFTER
@@ -72,7 +72,7 @@ class RemoteStaging(Staging):
             raise
 
     def publish(self, keep_runs: int | None = None) -> Path:
-        """Upload the run, and point `latest` at it if nobody else has published meanwhile.
+        """Upload the run, and point `latest` at it unless another writer has published meanwhile.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class RemoteStaging(Staging):
         super()._make()
 
     def _remove(self) -> None:
-        # Those of a run that was gone on with are listed no more.
+        # The parts of a resumed run are not listed any more.
         has_parts = self._room.exists() and (self._given is not None or bool(stored_entries(self.path)))
         super()._remove()
         if not has_parts or self._room.exists():
@@ -192,7 +192,7 @@ class RemoteStaging(Staging):
                 raise StoreFailure(errno.EIO, reason, f"{self._remote.address}/{name}", "try again")
 
     def _is_published(self, before: Pointer | None) -> bool | None:
-        """Whether the pointer names this run, or did; None where the store does not say it."""
+        """Return whether the pointer names this run, now or earlier; None if the store does not say."""
         with suppress(StoreFailure, PublishError):
             pointer = self._remote.pointer()
             return pointer is not None and pointer.has_published(self.run_id, before)

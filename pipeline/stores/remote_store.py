@@ -5,10 +5,10 @@
     ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
     ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
     ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
-    ADDRESS/.staging/<room>.parts/    what workers of a cluster have found of a run that is being made (`part_objects`)
+    ADDRESS/.staging/<room>.parts/    results of cluster workers for a run in progress (`part_objects`)
 
 `latest` is written on the condition that it is what it was when the upload began
-(`pipeline.stores.conditional_write`): of two
+(`pipeline.stores.latest_pointer`): of two
 writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
 published, and each was numbered once. A store that does not keep the condition is refused before any work.
 
@@ -33,18 +33,19 @@ from mbe_stage.pipeline.publish.run_files import (
     KEPT_DAYS,
     LATEST,
     MANIFEST_NAME,
+    RUN_ID,
     RUNS,
     STAGING,
     as_publish_errors,
+    is_run_id,
+    provisional_id,
 )
-from mbe_stage.pipeline.publish.run_ids import RUN_ID, is_run_id, provisional_id
 from mbe_stage.pipeline.publish.staging import Staging
 from mbe_stage.pipeline.safe_paths import is_path_within
 from mbe_stage.pipeline.stores.address import Address, check_output, parse_address
-from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
 from mbe_stage.pipeline.stores.failures import as_store_publish_errors
-from mbe_stage.pipeline.stores.latest_pointer import Pointer
-from mbe_stage.pipeline.stores.local_copies import Mirror, remove_rooms, unfinished_rooms
+from mbe_stage.pipeline.stores.latest_pointer import ConditionalObject, Pointer
+from mbe_stage.pipeline.stores.local_copies import LocalCopies, remove_rooms, unfinished_rooms
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.opening import files_at
 from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
@@ -72,20 +73,20 @@ class RemoteStore:
     ----------
     files : RemoteFiles
         To read.
-    mirror : Mirror
+    copies : LocalCopies
         Copies of runs that were looked at, and rooms for new ones; removed with the store.
     """
 
     def __init__(self, address: str) -> None:
         self._address = parse_address(address)
         self.files = files_at(self._address)
-        self.mirror = Mirror(self._address)
+        self.copies = LocalCopies(self._address)
         self._listed: list[StoredObject] | None = None
         self._is_checked = False
 
     @property
     def address(self) -> str:
-        """What the user calls it."""
+        """The user's name of the store."""
         return str(self._address)
 
     @property
@@ -106,8 +107,8 @@ class RemoteStore:
 
     @property
     def directory(self) -> Path:
-        """Where rooms for new runs are made: in a temporary directory."""
-        return self.mirror.root
+        """The temporary directory that holds staging directories of new runs."""
+        return self.copies.root
 
     def check_writable(self) -> None:
         """Refuse what cannot be reached, or written by one writer at a time; a small object is made and removed.
@@ -143,18 +144,18 @@ class RemoteStore:
             )
 
     def unfinished(self) -> list[Path]:
-        """The rooms of runs that were begun on this machine, and can be gone on with here; the newest is the last."""
+        """List the staging directories of runs that can be resumed on this machine, the newest last."""
         return unfinished_rooms(self._address)
 
     def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
-        """Room for a new run, on this machine, made when its context is entered.
+        """Return the local staging of a new run, which is created when its context is entered.
 
         Parameters
         ----------
         kept_days : float
-            What can be gone on with of other runs here is removed when it is older.
+            Age at which other resumable runs on this machine are removed.
         room : Path, optional
-            One of `unfinished`, to go on with.
+            One of `unfinished`, to resume.
 
         Raises
         ------
@@ -214,14 +215,14 @@ class RemoteStore:
         return [self.run_called(name) for name in self.names()]
 
     def directories(self) -> list[Path]:
-        """As `runs`, with their manifests: what has none was never published."""
+        """List the published runs with their manifests; a run without a manifest is not published."""
         runs = self.runs()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(self.opened, runs))
 
     def close(self) -> None:
         """Remove the copies of runs."""
-        self.mirror.close()
+        self.copies.close()
 
     def opened(self, run: Path) -> Path:
         """A run with its manifest; without, where another writer has removed it by now."""
@@ -257,14 +258,14 @@ class RemoteStore:
 
     def _fetched(self, run: Path, wanted: Sequence[StoredObject]) -> Path:
         """A run with some of its objects as files; those that are here already are not fetched again."""
-        paths = {each: self.mirror.root / each.name for each in wanted}
+        paths = {each: self.copies.root / each.name for each in wanted}
         missing = {
             each.name: path for each, path in paths.items() if not (path.exists() and path.stat().st_size == each.size)
         }
         n_bytes = sum(each.size for each in wanted if each.name in missing)
         below = f"{RUNS}/{run.name}"
         log.info("fetching %s/%s: %s", self.address, below, bytes_text(n_bytes))
-        with as_publish_errors(self.mirror.root, "nothing was changed"), as_store_publish_errors("nothing was changed"):
+        with as_publish_errors(self.copies.root, "nothing was changed"), as_store_publish_errors("nothing was changed"):
             self.files.download(missing, MovedBytes(f"fetching {below}", n_bytes))
         return run
 
@@ -276,18 +277,18 @@ class RemoteStore:
         return run
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
-        """What says how many bytes a file of a run has, by its path within."""
+        """Return a function from a path within a run to the size of the file."""
         below = f"{RUNS}/{run.name}/"
         found = {each.name.removeprefix(below): each.size for each in self.listed() if each.name.startswith(below)}
         return found.get
 
     def is_run(self) -> bool:
-        """Whether the address is a run itself."""
+        """Return whether the address is itself a run."""
         with as_store_publish_errors("nothing was changed"):
             return self.files.size(MANIFEST_NAME) is not None
 
     def pointer(self) -> Pointer | None:
-        """What `latest` says; None before the first run.
+        """Read `latest`; None before the first run.
 
         Raises
         ------
@@ -299,7 +300,7 @@ class RemoteStore:
         return None if found is None else Pointer.read(*found, f"{self.address}/{LATEST}")
 
     def names(self) -> list[str]:
-        """Of published runs, ascending: those that have a manifest."""
+        """List the names of published runs, ascending: those with a manifest."""
         return [name for name, files in self.uploads().items() if any(_is_manifest(each.name) for each in files)]
 
     def uploads(self, *, again: bool = False) -> dict[str, list[StoredObject]]:
@@ -320,8 +321,8 @@ class RemoteStore:
         return self._listed
 
     def run_called(self, name: str) -> Path:
-        """Where the copy of a run is, or will be."""
-        return self.mirror.root / RUNS / name
+        """Return the path of a run's local copy, which may not exist yet."""
+        return self.copies.root / RUNS / name
 
     def remove_leftovers(self, older_than: timedelta = ABANDONED_AFTER) -> list[str]:
         """Remove what uploads have left that ended before their manifest, and to which nothing was added for so long.
@@ -337,7 +338,7 @@ class RemoteStore:
         """
         left = self._older_than(datetime.now(UTC) - older_than)
         if left:
-            # The clock of this machine may be wrong, and somebody at work on them.
+            # This machine's clock may be wrong while another writer is still at work on them.
             now = self._time_there()
             left = [] if now is None else self._older_than(now - older_than)
         if left:
@@ -363,7 +364,7 @@ class RemoteStore:
         return left
 
     def _time_there(self) -> datetime | None:
-        """What the store's clock says, with which it dates objects; None where it dates none."""
+        """Return the store's time, by which it dates objects; None if it gives no dates."""
         name = f"{STAGING}/{provisional_id(datetime.now(UTC))}-{secrets.token_hex(4)}-clock"
         self.objects.create(name, b"what time it is\n")
         try:
@@ -392,7 +393,7 @@ class RemoteStore:
 
     def _keep_manifest(self, name: str, content: bytes) -> Path:
         run = self.run_called(name)
-        with as_publish_errors(self.mirror.root, "nothing was changed"):
+        with as_publish_errors(self.copies.root, "nothing was changed"):
             run.mkdir(parents=True, exist_ok=True)
             (run / MANIFEST_NAME).write_bytes(content)
         return run
@@ -420,7 +421,7 @@ def found_run(place: str) -> tuple[str, str]:
     if named is not None:
         return named
     store = RemoteStore(without_latest(place))
-    with store.mirror:
+    with store.copies:
         latest, names = store.latest(), store.names()
     if latest is not None:
         return store.address, latest.name
@@ -441,12 +442,12 @@ def without_latest(place: str) -> str:
 
 
 def _run_named(address: Address) -> tuple[str, str] | None:
-    """As `found_run`, of an address of a run; None where it is none, as what lies in a prefix called `runs` may be."""
+    """Find the run at an address, as `found_run`; None if it is no run, such as another object below `runs`."""
     above, _, name = address.key.rpartition("/")
     if above.rpartition("/")[2] != RUNS or name == LATEST:
         return None
     store = RemoteStore(str(Address(address.root, above.rpartition("/")[0])))
-    with store.mirror:
+    with store.copies:
         names = store.names()
     if name in names:
         return store.address, name

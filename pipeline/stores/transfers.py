@@ -1,4 +1,4 @@
-"""What is moved between a store and this machine: objects as they are listed, and several transfers side by side."""
+"""Transfers between a store and this machine, several at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOG_EVERY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object as it was listed.
+    """An object in a listing.
 
     Attributes
     ----------

@@ -1,30 +1,47 @@
-"""The tables of bicliques: every row and the graph, what the rows add up to, and what is missing.
+"""Check the tables of bicliques: every row against the graph, the sums over rows, and missing bicliques.
 
-A check of `pipeline.problems.base.Publication`; `pipeline.verify.job.Job` comes with everything that any problem's run
-has to hold.
+`pipeline.verify.job.Job` has already checked what holds for a run of any problem. If a run was published without its
+bicliques, they come from the run it was made of. Otherwise the engine `cpu` enumerates them again into temporary files
+(``TMPDIR``), and their rows are checked in the same way.
 """
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify import closure, rows, tables, two_hop
-from mbe_stage.pipeline.verify.against_graph import adjacency, check_distinct, check_nothing_missing, judge_rows
-from mbe_stage.pipeline.verify.elsewhere import bicliques_elsewhere
+from mbe_stage.bicliques.enumerate import enumerate_into
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.options import Execution
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import PublishError, VerificationError
+from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
+from mbe_stage.pipeline.publish.run_files import as_publish_errors
+from mbe_stage.pipeline.publish.schemas import BICLIQUES
+from mbe_stage.pipeline.safe_paths import is_directory
+from mbe_stage.pipeline.verify import closure, rows, two_hop
+from mbe_stage.pipeline.verify.closure import adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.rows import Batch, Tally, batches, check_rows, rules_of
+from mbe_stage.pipeline.verify.recipe import KeySums, biclique_keys, mix
+from mbe_stage.pipeline.verify.rows import Batch, RowRules, Tally, VertexStatistics, batches, check_rows, rules_of
 from mbe_stage.pipeline.verify.two_hop import check_presence, check_two_hop
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["check", "compile_steps"]
+__all__ = ["MemberSums", "check", "check_counts", "check_histogram", "check_members", "check_sums", "check_vertices"]
+__all__ += ["compile_steps", "found_anew"]
+
+_ENGINE = "cpu"
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """What checking bicliques needs compiled."""
+    """List what checking bicliques needs compiled."""
     return (*closure.compile_steps(), *rows.compile_steps(), *two_hop.compile_steps())
 
 
@@ -62,11 +79,11 @@ class _Bicliques:
         n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
         job.report.n_found = self.manifest.counts.bicliques if job.results is None else n_rows
         self.tally = Tally(n_rows, (len(self.keys[0]), len(self.keys[1])))
-        self.members = tables.MemberSums() if self.manifest.config.output.members else None
+        self.members = MemberSums() if self.manifest.config.output.members else None
         self.graph = None if job.edges is None else adjacency(job.edges)
 
     def check_bicliques(self) -> None:
-        """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
+        """Check every row by itself and a sample against the graph; collect the sums for later checks."""
         job, n_rows = self.job, self.tally.keys.size
         chosen = _choose(n_rows, job.sample, job.rng)
         last_key: int | None = None
@@ -92,17 +109,17 @@ class _Bicliques:
             job.not_checked(f"complete and maximal: {n_rows - chosen.size:,} bicliques outside the random sample")
 
     def check_tables(self) -> None:
-        """Everything that the rows add up to."""
+        """Compare the other tables and the manifest with the sums over all rows."""
         job = self.job
-        job.passed("manifest counts and content fingerprint", tables.check_counts(self.run, self.manifest, self.tally))
-        job.passed("size histogram", tables.check_histogram(self.run, self.tally))
+        job.passed("manifest counts and content fingerprint", check_counts(self.run, self.manifest, self.tally))
+        job.passed("size histogram", check_histogram(self.run, self.tally))
         self._check_vertices()
         if self.members is not None:
-            job.passed("members", tables.check_members(self.run, self.members))
+            job.passed("members", check_members(self.run, self.members))
 
     def check_sums(self) -> None:
-        """Of a run without its bicliques: what the other tables say of each other and of the graph."""
-        self.job.passed("size histogram and counts", tables.check_sums(self.run, self.manifest, self.rules))
+        """Compare sizes, vertices, counts and fingerprint of a run without its bicliques."""
+        self.job.passed("size histogram and counts", check_sums(self.run, self.manifest, self.rules))
         self._check_vertices()
 
     def _check_vertices(self) -> None:
@@ -110,7 +127,7 @@ class _Bicliques:
         degrees = (None, None) if self.graph is None else self.graph.degrees()
         for number, side in enumerate(("left", "right")):
             statistics = self.tally.of_vertices[number] if has_rows else None
-            job.passed(f"{side} vertices", tables.check_vertices(self.run, side, statistics, degrees[number]))
+            job.passed(f"{side} vertices", check_vertices(self.run, side, statistics, degrees[number]))
             if self.graph is not None:
                 self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
             else:
@@ -170,3 +187,278 @@ def _check_order(batch: Batch, last_key: int | None) -> int:
         row = int(descends[0]) + (last_key is None)
         raise VerificationError(f"{batch.name(row)}: out of order; output.sort promises ascending keys")
     return int(keys[-1])
+
+
+def bicliques_elsewhere(job: Job, rules: RowRules) -> Path | None:
+    """The directory below which the table `bicliques` lies, of a run that has none itself; None where there is none.
+
+    Parameters
+    ----------
+    job : Job
+        Notes where they come from, or why they are not to be had.
+    rules : RowRules
+        What the query asks for, in dense ids.
+    """
+    manifest = job.manifest
+    n = manifest.counts.bicliques
+    if (source := _source(job)) is not None:
+        job.passed("bicliques", f"not written; those of run {source.name}, which this run was made of")
+        return source
+    if job.edges is None:
+        why = "the input is not given"
+    elif manifest.truncated is not None:
+        why = "the run is incomplete, and would be another if it were repeated"
+    elif n > job.sample:
+        why = f"{n:,} are more than the sample of {job.sample:,}, up to which they are enumerated anew (--sample)"
+    else:
+        job.passed("bicliques", f"not written; enumerated again by the engine {_ENGINE}")
+        return found_anew(job, job.edges, rules, n)
+    job.not_checked(
+        f"bicliques: not written (output.bicliques: false), and {why}: rows, complete and maximal, all distinct, "
+        "nothing missing, content fingerprint, which largest biclique a vertex is in"
+    )
+    return None
+
+
+def _source(job: Job) -> Path | None:
+    """The run that this one was made of, where it lies beside it and is whole."""
+    made_of = job.manifest.made_of
+    if made_of is None:
+        return None
+    source = job.run.resolve().parent / made_of
+    if not is_directory(source):
+        return None
+    try:
+        manifest = read_manifest(source)
+    except PublishError:
+        # Removed since, or this run was published elsewhere.
+        return None
+    same = manifest.content_fingerprint == job.manifest.content_fingerprint
+    return source if same and manifest.config.output.bicliques and lost_file(source, manifest) is None else None
+
+
+def found_anew(job: Job, edges: EdgeData, rules: RowRules, n_stated: int) -> Path:
+    """Enumerate a graph; returns the directory below which its table `bicliques` lies while the check lasts.
+
+    Parameters
+    ----------
+    rules : RowRules
+        What the query asks for, in dense ids.
+    n_stated : int
+        As many as there should be: the search ends behind one more.
+    """
+    query = BicliqueQuery(
+        *(*rules.minima, *rules.maxima, rules.min_edges),
+        *(tuple(map(int, ids)) for ids in rules.containing),
+    )
+    directory = Path(job.ends.enter_context(tempfile.TemporaryDirectory(prefix="mbe-verify-")))
+    (directory / "bicliques").mkdir()
+    with as_publish_errors(directory, "nothing was checked"), _Table(directory / "bicliques", rules.hashes) as table:
+        execution = Execution(threads=job.threads, max_bicliques=n_stated + 1)
+        enumerate_into(table, edges.graph(), query, execution, _ENGINE)
+    return directory
+
+
+class _Table:
+    """The sink that writes one part of the table."""
+
+    detail = Detail.MEMBERS
+
+    def __init__(self, directory: Path, hashes: tuple[np.ndarray, np.ndarray]) -> None:
+        self._hashes = hashes
+        self._writer = pq.ParquetWriter(directory / "part-00000.parquet", BICLIQUES)
+
+    def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in."""
+        if not len(block):
+            return
+        sides, sums, sizes = [], [], []
+        for side, offsets, members, hashes in (
+            ("left", block.left_offsets, block.left_members, self._hashes[0]),
+            ("right", block.right_offsets, block.right_members, self._hashes[1]),
+        ):
+            assert members is not None
+            sides.append(pa.ListArray.from_arrays(offsets, members, type=BICLIQUES.field(side).type))
+            sums.append(np.add.reduceat(hashes[members], offsets[:-1]))
+            sizes.append(np.diff(offsets).astype(np.int32))
+        columns = [biclique_keys(*sums), *sides, *sizes, sizes[0].astype(np.int64) * sizes[1]]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(list(map(_array, columns)), schema=BICLIQUES))
+
+    def __enter__(self) -> _Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+
+def _array(column: pa.Array | np.ndarray) -> pa.Array:
+    return column if isinstance(column, pa.Array) else pa.array(column)
+
+
+def check_vertices(run: Path, side: str, statistics: VertexStatistics | None, degrees: np.ndarray | None) -> str:
+    """Degrees (where the input is known), number of bicliques and the largest (where those are), row by row."""
+    path = run / f"{side}_vertices.parquet"
+    table = pq.read_table(path)
+    largest = table["largest_biclique_key"]
+    expected = {}
+    if statistics is not None:
+        expected = {
+            "n_bicliques": (table["n_bicliques"], statistics.n_bicliques),
+            "largest_biclique_edges": (table["largest_biclique_edges"], statistics.edges),
+            "largest_biclique_key": (pc.fill_null(largest, 0), statistics.key),
+        }
+    if degrees is not None:
+        expected["degree"] = (table["degree"], degrees)
+    for column, (found, right) in expected.items():
+        values = found.to_numpy()
+        if (wrong := np.flatnonzero(values != right)).size:
+            row = int(wrong[0])
+            raise VerificationError(f"{path}, row {row}: {column} is {values[row]}; recomputed {right[row]}")
+    nulls = pc.is_null(largest).to_numpy()
+    if (wrong := np.flatnonzero(nulls != (table["n_bicliques"].to_numpy() == 0))).size:
+        raise VerificationError(
+            f"{path}, row {wrong[0]}: largest_biclique_key is null exactly for vertices in no biclique, and not here"
+        )
+    return f"{table.num_rows:,} {side} vertices" + ("" if degrees is not None else " (degrees need the input)")
+
+
+def check_histogram(run: Path, tally: Tally) -> str:
+    """Number of bicliques of each size."""
+    path = run / "size_histogram.parquet"
+    table = pq.read_table(path)
+    seen: set[tuple[int, int]] = set()
+    for row, (n_left, n_right, count) in enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True)):
+        size = (n_left, n_right)
+        if size in seen:
+            raise VerificationError(f"{path}, row {row}: the size {n_left} x {n_right} is there twice")
+        seen.add(size)
+        if count != tally.histogram[size]:
+            raise VerificationError(
+                f"{path}, row {row}: {count} bicliques of {n_left} x {n_right}; recomputed {tally.histogram[size]}"
+            )
+    for n_left, n_right in sorted(set(tally.histogram) - seen):
+        raise VerificationError(
+            f"{path}: the size {n_left} x {n_right} is missing; recomputed {tally.histogram[n_left, n_right]} bicliques"
+        )
+    return f"{table.num_rows:,} sizes"
+
+
+def check_counts(run: Path, manifest: Manifest, tally: Tally) -> str:
+    """The manifest's figures and content fingerprint."""
+    sizes = list(tally.histogram) or [(0, 0)]
+    recomputed = {
+        "bicliques": tally.n_rows,
+        "left_members": tally.n_members[0],
+        "right_members": tally.n_members[1],
+        "sizes": len(tally.histogram),
+        "max_left": max(left for left, _ in sizes),
+        "max_right": max(right for _, right in sizes),
+        "max_edges": max(left * right for left, right in sizes),
+    }
+    for name, value in recomputed.items():
+        if (stated := getattr(manifest.counts, name)) != value:
+            raise VerificationError(f"{run / 'manifest.json'}: counts.{name} is {stated}; recomputed {value}")
+    sums = KeySums()
+    sums.add(tally.keys)
+    if manifest.content_fingerprint != str(sums):
+        raise VerificationError(
+            f"{run / 'manifest.json'}: content_fingerprint is {manifest.content_fingerprint}; recomputed {sums}"
+        )
+    return f"{tally.n_rows:,} bicliques, content fingerprint {sums}"
+
+
+def check_sums(run: Path, manifest: Manifest, rules: RowRules) -> str:
+    """Compare the other tables with each other and with the graph, for a run without its bicliques."""
+    path, counts = run / "size_histogram.parquet", manifest.counts
+    table = pq.read_table(path)
+    n_left, n_right, n = (column.to_numpy().astype(np.int64) for column in table.columns)
+    sizes = np.column_stack([n_left, n_right])
+    for row in np.flatnonzero(~rules.accepts(sizes) | (n < 1)):
+        raise VerificationError(
+            f"{path}, row {row}: {n[row]} bicliques of {n_left[row]} x {n_right[row]}; expected at least one, of a "
+            "size that the run's query asks for"
+        )
+    if len(np.unique(sizes, axis=0)) < n.size:
+        raise VerificationError(f"{path}: a size is there twice")
+    recomputed = {
+        "bicliques": n.sum(),
+        "left_members": n_left @ n,
+        "right_members": n_right @ n,
+        "sizes": n.size,
+        "max_left": n_left.max(initial=0),
+        "max_right": n_right.max(initial=0),
+        "max_edges": (n_left * n_right).max(initial=0),
+    }
+    place = run / "manifest.json"
+    for name, value in recomputed.items():
+        if (stated := getattr(counts, name)) != value:
+            raise VerificationError(f"{place}: counts.{name} is {stated}; recomputed {value} from {path}")
+    if (stated := manifest.content_fingerprint.partition("-")[0]) != str(counts.bicliques):
+        raise VerificationError(
+            f"{place}: content_fingerprint is of {stated} bicliques; counts.bicliques says otherwise"
+        )
+    for side in ("left", "right"):
+        _check_vertex_sums(run, side, manifest, set((n_left * n_right).tolist()))
+    return f"{counts.bicliques:,} bicliques of {n.size:,} sizes"
+
+
+def _check_vertex_sums(run: Path, side: str, manifest: Manifest, products: set[int]) -> None:
+    """A side's members of bicliques add up, and the largest biclique of a vertex is of a size that there is."""
+    path, counts = run / f"{side}_vertices.parquet", manifest.counts
+    table = pq.read_table(path, columns=["n_bicliques", "largest_biclique_edges"])
+    n, edges = (column.to_numpy() for column in table.columns)
+    for row in np.flatnonzero((n < 0) | (n > counts.bicliques)):
+        raise VerificationError(f"{path}, row {row}: n_bicliques is {n[row]}; there are {counts.bicliques}")
+    if n.sum() != (members := getattr(counts, f"{side}_members")):
+        raise VerificationError(f"{path}: n_bicliques add up to {n.sum()}; the bicliques have {members} {side} members")
+    known = np.isin(edges, list(products))
+    for row in np.flatnonzero(np.where(n > 0, ~known, edges != 0)):
+        raise VerificationError(f"{path}, row {row}: largest_biclique_edges is {edges[row]}, which no biclique has")
+    if edges.max(initial=0) != counts.max_edges:
+        raise VerificationError(
+            f"{path}: the largest biclique has {edges.max(initial=0)} edges; counts.max_edges says {counts.max_edges}"
+        )
+
+
+class MemberSums:
+    """An order-independent sum over (biclique, side, vertex), for comparing `members` with the lists."""
+
+    def __init__(self) -> None:
+        self._sums = KeySums()
+
+    def add(self, keys: np.ndarray, side: int | np.ndarray, vertices: np.ndarray) -> None:
+        """Take in some rows of the long form."""
+        codes = (2 * vertices.astype(np.int64) + side).view(np.uint64)
+        self._sums.add(mix(keys.view(np.uint64) + mix(codes)).view(np.int64))
+
+    def add_batch(self, batch: Batch) -> None:
+        """Take in what the long form of these bicliques would be."""
+        for side in (0, 1):
+            self.add(np.repeat(batch.keys, batch.sizes(side)), side, batch.members[side])
+
+    def __str__(self) -> str:
+        return str(self._sums)
+
+
+def check_members(run: Path, expected: MemberSums) -> str:
+    """The long form holds exactly the members of the lists."""
+    found = MemberSums()
+    n_rows = 0
+    for part in table_parts(run, "members"):
+        for batch in pq.ParquetFile(part).iter_batches(1 << 20):
+            side = batch.column("side")
+            if isinstance(side, pa.DictionaryArray):
+                side = side.dictionary.cast(pa.string()).take(side.indices)
+            side = side.cast(pa.string())
+            is_right = pc.equal(side, "right").to_numpy(zero_copy_only=False)
+            is_left = pc.equal(side, "left").to_numpy(zero_copy_only=False)
+            if (wrong := np.flatnonzero(~(is_right | is_left))).size:
+                raise VerificationError(f"{part}, row {n_rows + wrong[0]}: side is {side[int(wrong[0])]}")
+            found.add(batch.column("biclique_key").to_numpy(), is_right, batch.column("vertex").to_numpy())
+            n_rows += batch.num_rows
+    if str(found) != str(expected):
+        raise VerificationError(
+            f"{run / 'members'}: its {n_rows:,} rows are not the members that the bicliques list "
+            f"(fingerprint {found}; recomputed {expected})"
+        )
+    return f"{n_rows:,} rows"

@@ -1,4 +1,4 @@
-"""What the input graph says about a pair of sides: whether every edge is there, and no vertex can join.
+"""Checks of bicliques against the input graph: complete, maximal, distinct, and none missing.
 
 Deliberately plain: sorted neighbour lists and binary search, no bitmaps, no search tree, no ordering of vertices.
 """
@@ -7,30 +7,37 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numba import int64, types, uint64
 
+from mbe_stage.pipeline.cli.terminal import shortened
+from mbe_stage.pipeline.edges import EdgeData
+from mbe_stage.pipeline.errors import VerificationError
+from mbe_stage.pipeline.verify.job import Job
+from mbe_stage.pipeline.verify.recipe import biclique_keys
+from mbe_stage.pipeline.verify.rows import Batch, RowRules
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, readonly, steps_of
 
-__all__ = [
-    "COMPLETE_AND_MAXIMAL",
-    "LEFT_CAN_JOIN",
-    "MISSING_EDGE",
-    "RIGHT_CAN_JOIN",
-    "Adjacency",
-    "closures",
-    "compile_steps",
-    "in_parts",
-    "judge",
-]
+__all__ = ["COMPLETE_AND_MAXIMAL", "LEFT_CAN_JOIN", "MISSING_EDGE", "RIGHT_CAN_JOIN", "Adjacency", "Keys", "adjacency"]
+__all__ += ["check_distinct", "check_nothing_missing", "closures", "compile_steps", "in_parts", "judge", "judge_rows"]
 
 COMPLETE_AND_MAXIMAL, MISSING_EDGE, LEFT_CAN_JOIN, RIGHT_CAN_JOIN = range(4)
-
-
 _GRAPH = LONGS, INTS, LONGS, INTS
+# Seeds whose bicliques are looked up at once.
+_CHUNK = 1 << 16
+# Enough draws that on a small graph nearly every pair comes up.
+_PAIRS_PER_EDGE = 16
+# Pairs of vertices whose bicliques are looked up.
+_PAIRS = 100_000
+# Characters of a key in a message.
+_KEY = 80
+Keys = tuple[pa.ChunkedArray, pa.ChunkedArray]
+"""Those of the left and of the right vertices, by dense id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +163,7 @@ def _offsets(ids: np.ndarray, n: int) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_judge, _closures)
 
 
@@ -185,7 +192,7 @@ def _rarest(members, offsets):
 
 @compiled()
 def _sees_all(vertex, wanted, offsets, neighbours):
-    """Whether every vertex of `wanted` is a neighbour."""
+    """Return whether every vertex of `wanted` is a neighbour."""
     start, stop = offsets[vertex], offsets[vertex + 1]
     if stop - start < wanted.size:
         return False
@@ -290,7 +297,7 @@ _SIDE = types.NamedTuple((LONGS, INTS, WORDS, LONGS), _Side)
 
 @compiled(int64[:, ::1], _SIDE, _SIDE, int64[:, ::1], uint64[:, ::1], FLAGS, seconds=1.5)
 def _closures(seeds, own_side, other_side, sizes, sums, holds_all):
-    """The bicliques that `seeds` generate; `closures` says what is told of them.
+    """Return the bicliques that `seeds` generate; see `closures`.
 
     Parameters
     ----------
@@ -318,3 +325,134 @@ def _closures(seeds, own_side, other_side, sizes, sums, holds_all):
         for vertex in other_side.wanted:
             complete = complete and _is_in(other, 0, other.size, vertex)
         holds_all[i] = complete
+
+
+def vertex_seeds(n_vertices: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Each vertex with itself, ``(n, 2)``; a random choice of them where there are more than `most`."""
+    vertices = np.arange(n_vertices)
+    if n_vertices > most:
+        vertices = np.sort(rng.choice(n_vertices, most, replace=False))
+    return np.column_stack([vertices, vertices])
+
+
+def pair_seeds(adjacency: Adjacency, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Random pairs of left vertices that share a neighbour, ``(n, 2)``: both ends of two edges of a right vertex."""
+    n_edges = adjacency.right.size
+    n = min(most, _PAIRS_PER_EDGE * n_edges)
+    first = rng.integers(0, n_edges, n)
+    middle = np.searchsorted(adjacency.right_offsets, first, side="right") - 1
+    second = rng.integers(adjacency.right_offsets[middle], adjacency.right_offsets[middle + 1])
+    return np.sort(np.column_stack([adjacency.right[first], adjacency.right[second]]), axis=1).astype(np.int64)
+
+
+def check_witnesses(
+    adjacency: Adjacency,
+    side: str,
+    seeds: np.ndarray,
+    rules: RowRules,
+    sorted_keys: np.ndarray,
+    vertex_keys: pa.ChunkedArray,
+    threads: int,
+) -> np.ndarray:
+    """Look up the bicliques that `seeds` generate; returns the distinct keys of those that the query asks for.
+
+    Parameters
+    ----------
+    side : str
+        Whose vertices the seeds are.
+    seeds : (n, 2) integers
+        As in `closures`.
+    rules : RowRules
+        Hashes of the vertices, and what the query asks for.
+    sorted_keys : int64
+        Those of the run's bicliques, ascending.
+    vertex_keys : pa.ChunkedArray
+        The keys of that side as the user wrote them, for the message.
+
+    Raises
+    ------
+    VerificationError
+        One is not in the run.
+    """
+    looked_up = [np.empty(0, np.int64)]
+    for start in range(0, len(seeds), _CHUNK):
+        chunk = seeds[start : start + _CHUNK]
+        sizes, sums, holds_all = closures(adjacency, side, chunk, rules.hashes, rules.containing, threads)
+        expected = np.flatnonzero(rules.accepts(sizes) & holds_all)
+        keys = biclique_keys(sums[expected, 0], sums[expected, 1])
+        places = np.searchsorted(sorted_keys, keys)
+        found = places < sorted_keys.size
+        found[found] = sorted_keys[places[found]] == keys[found]
+        looked_up.append(np.unique(keys))
+        if not found.all():
+            seed = int(expected[np.argmin(found)])
+            ends = " and ".join(
+                shortened(repr(vertex_keys[int(vertex)].as_py()), 80) for vertex in dict.fromkeys(chunk[seed].tolist())
+            )
+            raise VerificationError(
+                f"a biclique is missing: the maximal one generated by {side} {ends}, "
+                f"{sizes[seed, 0]} x {sizes[seed, 1]}, biclique_key {keys[np.argmin(found)]}"
+            )
+    return np.unique(np.concatenate(looked_up))
+
+
+def adjacency(edges: EdgeData) -> Adjacency:
+    """The graph of some edges."""
+    return Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
+
+
+def judge_rows(graph: Adjacency, batch: Batch, chosen: np.ndarray, keys: Keys, threads: int) -> None:
+    """Some rows of a batch: each complete, and none can join.
+
+    Raises
+    ------
+    VerificationError
+        Names the first that is not.
+    """
+    verdicts = judge(graph, chosen, batch.offsets[0], batch.members[0], batch.offsets[1], batch.members[1], threads)
+    wrong = np.flatnonzero(verdicts[:, 0])
+    if wrong.size == 0:
+        return
+    verdict, first, second = verdicts[wrong[0]].tolist()
+    left, right = (partial(_key_of, of_side) for of_side in keys)
+    what = {
+        MISSING_EDGE: lambda: f"is not complete: no edge between left {left(first)} and right {right(second)}",
+        LEFT_CAN_JOIN: lambda: f"is not maximal: left {left(first)} can join",
+        RIGHT_CAN_JOIN: lambda: f"is not maximal: right {right(first)} can join",
+    }[verdict]()
+    raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
+
+
+def check_distinct(place: str, sorted_keys: np.ndarray, name: str = "biclique_key") -> None:
+    """No key twice, of keys in ascending order; `place` is where they are from.
+
+    Raises
+    ------
+    VerificationError
+    """
+    twice = np.flatnonzero(sorted_keys[1:] == sorted_keys[:-1])
+    if twice.size:
+        raise VerificationError(f"{place}: {name} {sorted_keys[twice[0]]} is there more than once")
+
+
+def check_nothing_missing(job: Job, graph: Adjacency, rules: RowRules, sorted_keys: np.ndarray, keys: Keys) -> int:
+    """The bicliques of single vertices and of pairs are there; returns how many were looked up.
+
+    Raises
+    ------
+    VerificationError
+        One is not.
+    """
+    looked_up = [
+        check_witnesses(graph, side, seeds, rules, sorted_keys, of_side, job.threads)
+        for side, seeds, of_side in (
+            ("left", vertex_seeds(len(keys[0]), job.sample, job.rng), keys[0]),
+            ("right", vertex_seeds(len(keys[1]), job.sample, job.rng), keys[1]),
+            ("left", pair_seeds(graph, min(_PAIRS, job.sample), job.rng), keys[0]),
+        )
+    ]
+    return int(np.unique(np.concatenate(looked_up)).size)
+
+
+def _key_of(keys: pa.ChunkedArray, vertex: int) -> str:
+    return shortened(repr(keys[vertex].as_py()), _KEY)

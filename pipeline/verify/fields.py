@@ -1,4 +1,4 @@
-"""What the manifest says of the run and of its input, recomputed where something tells, and what nothing tells."""
+"""Checks of the manifest's fields and of the vertex tables: recomputed where possible, else listed as not checked."""
 
 from __future__ import annotations
 
@@ -7,28 +7,21 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.clean.facts import InputFacts, UndirectedFacts
+from mbe_stage.pipeline.cli.terminal import shortened
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.problems.installed import derived_of, limit_of, publication_of, reading_of
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.verify.files import REPORT
 
-__all__ = [
-    "BY_EFFECT",
-    "READING",
-    "REPORT_NOTE",
-    "UNTOLD",
-    "UNTOLD_NOTE",
-    "check_derived",
-    "check_key_type",
-    "check_key_types",
-    "check_own_fields",
-    "check_reading",
-    "settings_by_effect",
-    "standing_notes",
-]
+__all__ = ["BY_EFFECT", "READING", "REPORT_NOTE", "UNTOLD", "UNTOLD_NOTE", "check_derived", "check_key_type"]
+__all__ += ["check_key_types", "check_own_fields", "check_reading", "check_vertex_ids", "check_vertex_table"]
+__all__ += ["settings_by_effect", "standing_notes"]
 
 # The word of whoever published, by section: no file of the run and no input says it again. A field that is added to the
 # manifest belongs here or is recomputed; a test goes through them all.
@@ -84,7 +77,7 @@ UNTOLD = {
         "on_limit",
         "grace_seconds",
     ),
-    # `top` is the length of the report's lists, and nobody recomputes the report.
+    # `top` is the length of the report's lists, and the report is not recomputed.
     "config.output": ("directory", "keep_runs", "compare", "top", "checkpoint_seconds", "keep_unfinished_days"),
 }
 
@@ -96,6 +89,8 @@ def _listing(fields: Mapping[str, Iterable[str]]) -> str:
 
 
 UNTOLD_NOTE = f"manifest.json, which alone says them: {_listing(UNTOLD)}"
+
+
 # Settings that the result has to obey, so that a value which it contradicts is found; others that come to the same are
 # not: a limit that nothing reached, an order that the rows had anyway. So are all of the sections of problem and
 # derived outputs. A setting is here, in `UNTOLD`, or told by the files: `bicliques`, `members`, `report`,
@@ -105,7 +100,11 @@ BY_EFFECT = {
     "config.execution": ("max_bicliques", "time_limit_seconds"),
     "config.output": ("sort", "two_hop_steps"),
 }
+
+
 REPORT_NOTE = f"{REPORT}: contents: only its size and its checksum are held against the manifest"
+
+
 # What reading the input again says of it, beside sizes and fingerprint.
 READING = (
     "format",
@@ -120,9 +119,15 @@ READING = (
     "dialect",
     "n_columns",
 )
+
+
 _ADDED = ("columns", "dialect", "n_columns")
+
+
 # By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
+
+
 _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
 
 
@@ -137,7 +142,7 @@ def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
 
 
 def standing_notes(manifest: Manifest) -> list[str]:
-    """What no check of a run like this tells, whatever is given."""
+    """List what no check can verify for a run like this, with or without the input."""
     settings = _listing(settings_by_effect(manifest))
     by_effect = f"manifest.json, but for values that the result contradicts: {settings}"
     return [*([REPORT_NOTE] if manifest.config.output.report else []), by_effect, UNTOLD_NOTE]
@@ -161,7 +166,7 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
 
 
 def check_key_type(path: Path, manifest: Manifest, keys: pa.ChunkedArray) -> None:
-    """As `check_key_types`, of one table of vertices.
+    """Check the key type of one vertex table; see `check_key_types`.
 
     Raises
     ------
@@ -240,7 +245,7 @@ def check_derived(run: Path, manifest: Manifest) -> None:
 
 
 def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tuple[str | None, list[str]]:
-    """What became of the input's rows; returns what was checked, if anything, and what could not be.
+    """Check the counts of dropped and duplicate rows; return the checked ones, if any, and the others.
 
     Parameters
     ----------
@@ -304,3 +309,30 @@ def _config_fingerprint(manifest: Manifest) -> str:
             for each in derived
         }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def check_vertex_ids(run: Path, side: str, n_expected: int) -> pa.ChunkedArray:
+    """Ids of a side are 0, 1, 2, ..., keys ascend; returns the keys."""
+    return check_vertex_table(run / f"{side}_vertices.parquet", n_expected, f"{side} vertices")
+
+
+def check_vertex_table(path: Path, n_expected: int, what: str) -> pa.ChunkedArray:
+    """Ids are 0, 1, 2, ..., keys ascend; returns the keys. `what` the manifest counts so many of."""
+    table = pq.read_table(path, columns=["vertex", "key"])
+    if table.num_rows != n_expected:
+        raise VerificationError(f"{path}: has {table.num_rows} rows; the manifest counts {n_expected} {what}")
+    ids = table["vertex"].to_numpy()
+    if (wrong := np.flatnonzero(ids != np.arange(ids.size))).size:
+        raise VerificationError(f"{path}, row {wrong[0]}: vertex is {ids[wrong[0]]}; expected {wrong[0]}")
+    keys = table["key"]
+    if keys.null_count:
+        raise VerificationError(f"{path}: {keys.null_count} keys are null; expected none")
+    descends = np.flatnonzero(~pc.less(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1)).to_numpy())
+    if descends.size:
+        row = int(descends[0])
+        raise VerificationError(
+            f"{path}, row {row + 1}: key {shortened(repr(keys[row + 1].as_py()), 80)} follows "
+            f"{shortened(repr(keys[row].as_py()), 80)}; "
+            "expected ascending, distinct keys"
+        )
+    return keys

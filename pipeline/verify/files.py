@@ -1,4 +1,4 @@
-"""What is on the disk: every file there, unchanged, and of the published schema."""
+"""Checks of the files on disk: present, unchanged, and of the published schema."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
 
 
 def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[str]:
-    """What the tables are compressed with, by their footers; returns what these do not tell.
+    """Check the compression named in the Parquet footers; return notes on tables whose footers do not say.
 
     A column whose values do not get smaller may be stored as it is, whatever the codec.
 
@@ -153,7 +153,7 @@ def _codecs(path: Path) -> Iterator[tuple[str, str]]:
 def _first_wrong(
     tables: Mapping[str, list[tuple[Path, pa.Schema]]], expected: Mapping[str, pa.Schema]
 ) -> tuple[int, str] | None:
-    """How many files are as they should be before the first that is not, and what is wrong with that; or None."""
+    """Return the number of good files before the first bad one, and its fault, or None."""
     n_right = 0
     for name, files in tables.items():
         for path, found in files:

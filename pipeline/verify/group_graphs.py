@@ -7,6 +7,7 @@ vertices of the second have the ids behind those of the first (`half_later_verti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.groups.reference import EdgeScores, Null
+from mbe_stage.groups import reference
+from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.against_graph import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
-from mbe_stage.pipeline.verify.elsewhere import found_anew
+from mbe_stage.pipeline.verify import closure
+from mbe_stage.pipeline.verify.bicliques import found_anew
+from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.group_tables import (
     Groups,
@@ -34,9 +37,14 @@ from mbe_stage.pipeline.verify.group_tables import within as within_groups
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
 from mbe_stage.pipeline.verify.rows import RowRules, batches, check_rows, rules_of
-from mbe_stage.pipeline.verify.scored import Scored, score
+from mbe_stage.runtime.jit import readonly_view
 
-__all__ = ["Graphs", "OneGraph", "has_two_graphs", "later_bicliques", "read_graphs"]
+__all__ = ["Graphs", "OneGraph", "Scored", "has_two_graphs", "later_bicliques", "read_graphs"]
+
+_NOT_CHECKED = (
+    "groups: that no better one is missing, n_bicliques, seeds, significant_candidates and what there were no steps "
+    "for; vertex scores: the scores, but for lower bounds: the bicliques are not to be had"
+)
 
 
 def later_bicliques(later: Job) -> Path | None:
@@ -67,7 +75,7 @@ def later_bicliques(later: Job) -> Path | None:
         n_looked_up = _check(later, later.edges, rules, later.keys, directory, n)
         later.passed(
             "half later bicliques",
-            f"all {n:,}, enumerated anew: complete and maximal, distinct; {n_looked_up:,} looked up are there",
+            f"all {n:,}, enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are there",
         )
         return directory
     later.not_checked(f"half later bicliques: {why}")
@@ -147,7 +155,7 @@ class OneGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graphs:
-    """All groups, with one range of right ids, and those of each graph.
+    """Groups of one or two graphs, with one range of right ids, and the groups of each graph.
 
     Attributes
     ----------
@@ -167,13 +175,13 @@ class Graphs:
         return self.parts[0].degrees[1].size
 
     def of_first(self) -> Groups:
-        """All groups without the right members that only the second graph has."""
+        """Return the groups without the right members that exist only in the second graph."""
         kept = ~self.groups.is_right | (self.groups.vertices < self.n_right)
         arrays = {name: getattr(self.groups, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
         return replace(self.groups, members=self.groups.members.filter(pa.array(kept)), **arrays)
 
     def shares_explained(self, edges: list[Within]) -> tuple[np.ndarray, np.ndarray]:
-        """For each vertex, as many edges in the first graph as make up the share that groups explain.
+        """Return, per vertex, the number of edges in the first graph that matches the share explained by groups.
 
         A left vertex has the larger share of the two graphs; right vertices are those of the first.
         """
@@ -197,7 +205,7 @@ class Graphs:
 
 
 def has_two_graphs(job: Job) -> bool:
-    """Whether groups were searched in two graphs."""
+    """Return whether groups were searched in two graphs."""
     return job.manifest.config.input.time_bucket is not None
 
 
@@ -320,3 +328,97 @@ def _joined(first: EdgeData, later: EdgeData) -> EdgeData:
 
 def _text(keys: pa.ChunkedArray) -> pa.ChunkedArray:
     return keys.cast(pa.large_string())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Summary of the scores of all bicliques of a graph.
+
+    Attributes
+    ----------
+    candidates : Bicliques
+        Best first.
+    surprise, evidence : (n,) int64
+        Of the candidates.
+    seed_keys : int64
+        Of the bicliques that groups are grown from.
+    best : int
+        The largest surprise, positive or not.
+    share_numerators : pair of (n_vertices,) int64
+        As `Best.numerators`.
+    is_whole : bool
+        Whether these are all bicliques of the run; else the groups themselves, which tell less.
+    """
+
+    candidates: Bicliques
+    surprise: np.ndarray
+    evidence: np.ndarray
+    seed_keys: np.ndarray
+    best: int
+    share_numerators: tuple[np.ndarray, np.ndarray]
+    by_edge: EdgeScores
+    is_whole: bool
+
+
+def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
+    """Two passes over the bicliques of a run: the first finds the candidates, the second reads their members.
+
+    If the bicliques are not available, the groups of a short list stand for them. `whose` names the graph in messages
+    if there are two.
+
+    Raises
+    ------
+    VerificationError
+        The bicliques are not available, the input is, and a group is no maximal biclique of it.
+    """
+    alone = None
+    if job.results is None:
+        job.not_checked(whose + _NOT_CHECKED)
+        alone = _rows_of(job, groups)
+        _check_against_input(job, groups, alone, whose)
+    best = Best(null, reference.TOP)
+    for rows in _bicliques(job, alone):
+        best.add(rows)
+    keys = best.candidate_keys()
+    found = (rows.take(np.flatnonzero(np.isin(rows.keys, keys))) for rows in _bicliques(job, alone))
+    candidates = Bicliques.joined(list(found))
+    candidates = candidates.take(np.lexsort((candidates.keys, -null.surprise(candidates))))
+    return Scored(
+        candidates=candidates,
+        surprise=null.surprise(candidates),
+        evidence=null.evidence(candidates),
+        seed_keys=best.candidate_keys(reference.SEEDS),
+        best=int(best.surprise[0].max(initial=np.iinfo(np.int64).min)),
+        share_numerators=(best.numerators[0], best.numerators[1]),
+        by_edge=reference.edge_scores(candidates, null),
+        is_whole=alone is None,
+    )
+
+
+def _bicliques(job: Job, alone: Bicliques | None) -> Iterable[Bicliques]:
+    if alone is not None:
+        return [alone] if alone.keys.size else []
+    assert job.results is not None
+    parts = table_parts(job.results, "bicliques")
+    return (Bicliques(batch.keys, batch.offsets, batch.members) for batch in batches(parts))
+
+
+def _rows_of(job: Job, groups: Groups) -> Bicliques:
+    """The groups as bicliques; none if they are grown, since those are not bicliques."""
+    if job.manifest.config.section("groups").kind == "grown_cover":
+        return Bicliques.joined([])
+    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
+    keys = np.array(groups.column("group_key"), np.int64)
+    return Bicliques(keys, (left_offsets, right_offsets), (left, right))
+
+
+def _check_against_input(job: Job, groups: Groups, rows: Bicliques, whose: str) -> None:
+    if job.edges is None or not rows.keys.size:
+        return
+    edges = job.edges
+    graph = closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
+    # As those of published bicliques, for which the check was compiled.
+    left, right = (readonly_view(members.astype(np.int32)) for members in rows.members)
+    verdicts = closure.judge(graph, np.arange(len(groups)), rows.offsets[0], left, rows.offsets[1], right, job.threads)
+    refuse_first(groups.path, verdicts[:, 0] != 0, "is no maximal biclique of the input")
+    job.passed(f"{whose}groups complete and maximal", f"all {len(groups):,}")

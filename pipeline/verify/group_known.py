@@ -1,4 +1,4 @@
-"""What is known of groups, recomputed: the lists of known keys, muted groups, known cases, and what goes with them.
+"""Checks of known keys, muted groups and known cases, and of the figures that depend on them.
 
 Written from the definitions in docs/reference/groups.md, over one group after the other.
 """
@@ -59,13 +59,13 @@ class Known:
     allowed: tuple[set[int], set[int]] | None
 
     def is_muted(self, sides: Sequence[Iterable[int]]) -> bool:
-        """Whether a group of these members is."""
+        """Return whether a group with these members is muted."""
         if self.allowed is None:
             return False
         return any(known.issuperset(members) for members, known in zip(sides, self.allowed, strict=True))
 
     def n_listed(self, groups: Groups) -> int:
-        """How many groups may be there: up to the last that is not muted and within the limit."""
+        """Count the groups to list, up to the limit; muted groups do not count."""
         is_heard = ~groups.table["is_muted"].to_numpy(zero_copy_only=False)
         places = np.flatnonzero(is_heard)
         if places.size >= self.limit:
@@ -78,7 +78,7 @@ class Known:
         return self.sizes[side] if of_side is None else len(of_side)
 
     def counts(self, groups: Groups) -> dict[str, int]:
-        """What the manifest says of cases and muted groups."""
+        """Return the manifest's counts of cases and muted groups."""
         muted = {} if self.allowed is None else {"muted": int(pc.sum(groups.table["is_muted"]).as_py() or 0)}
         return {"cases": len(set(groups.column("case"))), **muted}
 
@@ -116,7 +116,7 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
 
 
 def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> None:
-    """Of `vertex_scores`, which has a row for each vertex in its place, with the first `n_right` right ones.
+    """Check the association columns of `vertex_scores`; its first `n_right` right rows are those of the run's graph.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def _read_known(job: Job) -> Known:
 
 
 def _check_classes(job: Job, rows: list[tuple[Any, ...]]) -> dict[str, str]:
-    """How each class of labels is taken, by the names that the configuration gives or, without, by their own."""
+    """Check the meaning of each label class, from the configuration or from the class name."""
     asked = job.manifest.config.section("groups")
     sure = {how: {asked.word(name) for name in given} for how, given in asked.names_classes.items()}
     if not any(sure.values()):
@@ -248,7 +248,7 @@ def _by_vertex(rows: list[tuple[Any, ...]], vertices: np.ndarray, name: str, sid
 
 
 def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], vertices: np.ndarray) -> None:
-    """What the manifest says of the lists; of keys that are no vertices only that those named are among them."""
+    """Check the manifest's facts on the lists; for unknown keys, only that the named ones are in the list."""
     asked, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
     place = job.run / "manifest.json"
     if sorted(stated) != sorted(given):
@@ -302,7 +302,7 @@ def _check_cases(groups: Groups, accounts: list[np.ndarray]) -> None:
 
 
 def _check_since(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
-    """Beside no other run nothing is said, and the ids of cases are new ones; of another, that they may be older."""
+    """Check the comparison with an earlier run: without one there is none, and all case ids are new."""
     assert job.hashes is not None
     stated, cases = groups.column("since"), groups.column("case")
     comparison = job.manifest.derived_comparison.get("groups")

@@ -89,7 +89,7 @@ class Groups:
         return [part.tolist() for part in np.split(members, offsets[1:-1])] if len(self) else []
 
     def refuse(self, row: int, what: str) -> VerificationError:
-        """What is wrong with a row of `groups`."""
+        """Return an error that names a row of `groups`."""
         return VerificationError(f"{self.path}, row {row}: {what}")
 
 
@@ -117,7 +117,7 @@ class Within:
 
 
 def read_degrees(run: Path, side: str) -> np.ndarray:
-    """Of the vertices of a side, as the run has them; ``(n,) int64``."""
+    """Read the degrees of one side's vertices; ``(n,) int64``."""
     return pq.read_table(run / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy()
 
 
@@ -279,7 +279,7 @@ def check_scores(
 
 
 def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each vertex, the edges that lie in some group: of the left and of the right ones."""
+    """Count, per left and per right vertex, the edges that lie in some group."""
     left, right = (
         sparse.csr_matrix((np.ones(members.size, np.int64), members, offsets), shape=(len(groups), sizes[side]))
         for side, (offsets, members) in enumerate((groups.side(0), groups.side(1)))
@@ -290,7 +290,7 @@ def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.n
 
 
 def without_nulls(path: Path, but: Collection[str] = ()) -> pa.Table:
-    """A table, of which no column but some may hold nulls.
+    """Read a table and refuse nulls, except in some columns.
 
     Raises
     ------

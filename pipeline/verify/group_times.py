@@ -79,7 +79,7 @@ def _check_nulls(groups: Groups) -> None:
 
 
 def _read_lines(job: Job, groups: Groups) -> list[Counter[tuple[int, int]]] | None:
-    """Of each group, the events of its parts by start and width, in seconds; None where there is no such table."""
+    """Read the time lines: per group, events by start and width in seconds. None without such a table."""
     if job.manifest.config.input.timestamp is None:
         return None
     path = job.run / "group_times.parquet"
@@ -121,7 +121,7 @@ def _check_ends(groups: Groups, lines: list[Counter[tuple[int, int]]]) -> None:
 
 
 def _of_groups(groups: Groups, events: Events | None) -> Iterator[tuple[dict[int, list[float]], list[int]]]:
-    """Of each group the weights behind each edge, and the times of all, ascending."""
+    """Return, per group, the weights of each edge and all times, ascending."""
     if events is None:
         yield from (({}, []) for _ in range(len(groups)))
         return

@@ -1,7 +1,7 @@
-"""The tables of groups, recomputed from the published bicliques, the degrees of the vertices and the tables' own words.
+"""Check the tables of groups against the published bicliques and vertex degrees, which were checked before.
 
-A check of `pipeline.problems.base.DerivedPublication`. The bicliques and the degrees were held against the input
-before. `mbe_stage.groups.reference` and `reference_selection` define candidates, scores and the list.
+`mbe_stage.groups.reference` and `reference_selection` define candidates, scores and the list. Groups grown from
+bicliques may lack edges; they are checked without growing them again.
 """
 
 from __future__ import annotations
@@ -13,17 +13,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy import sparse
 
-from mbe_stage.groups.reference import UNIT, Bicliques
-from mbe_stage.groups.reference_selection import NearCopies, overlap_fraction, ranked, without_near_copies
+from mbe_stage.groups.reference import UNIT, Bicliques, Null
+from mbe_stage.groups.reference_selection import NearCopies, NullOfEdges, overlap_fraction, ranked, without_near_copies
+from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.group_graphs import Graphs, has_two_graphs, read_graphs
+from mbe_stage.pipeline.verify.group_graphs import Graphs, OneGraph, Scored, has_two_graphs, read_graphs
 from mbe_stage.pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
-from mbe_stage.pipeline.verify.group_tables import Groups, Within, check_members, check_scores, compare, refuse_first
+from mbe_stage.pipeline.verify.group_tables import (
+    Groups,
+    Within,
+    check_members,
+    check_scores,
+    compare,
+    refuse_first,
+    within,
+    without_nulls,
+)
 from mbe_stage.pipeline.verify.group_times import check_times
-from mbe_stage.pipeline.verify.grown_groups import check_grown, read_edges
 from mbe_stage.pipeline.verify.job import Job
-from mbe_stage.pipeline.verify.scored import Scored
 
 __all__ = ["check"]
 
@@ -31,6 +40,8 @@ _BEST = b"best_surprise"
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
 _UNSURE = 4
+# Units by which a sum of rounded logarithms may differ where another machine rounds one of them otherwise.
+_UNSURE_SUMS = 8
 
 
 def check(job: Job) -> None:
@@ -58,10 +69,10 @@ def check(job: Job) -> None:
     compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
     check_times(graphs.job, groups)
     check_known_figures(graphs.job, groups, known)
-    for part, within in zip(parts, edges, strict=True):
+    for part, of_groups in zip(parts, edges, strict=True):
         assert part.job.keys is not None
-        _check_figures(part.groups, within, part.degrees, part.n_edges)
-        check_members(part.groups, within, part.job.keys, part.degrees)
+        _check_figures(part.groups, of_groups, part.degrees, part.n_edges)
+        check_members(part.groups, of_groups, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     n_vertices = check_scores(
         job,
@@ -82,8 +93,8 @@ def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[With
     groups = graphs.groups
     of_all = read_edges(graphs.job, groups)
     edges = [part.edges_of(of_all) for part in graphs.parts]
-    for part, of_part, within in zip(graphs.parts, found, edges, strict=True):
-        check_grown(part, of_part, within, known.n_listed(groups), has_gains=len(graphs.parts) == 1)
+    for part, of_part, of_groups in zip(graphs.parts, found, edges, strict=True):
+        check_grown(part, of_part, of_groups, known.n_listed(groups), has_gains=len(graphs.parts) == 1)
     if len(graphs.parts) > 1:
         surprise = groups.table["surprise"].to_numpy()
         compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
@@ -133,7 +144,7 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
     if n_gains := n - groups.table["residual_gain"].null_count:
         raise VerificationError(f"{groups.path}: residual_gain of {n_gains} groups of a short list; expected null")
     for name, units in (("surprise", surprise[listed]), ("evidence", evidence[listed])):
-        _check_units(groups, name, units)
+        _check_units(groups, name, units, _UNSURE)
     if all(of.is_whole for of in found):
         compare(groups.path, "n_bicliques", groups.column("n_bicliques"), n_bicliques)
     return high.size
@@ -155,15 +166,15 @@ def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int)
         raise VerificationError(f"{groups.path}: the biclique {key} is missing: it overlaps no better group")
 
 
-def _check_units(groups: Groups, name: str, units: np.ndarray) -> None:
+def _check_units(groups: Groups, name: str, units: np.ndarray, unsure: int | np.ndarray) -> None:
     stated = groups.table[name].to_numpy()
-    # What is no number is not near either.
-    is_near = np.abs(stated - units / UNIT) * UNIT <= _UNSURE
+    # NaN is not near either.
+    is_near = np.abs(stated - units / UNIT) * UNIT <= unsure
     refuse_first(groups.path, ~is_near, lambda row: f"{name} is {stated[row]}; recomputed {units[row] / UNIT}")
 
 
 def _check_figures(groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
-    """What is said of each group beside its rank."""
+    """Check the figures of each group other than its rank."""
     expected: dict[str, list[Any]] = {name: [] for name in _FIGURES}
     (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
     for row in range(len(groups)):
@@ -252,3 +263,117 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")
+
+
+def read_edges(job: Job, groups: Groups) -> Within:
+    """`group_edges`: in order, between members, and, where the input is given, just the edges that there are.
+
+    Raises
+    ------
+    VerificationError
+        They are not.
+    """
+    path = job.run / "group_edges.parquet"
+    table = without_nulls(path)
+    keys, left, right = (table[name].to_numpy().astype(np.int64) for name in ("group_key", "left", "right"))
+    position = {key: row for row, key in enumerate(groups.column("group_key"))}
+    of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
+    refuse_first(path, of_row < 0, "its group_key is no group")
+    for side, vertices in enumerate((left, right)):
+        places = (2 * of_row + side) << 32 | vertices
+        at = np.minimum(np.searchsorted(groups.places, places), groups.places.size - 1)
+        refuse_first(path, groups.places[at] != places, f"the {('left', 'right')[side]} vertex is no member")
+    steps = np.diff(of_row << 32 | left)
+    ascends = (steps > 0) | ((steps == 0) & (np.diff(right) > 0))
+    refuse_first(path, np.concatenate([[False], ~ascends]), "out of order; expected rows by rank, left and right")
+    found = within(groups, (job.manifest.input.n_left, job.manifest.input.n_right), of_row, left, right)
+    if job.edges is None:
+        job.not_checked("edges of groups: the input is not given")
+    else:
+        _check_against_input(job.edges, groups, found)
+    return found
+
+
+def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None:
+    n_right = len(edges.right_keys)
+    codes = edges.left_ids.astype(np.int64) * n_right + edges.right_ids
+    stated = found.left * n_right + found.right
+    at = np.minimum(np.searchsorted(codes, stated), codes.size - 1)
+    path = groups.path.with_name("group_edges.parquet")
+    refuse_first(path, codes[at] != stated, "is no edge of the input")
+    graph = sparse.csr_matrix(
+        (np.ones(codes.size, np.int64), (edges.left_ids, edges.right_ids)), shape=(len(edges.left_keys), n_right)
+    )
+    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
+    for row in range(len(groups)):
+        is_member = np.zeros(n_right, np.int64)
+        is_member[right[right_offsets[row] : right_offsets[row + 1]]] = 1
+        n_edges = int((graph[left[left_offsets[row] : left_offsets[row + 1]]] @ is_member).sum())
+        if n_edges != found.n_edges[row]:
+            raise groups.refuse(row, f"has {found.n_edges[row]} edges in {path}; the input has {n_edges}")
+
+
+def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int, *, has_gains: bool) -> None:
+    """Ranks, sizes, seeds, surprise and gain of each group.
+
+    Parameters
+    ----------
+    found : Within
+        The edges of its groups, as `read_edges` gives them.
+    n_listed : int
+        The most groups that may be there.
+    has_gains : bool
+        Whether the graph is the only one. Groups of two graphs have no gain.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    groups = part.groups
+    config, n = part.job.manifest.config, len(groups)
+    limit = config.section("groups").limit
+    if n > n_listed:
+        raise groups.refuse(n_listed, f"one group too many; groups.limit is {limit}")
+    compare(groups.path, "rank", groups.column("rank"), np.arange(1, n + 1))
+    compare(groups.path, "kind", groups.column("kind"), ["grown_cover"] * n)
+    for name, least in (("n_left", config.query.min_left), ("n_right", config.query.min_right)):
+        sizes = groups.table[name].to_numpy()
+        refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
+    if bicliques.is_whole:
+        _check_seeds(groups, bicliques)
+    surprise, evidence, gains = _scores(part, found)
+    checked = {"surprise": surprise, "evidence": evidence}
+    if has_gains:
+        checked["residual_gain"] = gains
+    elif groups.table["residual_gain"].null_count < n:
+        raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
+    for name, units in checked.items():
+        # Shares of known edges are rounded once and counted often.
+        _check_units(groups, name, np.array(units), _UNSURE_SUMS + found.n_edges)
+        refuse_first(groups.path, ~(groups.table[name].to_numpy() > 0), f"{name} is not positive")
+    refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
+
+
+def _check_seeds(groups: Groups, bicliques: Scored) -> None:
+    seeds = np.array(groups.column("seed_biclique_key"), np.int64)
+    is_there = np.isin(seeds, bicliques.seed_keys)
+    refuse_first(
+        groups.path,
+        ~is_there,
+        "seed_biclique_key is neither the best biclique of a vertex nor among the 2,000 best of all",
+    )
+
+
+def _scores(part: OneGraph, found: Within) -> tuple[list[int], list[int], list[int]]:
+    """Surprise, evidence and gain of each group, in units."""
+    most = part.degrees[0].size, part.degrees[1].size
+    null = NullOfEdges(found.left, found.right, Null(part.degrees, part.n_edges, most))
+    explained: set[tuple[int, int]] = set()
+    surprise, evidence, gains = list[int](), list[int](), list[int]()
+    for group in zip(part.groups.members_of(0), part.groups.members_of(1), strict=True):
+        surprise.append(null.score(group))
+        evidence.append(surprise[-1] + null.cost_of_members(group) + null.cost_of_sizes())
+        gains.append(null.gain(group, explained))
+        explained |= null.present(group)
+    return surprise, evidence, gains

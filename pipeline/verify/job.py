@@ -34,11 +34,11 @@ from mbe_stage.pipeline.verify.fields import (
     check_key_types,
     check_own_fields,
     check_reading,
+    check_vertex_ids,
     standing_notes,
 )
 from mbe_stage.pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
 from mbe_stage.pipeline.verify.recipe import edge_fingerprint, vertex_hashes
-from mbe_stage.pipeline.verify.vertices import check_vertex_ids
 
 __all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "check_limits", "publications_of_run", "verify_run"]
 
@@ -54,7 +54,7 @@ _VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
 def check_limits(run: Path, manifest: Manifest) -> str:
     """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
 
-    Otherwise a finished run could be passed off as one that was stopped, of which nothing is expected to be there.
+    Otherwise a finished run could pass as a stopped one, in which results may be missing.
     """
     truncated, n_found = manifest.truncated, manifest.n_found
     execution, what = manifest.config.execution, publication_of(manifest.problem).counted
@@ -81,7 +81,7 @@ def check_limits(run: Path, manifest: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was found to be as it should."""
+    """A passed check."""
 
     name: str
     detail: str
@@ -89,7 +89,7 @@ class Check:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What was checked, all of it passed; the first failure raises instead.
+    """All passed checks; the first failure raises instead.
 
     Attributes
     ----------
@@ -151,11 +151,11 @@ def verify_run(
         There is no run, or its problem or a derived output of it is not installed here.
     """
     started = time.perf_counter()
-    told = on_progress or (lambda _: None)
+    report_progress = on_progress or (lambda _: None)
     run = resolve_run(run_dir, may_be_odd=True)
     manifest = read_manifest(run)
     publication, derived = publications_of_run(run, manifest)
-    job = Job(run, manifest, edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads, told)
+    job = Job(run, manifest, edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads, report_progress)
     with job.ends:
         job.check_disk(publication, derived)
         job.check_input(publication)
@@ -163,7 +163,7 @@ def verify_run(
         for output in derived:
             output.check(job)
         job.check_manifest()
-    told(1.0)
+    report_progress(1.0)
     job.report.seconds = time.perf_counter() - started
     return job.report
 
@@ -238,7 +238,7 @@ class Job:
         self.ends = ExitStack()
         self.keys: tuple[pa.ChunkedArray, pa.ChunkedArray] | None = None
         self.hashes: tuple[np.ndarray, np.ndarray] | None = None
-        self._told = on_progress
+        self._report_progress = on_progress
         self._tables: tuple[str, ...] = ()
 
     def passed(self, name: str, detail: str) -> None:
@@ -251,12 +251,12 @@ class Job:
 
     def progress(self, share: float) -> None:
         """Tell which share of the problem's own checks is done, roughly."""
-        self._told(_KEYS + (_ROWS - _KEYS) * share)
+        self._report_progress(_KEYS + (_ROWS - _KEYS) * share)
 
     def check_disk(self, publication: Publication, derived: tuple[DerivedPublication, ...]) -> None:
         """Files, columns, and what the manifest says of limits."""
         run, manifest = self.run, self.manifest
-        self.passed("files", check_files(run, manifest, lambda share: self._told(_FILES * share)))
+        self.passed("files", check_files(run, manifest, lambda share: self._report_progress(_FILES * share)))
 
         def schemas(key_types: tuple[pa.DataType, pa.DataType]) -> dict[str, pa.Schema]:
             of_each = (publication.schemas, *(output.schemas for output in derived))
@@ -285,7 +285,7 @@ class Job:
             self.keys = (pa.chunked_array([self.edges.left_keys]), pa.chunked_array([self.edges.right_keys]))
         if self.keys is not None:
             self.hashes = (vertex_hashes(self.keys[0], "left"), vertex_hashes(self.keys[1], "right"))
-        self._told(_KEYS)
+        self._report_progress(_KEYS)
         if self.edges is not None:
             self._check_edges(self.edges)
 
@@ -317,7 +317,7 @@ class Job:
         self.passed("input", f"{edges.facts.n_edges:,} edges of {edges.facts.source}, fingerprint {fingerprint}")
 
     def check_manifest(self) -> None:
-        """What the manifest says beside what the checks before compared; and what nothing tells."""
+        """Check the remaining manifest fields, and note those that cannot be checked."""
         detail, unsure = check_own_fields(self.run, self.manifest)
         check_derived(self.run, self.manifest)
         uncompressed = check_codecs(self.run, self.manifest, self._tables)

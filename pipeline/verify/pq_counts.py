@@ -1,19 +1,22 @@
-"""The check of a run of (p, q)-counts; it shares no code with engines and writers.
+"""Check the tables of (p, q)-counts; no code is shared with engines and writers.
 
-`pq_tables` looks at what is written, `pq_recount` counts anew what can be counted otherwise.
+`pq_recount` counts again by another method where one exists.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
@@ -21,11 +24,15 @@ from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.pq_recount import Recount, Walk
-from mbe_stage.pipeline.verify.pq_tables import Local, check_sums, locals_of, read_counts
 
 __all__ = ["check"]
 
 Cell = tuple[int, int]
+_WHOLE = re.compile(r"0|[1-9][0-9]*")
+_PATTERN = f"^({_WHOLE.pattern})$"
+# Digits of a decimal128(38, 0); and those that Python takes without asking.
+_MOST_DIGITS, _PYTHON_DIGITS = 38, 4000
+_BATCH_ROWS = 1 << 16
 
 
 def check(job: Job) -> None:
@@ -62,7 +69,7 @@ def check(job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """What was counted anew from the input."""
+    """Counts computed again from the input."""
 
     recount: Recount
     walk: Walk | None
@@ -210,7 +217,7 @@ def _ends(job: Job, pairs: tuple[pa.Array, pa.Array], keys: pa.Array) -> tuple[n
 def _is_held_against(
     job: Job, cell: Cell, local: Local, ends: tuple[np.ndarray, np.ndarray] | None, again: _Again
 ) -> bool:
-    """Whether the local counts of a cell could be held against the input, where they are as they should be."""
+    """Check a cell's local counts against the input; return whether that was possible."""
     expected = again.of_vertices(cell)
     if expected is None:
         return False
@@ -234,7 +241,7 @@ def _is_held_against(
 
 
 def _check_counts(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> None:
-    """The counts against the input, as far as they can be counted anew."""
+    """Check the counts against the input as far as they can be counted again."""
     if again is None:
         job.not_checked("counts against the input: the input is not given")
         return
@@ -258,7 +265,7 @@ def _check_counts(job: Job, counts: Mapping[Cell, int], again: _Again | None) ->
     if missing := [cell for cell in counts if cell not in set(held)]:
         job.not_checked(
             f"counts against the input: {len(missing):,} of {len(counts):,}, the first of (p, q) = {missing[0]}: too "
-            "many bicliques to count anew one by one, and no closed form"
+            "many bicliques to count again one by one, and no closed form"
         )
 
 
@@ -269,3 +276,167 @@ def _add(fingerprint: Any, lines: Iterable[str]) -> None:
 
 def _text(number: int) -> str:
     return f"{Decimal(number)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The local counts of one cell, by dense id; of the edges in the order of the table, None without them."""
+
+    left: list[int]
+    right: list[int]
+    edges: list[int] | None
+
+
+def read_counts(run: Path, cells: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The counts of `pq_counts`, which has just these rows, in this order.
+
+    Raises
+    ------
+    VerificationError
+        Another row, or a number that is not what its text says.
+    """
+    path = run / "pq_counts.parquet"
+    table = pq.read_table(path)
+    found = list(zip(*(table.column(name).to_pylist() for name in ("p", "q")), strict=True))
+    if found != list(cells):
+        wrong = next((i for i, (one, other) in enumerate(zip(found, cells, strict=False)) if one != other), None)
+        place = min(len(found), len(cells)) if wrong is None else wrong
+        has = f"(p, q) = {found[place]}" if place < len(found) else "no such row"
+        expected = f"(p, q) = {cells[place]}" if place < len(cells) else f"{len(cells)} rows in all"
+        raise VerificationError(f"{path}, row {place}: {has}; expected {expected}, by its config")
+    return dict(zip(cells, _numbers(path, table, 0), strict=True))
+
+
+def locals_of(
+    run: Path,
+    cells: Sequence[tuple[int, int]],
+    keys: pa.Array,
+    n_left: int,
+    edges: tuple[pa.Array, pa.Array] | None,
+) -> Iterator[tuple[tuple[int, int], Local]]:
+    """The local counts, cell by cell.
+
+    Parameters
+    ----------
+    cells : sequence of (int, int)
+    keys : pa.Array
+        Of the left vertices, then of the right ones, as the table has them.
+    edges : pair of pa.Array, or None
+        The left and the right key of each edge; None where there is no such table.
+
+    Raises
+    ------
+    VerificationError
+        Another row than there should be, or a number that is not what its text says.
+    """
+    n_right = len(keys) - n_left
+    sides = pa.array(["left"] * n_left + ["right"] * n_right, pa.string())
+    vertices = pa.array(np.concatenate([np.arange(n_left), np.arange(n_right)]).astype(np.int32))
+    of_vertices = _by_cell(run / "pq_vertices.parquet", cells, {"side": sides, "vertex": vertices, "key": keys})
+    if edges is None:
+        for cell, numbers in of_vertices:
+            yield cell, Local(numbers[:n_left], numbers[n_left:], None)
+        return
+    of_edges = _by_cell(run / "pq_edges.parquet", cells, {"left_key": edges[0], "right_key": edges[1]})
+    for (cell, numbers), (_, each) in zip(of_vertices, of_edges, strict=True):
+        yield cell, Local(numbers[:n_left], numbers[n_left:], each)
+
+
+def check_sums(
+    run: Path,
+    cell: tuple[int, int],
+    count: int,
+    local: Local,
+    ends: tuple[np.ndarray, np.ndarray] | None,
+) -> None:
+    """Check the sums over a cell's bicliques: p left vertices, q right vertices and p q edges each.
+
+    Parameters
+    ----------
+    cell : (int, int)
+    count : int
+        Of the bicliques.
+    ends : pair of (n_edges,) int, or None
+        The dense ids of each edge's ends, where they are known: each biclique of a left vertex has q of its edges.
+
+    Raises
+    ------
+    VerificationError
+        Local counts that do not add up.
+    """
+    p, q = cell
+    for name, numbers, times in (
+        ("pq_vertices.parquet: the left vertices", local.left, p),
+        ("pq_vertices.parquet: the right vertices", local.right, q),
+        ("pq_edges.parquet: the edges", local.edges, p * q),
+    ):
+        if numbers is not None and sum(numbers) != times * count:
+            raise VerificationError(
+                f"{run / name} of (p, q) = {cell} add up to {_text(sum(numbers))}; expected {times} times the count: "
+                f"{_text(times * count)}"
+            )
+    if local.edges is None or ends is None:
+        return
+    for side, ids, of_vertices, times in (("left", ends[0], local.left, q), ("right", ends[1], local.right, p)):
+        summed = [0] * len(of_vertices)
+        for vertex, number in zip(ids.tolist(), local.edges, strict=True):
+            summed[vertex] += number
+        for vertex, (total, number) in enumerate(zip(summed, of_vertices, strict=True)):
+            if total != times * number:
+                raise VerificationError(
+                    f"{run / 'pq_edges.parquet'}: the edges of {side} vertex {vertex} of (p, q) = {cell} add up to "
+                    f"{_text(total)}; expected {times} times its own count: {_text(times * number)}"
+                )
+
+
+def _by_cell(
+    path: Path, cells: Sequence[tuple[int, int]], fixed: Mapping[str, pa.Array]
+) -> Iterator[tuple[tuple[int, int], list[int]]]:
+    """The numbers of a local table, cell by cell; its other columns are the same in each."""
+    n_rows = len(next(iter(fixed.values())))
+    with pq.ParquetFile(path) as file:
+        if file.metadata.num_rows != n_rows * len(cells):
+            raise VerificationError(
+                f"{path}: has {file.metadata.num_rows} rows; expected {n_rows} of each of {len(cells)} counts"
+            )
+        batches = file.iter_batches(batch_size=_BATCH_ROWS)
+        waiting = pa.Table.from_batches([], file.schema_arrow)
+        for k, cell in enumerate(cells):
+            while waiting.num_rows < n_rows:
+                waiting = pa.concat_tables([waiting, pa.Table.from_batches([next(batches)])])
+            rows, waiting = waiting.slice(0, n_rows), waiting.slice(n_rows)
+            expected = {**fixed, "p": _constant(cell[0], n_rows), "q": _constant(cell[1], n_rows)}
+            for name, column in expected.items():
+                _check_column(path, name, rows.column(name), column, k * n_rows)
+            yield cell, _numbers(path, rows, k * n_rows)
+
+
+def _constant(value: int, n: int) -> pa.Array:
+    return pa.array(np.full(n, value, np.int64))
+
+
+def _check_column(path: Path, name: str, found: pa.ChunkedArray, expected: pa.Array, first_row: int) -> None:
+    same = pc.equal(found.cast(expected.type), pa.chunked_array([expected]))
+    place = pc.index(same, False).as_py()
+    if place >= 0:
+        raise VerificationError(
+            f"{path}, row {first_row + place}: {name} is {found[place].as_py()!r}; expected {expected[place].as_py()!r}"
+        )
+
+
+def _numbers(path: Path, rows: pa.Table, first_row: int) -> list[int]:
+    """Parse `count_text` and check it against `count`."""
+    text, count = rows.column("count_text"), rows.column("count")
+    is_whole = pc.match_substring_regex(text, _PATTERN)
+    # Decimals have no sign of a number that is none: text is looked at first.
+    says_the_same = pc.if_else(
+        pc.greater(pc.utf8_length(text), _MOST_DIGITS), pc.is_null(count), pc.equal(pc.cast(count, pa.string()), text)
+    )
+    right = pc.and_kleene(is_whole, pc.fill_null(says_the_same, False))
+    place = pc.index(right, False).as_py()
+    if place >= 0:
+        raise VerificationError(
+            f"{path}, row {first_row + place}: count is {count[place].as_py()} and count_text {text[place].as_py()!r}; "
+            f"expected the same whole number, and null where it has more than {_MOST_DIGITS} digits"
+        )
+    return [int(each) if len(each) <= _PYTHON_DIGITS else int(Decimal(each)) for each in text.to_pylist()]

@@ -1,4 +1,4 @@
-"""(p, q)-bicliques counted anew, by other means than the engines have: closed forms, products of matrices, small walks.
+"""Count (p, q)-bicliques by other methods than the engines: closed forms, products of matrices, small walks.
 
 Bicliques that have to hold some vertices are those of a smaller graph with fewer vertices each: what is left are the
 left vertices joined to all wanted right ones, and the other way round. There a count with p or q of 0 or 1 is a sum of
@@ -60,7 +60,7 @@ class Recount:
         self.rest = csr_array(self.joined[self.rows][:, self.columns])
 
     def count(self, p: int, q: int) -> int | None:
-        """How many (p, q)-bicliques there are; None where closed forms and pairs do not tell."""
+        """Count the (p, q)-bicliques by closed forms and pairs; None if those do not suffice."""
         p, q = p - len(self.wanted_left), q - len(self.wanted_right)
         if p < 0 or q < 0 or not self.is_possible:
             return 0
@@ -90,7 +90,7 @@ class Recount:
         return (of_rows, of_columns) if p == 1 else (of_columns, of_rows)
 
     def walked(self, cells: Sequence[tuple[int, int]], *, with_local: bool) -> Walk | None:
-        """Everything about some cells by going through all sets of vertices of one side; None where these are many."""
+        """Count some cells by enumerating vertex sets of one side; None if there are too many."""
         if self.rest.shape[0] <= self.rest.shape[1]:
             walk = Walk(self, cells, with_local)
         else:
@@ -100,7 +100,7 @@ class Recount:
         return walk if walk.is_done else None
 
     def _in_common(self, of_left: bool) -> Counter[int] | None:
-        """How many pairs of vertices of a side have so many neighbours in common, of those that have any."""
+        """Count pairs of vertices of a side by number of common neighbours, for pairs with at least one."""
         if of_left not in self._pairs:
             rest = self.rest if of_left else csr_array(self.rest.T)
             products = rest @ _degrees(rest, 0).astype(float)
@@ -109,7 +109,7 @@ class Recount:
 
 
 class Walk:
-    """What all bicliques of some cells amount to, each set of left vertices looked at once.
+    """Sums over all bicliques of some cells, from one pass over the sets of left vertices.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Walk:
 
 
 def _pairs(rows: csr_array, products: np.ndarray) -> Counter[int]:
-    """How many pairs of rows have so many columns in common, of those that have any.
+    """Count pairs of rows by number of common columns, for pairs with at least one.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def _fnv1a(text: pa.LargeStringArray) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_hash_bytes)
 
 

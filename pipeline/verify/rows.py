@@ -55,7 +55,7 @@ class Batch:
     table: str = "bicliques"
 
     def name(self, row: int) -> str:
-        """How a message names a row."""
+        """Return the name of a row for messages."""
         return f"{self.table} row {self.start + row} ({self.table.removesuffix('s')}_key {self.keys[row]})"
 
     def sizes(self, side: int) -> np.ndarray:
@@ -65,7 +65,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRules:
-    """What every row must obey; `hashes` and `containing` are of (left, right)."""
+    """Conditions that every row must meet; `hashes` and `containing` are (left, right)."""
 
     hashes: tuple[np.ndarray, np.ndarray]
     containing: tuple[np.ndarray, np.ndarray]
@@ -74,7 +74,7 @@ class RowRules:
     min_edges: int
 
     def accepts(self, sizes: np.ndarray) -> np.ndarray:
-        """Whether bicliques of these sizes, ``(n, 2)``, are asked for."""
+        """Return which of these sizes, ``(n, 2)``, the query accepts."""
         accepted = sizes[:, 0] * sizes[:, 1] >= self.min_edges
         for side in (0, 1):
             accepted &= sizes[:, side] >= self.minima[side]
@@ -86,7 +86,7 @@ class RowRules:
 def rules_of(
     manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], hashes: tuple[np.ndarray, np.ndarray]
 ) -> RowRules:
-    """What the query of a run asks of bicliques of a graph with these vertices.
+    """Return the query's conditions in dense ids.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class VertexStatistics:
 
 
 class Tally:
-    """What all rows add up to."""
+    """Sums over all rows."""
 
     def __init__(self, n_rows: int, n_vertices: tuple[int, int]) -> None:
         self.keys = np.empty(n_rows, np.int64)
@@ -142,7 +142,7 @@ class Tally:
 
 
 def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch] | None = None) -> Iterator[Batch]:
-    """All rows of the table, in batches of bounded memory.
+    """Yield all rows of the table in batches of bounded memory.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
 
 
 def check_rows(batch: Batch, rules: RowRules) -> None:
-    """Everything about rows that needs no other row and no graph.
+    """Check everything about rows that needs no other row and no graph.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
 
 
 def list_offsets(lists: pa.ListArray) -> np.ndarray:
-    """Where the lists of a column begin in its flattened values, (n + 1,) int64."""
+    """Return the offsets of a list column into its flattened values; ``(n + 1,) int64``."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return offsets - offsets[0]
 
@@ -280,7 +280,7 @@ def _first(offends: np.ndarray) -> int | None:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_take_part)
 
 

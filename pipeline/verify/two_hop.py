@@ -28,7 +28,7 @@ _PATHS = 2_000_000_000
 
 
 def check_presence(run: Path, side: str, most_steps: int) -> None:
-    """Without the graph: a side has all its two-hop degrees or none, and none where no step was allowed.
+    """Check, without the graph, that a side has all its two-hop degrees or none; none if no step was allowed.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _steps(adjacency: Adjacency) -> int:
 
 
 def _affordable(adjacency: Adjacency, rng: np.random.Generator) -> np.ndarray:
-    """All left vertices, or as many of them, drawn at random, as `_PATHS` allows; ascending."""
+    """Return all left vertices, or a random sample that fits in `_PATHS`; ascending."""
     _, other_degrees = adjacency.degrees()
     paths = np.add.reduceat(other_degrees[adjacency.left], adjacency.left_offsets[:-1]) if adjacency.left.size else None
     if paths is None or paths.sum() <= _PATHS:
@@ -126,7 +126,7 @@ def _affordable(adjacency: Adjacency, rng: np.random.Generator) -> np.ndarray:
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_count)
 
 

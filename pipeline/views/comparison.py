@@ -12,8 +12,7 @@ from pathlib import Path
 
 from mbe_stage.pipeline.cli.terminal import shortened
 from mbe_stage.pipeline.errors import PublishError
-from mbe_stage.pipeline.publish.changes import ComparedGroup, Comparison
-from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
+from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manifest, lost_file, read_manifest
 from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import addresses_in
 from mbe_stage.pipeline.views.top import Biclique

@@ -23,10 +23,8 @@ from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError
 from mbe_stage.pipeline.execution.compiling import OnCompile, host_steps
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.job import RunResult
-from mbe_stage.pipeline.execution.preload import load_host_modules
 from mbe_stage.pipeline.execution.steps import Clock, EnumerationFacts, collect_to, enumerate_to, finish
-from mbe_stage.pipeline.execution.tier_fallback import OnProgress
-from mbe_stage.pipeline.execution.tiers import choose_tier
+from mbe_stage.pipeline.execution.tiers import OnProgress, choose_tier, load_host_modules
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of, publication_of, reading_of
 from mbe_stage.pipeline.publish.manifest import Manifest, lost_file, read_manifest
@@ -38,8 +36,7 @@ from mbe_stage.pipeline.publish.reading import (
     vertex_keys,
 )
 from mbe_stage.pipeline.stores.local_copies import address_of
-from mbe_stage.pipeline.stores.open_store import kept_if_done, opened_run, store_at
-from mbe_stage.pipeline.stores.presence import is_there, was_in_memory
+from mbe_stage.pipeline.stores.open_store import is_there, kept_if_done, opened_run, store_at, was_in_memory
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import Sink, StreamFacts, wants_outlook
 

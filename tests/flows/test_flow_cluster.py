@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mbe_stage.flows import cluster
+from mbe_stage.flows import enumerate as flow_module
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.publish.manifest import read_manifest
 
@@ -21,7 +21,7 @@ def settings(**execution: Any) -> Config:
 @pytest.fixture
 def of_flow(monkeypatch: pytest.MonkeyPatch) -> Any:
     runner = SimpleNamespace(client=SimpleNamespace(scheduler=SimpleNamespace(address="tcp://flow:1")))
-    monkeypatch.setattr(cluster, "FlowRunContext", SimpleNamespace(get=lambda: SimpleNamespace(task_runner=runner)))
+    monkeypatch.setattr(flow_module, "FlowRunContext", SimpleNamespace(get=lambda: SimpleNamespace(task_runner=runner)))
     return runner
 
 
@@ -32,14 +32,14 @@ def test_the_cluster_of_the_flow_is_taken_where_no_other_is_named(of_flow: Any) 
         ({"runner": "dask", "workers": 2}, None),
         ({}, None),
     ):
-        assert cluster.with_cluster_of_flow(settings(**execution)).execution.cluster == address
+        assert flow_module.with_cluster_of_flow(settings(**execution)).execution.cluster == address
     del of_flow.client
-    assert cluster.with_cluster_of_flow(settings(runner="dask")).execution.cluster is None
+    assert flow_module.with_cluster_of_flow(settings(runner="dask")).execution.cluster is None
 
 
 def test_without_a_flow_there_is_none() -> None:
     asked = settings(runner="dask")
-    assert cluster.with_cluster_of_flow(asked) == asked
+    assert flow_module.with_cluster_of_flow(asked) == asked
 
 
 def test_the_flow_on_a_cluster_starts_none_that_is_open_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ from mbe_stage.flows.groups import configure as configure_groups
 from mbe_stage.flows.groups import find_groups_flow
 from mbe_stage.flows.progress import ProgressReporter, describe, shown_share
 from mbe_stage.flows.retries import may_pass
-from mbe_stage.flows.serving import serve
+from mbe_stage.flows.server import serve
 from mbe_stage.forecast import Outlook
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError

@@ -14,9 +14,9 @@ from prefect.context import TaskRunContext
 from prefect.exceptions import ParameterTypeError
 
 from mbe_stage.flows import enumerate as flow_module
+from mbe_stage.flows.artifacts import code
 from mbe_stage.flows.enumerate import enumerate_bicliques_flow
 from mbe_stage.flows.gpu import device_limit_name, device_slot
-from mbe_stage.flows.markdown import code
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from mbe_stage.pipeline.execution.tiers import Tier
 from mbe_stage.pipeline.publish import staging as publish_module
@@ -103,7 +103,7 @@ def test_run_publishes_and_shows_artifacts(edges_file, out):
 
 def test_what_is_not_installed_is_said_at_debug_only(edges_file, out, monkeypatch, caplog):
     tier = Tier("reference", "reference", "not rapids: cudf is not installed")
-    monkeypatch.setattr("mbe_stage.pipeline.execution.tier_fallback.choose_tier", lambda *_: tier)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_: tier)
     with caplog.at_level(logging.DEBUG, "prefect.flow_runs"):
         run(edges_file, out)
     said = [(record.levelno, record.getMessage()) for record in caplog.records]
@@ -269,7 +269,7 @@ def test_reading_holds_a_gpu_only_where_it_reads_there(edges_file, out, monkeypa
     def refuse(*_):
         raise InputError("read no further")
 
-    monkeypatch.setattr("mbe_stage.pipeline.execution.tier_fallback.choose_tier", lambda *_: tier)
+    monkeypatch.setattr("mbe_stage.pipeline.execution.tiers.choose_tier", lambda *_: tier)
     monkeypatch.setattr(flow_module, "tier_named", lambda *_: tier)
     monkeypatch.setattr(flow_module, "device_slot", slot)
     monkeypatch.setattr(flow_module, "read_edges", refuse)

@@ -17,7 +17,7 @@ from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 from mbe_stage.flows import lost_signals
 from mbe_stage.flows.enumerate import completed, run_as_flow
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, signals_are_heard_by_flow
-from mbe_stage.pipeline.execution import sigterm_checkpoint
+from mbe_stage.pipeline.execution import signals
 from tests.patience import PATIENCE
 from tests.patience import completed as process_completed
 
@@ -267,11 +267,11 @@ def test_a_flow_sends_a_lost_signal_again(number: signal.Signals, raised: type[B
 
 def test_a_flow_puts_it_off_once_for_a_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not sent again meanwhile as a lost one, and Prefect finds its own handler in place."""
-    monkeypatch.setattr(sigterm_checkpoint, "_SAME_SECONDS", 0.05)
+    monkeypatch.setattr(signals, "_SAME_SECONDS", 0.05)
     seen: list[bool] = []
 
     def body() -> None:
-        with sigterm_checkpoint.grace_at_sigterm(PATIENCE) as asked:
+        with signals.sigterm_checkpoint(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
             # Longer than it takes until a lost one is sent again.
             time.sleep(10 * lost_signals._AGAIN)
@@ -289,7 +289,7 @@ def test_a_search_that_was_complete_by_then_is_not_ended_afterwards() -> None:
     is_over: list[bool] = []
 
     def body() -> None:
-        with sigterm_checkpoint.grace_at_sigterm(PATIENCE) as asked:
+        with signals.sigterm_checkpoint(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
             asked.is_requested = False
         time.sleep(10 * lost_signals._AGAIN)
@@ -306,7 +306,7 @@ def test_behind_the_last_checkpoint_the_flow_ends_as_prefect_has_it() -> None:
 
     def body() -> None:
         try:
-            with sigterm_checkpoint.grace_at_sigterm(PATIENCE):
+            with signals.sigterm_checkpoint(PATIENCE):
                 signal.raise_signal(signal.SIGTERM)
         except BaseException as error:
             seen.append(type(error))

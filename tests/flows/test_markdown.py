@@ -3,8 +3,7 @@
 import pyarrow as pa
 from markdown_it import MarkdownIt
 
-from mbe_stage.flows.artifacts import summary_markdown
-from mbe_stage.flows.markdown import code, report_markdown, since_markdown, text
+from mbe_stage.flows.artifacts import code, report_markdown, since_markdown, summary_markdown, text
 from mbe_stage.pipeline import Config, run
 
 EVIL = "a|b [x](http://e) <img src=x> `c`\n# d *e* _f_"

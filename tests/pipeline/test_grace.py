@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 
 from mbe_stage.pipeline.cli.early_exit import leave
-from mbe_stage.pipeline.execution import sigterm_checkpoint as module
-from mbe_stage.pipeline.execution.signals import EndedBySignal, PatientHandler, signals_are_heard
-from mbe_stage.pipeline.execution.sigterm_checkpoint import Grace, grace_at_sigterm
+from mbe_stage.pipeline.execution import signals as module
+from mbe_stage.pipeline.execution.signals import (
+    EndedBySignal,
+    PatientHandler,
+    SigtermCheckpoint,
+    signals_are_heard,
+    sigterm_checkpoint,
+)
 from tests.patience import PATIENCE
 
 
@@ -35,8 +40,8 @@ def before() -> Iterator[PatientHandler]:
     signal.signal(signal.SIGTERM, usual)
 
 
-def put_off(seconds: float, then: Callable[[Grace], object]) -> None:
-    with grace_at_sigterm(seconds) as grace:
+def put_off(seconds: float, then: Callable[[SigtermCheckpoint], object]) -> None:
+    with sigterm_checkpoint(seconds) as grace:
         assert (grace.ended(), grace.patience()) == (None, None)
         signal.raise_signal(signal.SIGTERM)
         then(grace)
@@ -54,7 +59,7 @@ def test_others_that_come_soon_are_the_same_one(before: Any) -> None:
     """systemd tells all processes of a service, and whoever started one of them tells it once more."""
     went_on: list[bool] = []
 
-    def again(_: Grace) -> None:
+    def again(_: SigtermCheckpoint) -> None:
         for _ in range(3):
             signal.raise_signal(signal.SIGTERM)
         went_on.append(True)
@@ -70,7 +75,7 @@ def test_one_that_comes_later_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SAME_SECONDS", 0.02)
     went_on: list[bool] = []
 
-    def once_more(_: Grace) -> None:
+    def once_more(_: SigtermCheckpoint) -> None:
         time.sleep(0.05)
         signal.raise_signal(signal.SIGTERM)
         went_on.append(True)
@@ -97,7 +102,7 @@ def test_where_the_handler_only_takes_note_the_run_ends_all_the_same() -> None:
 
 
 def test_of_no_time_nothing_is_put_off(before: Any) -> None:
-    with pytest.raises(Ended), grace_at_sigterm(0.0):
+    with pytest.raises(Ended), sigterm_checkpoint(0.0):
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -106,7 +111,7 @@ def test_of_no_time_nothing_is_put_off(before: Any) -> None:
 @pytest.mark.parametrize("handler", [ending, signal.SIG_DFL, signal.SIG_IGN], ids=["a function", "default", "ignored"])
 def test_a_handler_of_somebody_else_stays(handler: Any) -> None:
     signal.signal(signal.SIGTERM, handler)
-    with grace_at_sigterm(PATIENCE) as grace:
+    with sigterm_checkpoint(PATIENCE) as grace:
         assert signal.getsignal(signal.SIGTERM) is handler
         if handler is ending:
             with pytest.raises(Ended):
@@ -115,7 +120,7 @@ def test_a_handler_of_somebody_else_stays(handler: Any) -> None:
 
 
 def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
-    with grace_at_sigterm(PATIENCE) as grace:
+    with sigterm_checkpoint(PATIENCE) as grace:
         signal.raise_signal(signal.SIGTERM)
         grace.is_requested = False
     # The same one, from somebody else.
@@ -135,7 +140,7 @@ def test_whoever_cleans_up_is_left_in_peace_for_a_while(monkeypatch: pytest.Monk
 
 
 def test_once_the_context_is_left_nothing_is_put_off(before: Any) -> None:
-    with grace_at_sigterm(PATIENCE) as grace:
+    with sigterm_checkpoint(PATIENCE) as grace:
         pass
     with pytest.raises(Ended):
         signal.raise_signal(signal.SIGTERM)
@@ -167,7 +172,7 @@ def test_another_thread_puts_nothing_off(before: Any) -> None:
     seen: list[Any] = []
 
     def in_context() -> None:
-        with grace_at_sigterm(PATIENCE):
+        with sigterm_checkpoint(PATIENCE):
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=in_context)

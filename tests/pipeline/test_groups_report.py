@@ -18,7 +18,7 @@ import pytest
 
 from mbe_stage.pipeline import run
 from mbe_stage.pipeline.report import groups
-from mbe_stage.pipeline.report.group_charts import pattern, time_line
+from mbe_stage.pipeline.report.groups import pattern, time_line
 from tests.patience import completed
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.test_groups_known import write

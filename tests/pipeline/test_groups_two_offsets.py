@@ -182,7 +182,7 @@ def test_sound_runs_pass(tmp_path: Path, groups: dict[str, Any]) -> None:
     names = {check.name: check.detail for check in report.checks}
     assert {"half later vertices", "groups", "vertex scores", "weights and times of groups"} <= names.keys()
     counts = result.manifest.derived["groups"]
-    assert names["half later bicliques"].startswith(f"all {counts['half_later_bicliques']:,}, enumerated anew")
+    assert names["half later bicliques"].startswith(f"all {counts['half_later_bicliques']:,}, enumerated again")
     is_grown = groups.get("kind") == "grown_cover"
     assert [what for what in report.not_checked if not what.startswith("manifest.json")] == (
         ["groups: n_bicliques, and that no other group adds more; the bicliques are not grown again"] * is_grown

@@ -25,7 +25,7 @@ import resource
 from pathlib import Path
 from mbe_stage.pipeline.cli import app, console, show
 from mbe_stage.pipeline.execution import job
-from mbe_stage.pipeline.execution.preload import load_host_modules
+from mbe_stage.pipeline.execution.tiers import load_host_modules
 load_host_modules()
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 limit = pages * resource.getpagesize() + (64 << 20)

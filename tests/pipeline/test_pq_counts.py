@@ -25,7 +25,7 @@ from mbe_stage.pipeline.errors import ConfigError, InputError, VerificationError
 from mbe_stage.pipeline.execution import tiers
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.execution.job import RunResult
-from mbe_stage.pipeline.execution.tier_fallback import on_a_tier_that_fits
+from mbe_stage.pipeline.execution.tiers import on_a_tier_that_fits
 from mbe_stage.pipeline.large_numbers import digits_text, number_of
 from mbe_stage.pipeline.problems.pq_counts import trial
 from mbe_stage.pipeline.problems.pq_counts.memory import check_room, local_bytes, most_of_cell

@@ -14,8 +14,7 @@ from mbe_stage import engines
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import EngineUnavailable
 from mbe_stage.pipeline.execution import tiers
-from mbe_stage.pipeline.execution.tier_fallback import on_a_tier_that_fits
-from mbe_stage.pipeline.execution.tiers import choose_tier, rapids_unavailable_reason, tier_named
+from mbe_stage.pipeline.execution.tiers import choose_tier, on_a_tier_that_fits, rapids_unavailable_reason, tier_named
 from mbe_stage.pipeline.problems.base import DerivedPublication
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of
 from mbe_stage.pipeline.views import inspect

@@ -17,10 +17,9 @@ import pytest
 
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.report import tables, write_report
-from mbe_stage.pipeline.report.charts import degree_plot
-from mbe_stage.pipeline.report.explain import ladder
+from mbe_stage.pipeline.report.bicliques import ladder
+from mbe_stage.pipeline.report.charts import LogAxis, bin_starts, degree_plot
 from mbe_stage.pipeline.report.heat_map import heat_map
-from mbe_stage.pipeline.report.scales import LogAxis, bin_starts
 from mbe_stage.pipeline.report.tables import Sizes, read_side, read_sizes
 from mbe_stage.pipeline.report.wording import compact, key, percent
 from mbe_stage.pipeline.wording import percent_text, seconds_text

@@ -11,7 +11,7 @@ import pytest
 
 from mbe_stage.errors import EngineUnavailable
 from mbe_stage.pipeline.config.model import ExecutionConfig
-from mbe_stage.pipeline.execution import runner as opening
+from mbe_stage.pipeline.execution import steps
 from mbe_stage.runners import closed_nodes, clusters
 from mbe_stage.runners.dask_runner import DaskRunner
 
@@ -67,9 +67,9 @@ def test_workers_are_of_what_the_engine_runs_on(
     expected: tuple[str, int | None],
 ) -> None:
     auto = "cuda" if has_gpu else "cpu"
-    monkeypatch.setattr(opening, "choose_engine", lambda _, name: (auto if name == "auto" else name, None))
+    monkeypatch.setattr(steps, "choose_engine", lambda _, name: (auto if name == "auto" else name, None))
     execution = ExecutionConfig(runner="dask", workers=workers)
-    with opening.opened_runner(execution, "bicliques", engine) as runner:
+    with steps.opened_runner(execution, "bicliques", engine) as runner:
         assert isinstance(runner, DaskRunner)
         assert runner.shares_machine
     (kind, given), *loaded = made
@@ -105,7 +105,7 @@ def test_a_cluster_at_an_address_has_its_own_workers(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(clusters, "_connected", connected)
     execution = ExecutionConfig(runner="dask", cluster="tcp://host:1", threads=2)
-    with opening.opened_runner(execution, "bicliques", "cuda") as runner:
+    with steps.opened_runner(execution, "bicliques", "cuda") as runner:
         assert isinstance(runner, DaskRunner)
         assert not runner.shares_machine
     assert asked == ["tcp://host:1"]

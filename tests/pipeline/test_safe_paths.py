@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mbe_stage.pipeline.publish.manifest import FileEntry
-from mbe_stage.pipeline.publish.run_ids import is_run_id, next_run_id, provisional_id
+from mbe_stage.pipeline.publish.run_files import is_run_id, next_run_id, provisional_id
 from mbe_stage.pipeline.publish.stored_parts import StoredEntry
 from mbe_stage.pipeline.safe_paths import (
     entries_below,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mbe_stage.pipeline.clean.time_units import in_unit, moment_in, unit_of, unit_of_one
+from mbe_stage.pipeline.clean.time_buckets import in_unit, moment_in, unit_of, unit_of_one
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest

@@ -17,7 +17,7 @@ from mbe_stage.pipeline.backends.arrow.keys import as_plain
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.verify import tables
+from mbe_stage.pipeline.verify import bicliques
 from tests.pipeline.test_bad_input import refusal
 
 Pairs = set[tuple[object, object]]
@@ -335,7 +335,7 @@ def test_npz_reads_only_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_members_are_checked_whatever_dictionary_they_have(tmp_path: Path) -> None:
-    sums = tables.MemberSums()
+    sums = bicliques.MemberSums()
     sums.add(np.array([5, 5]), np.array([0, 1]), np.array([0, 0]))
     (tmp_path / "members").mkdir()
     rows = {"biclique_key": [5, 5], "vertex": np.array([0, 0], np.int32)}
@@ -343,4 +343,4 @@ def test_members_are_checked_whatever_dictionary_they_have(tmp_path: Path) -> No
         side = pa.array(["left", "right"]).dictionary_encode().cast(kind) if "dict" in str(kind) else None
         column = pa.array(["left", "right"], kind) if side is None else side
         pq.write_table(pa.table({**rows, "side": column}), tmp_path / "members" / "part-0.parquet")
-        assert tables.check_members(tmp_path, sums) == "2 rows"
+        assert bicliques.check_members(tmp_path, sums) == "2 rows"

@@ -219,7 +219,7 @@ def main(directory: Path, part: str) -> None:
     frames_on_arrow.install()
     from mbe_stage.bicliques import engine_cuda
     from mbe_stage.pipeline.backends.cudf import backend, plan
-    from mbe_stage.pipeline.execution import runner
+    from mbe_stage.pipeline.execution import steps
     from mbe_stage.runners.devices import DeviceRunner
 
     backend.graph_facts = degrees_alone
@@ -227,7 +227,7 @@ def main(directory: Path, part: str) -> None:
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 10
     engine_cuda.device = lambda _: "the emulator"
-    runner.DeviceRunner = lambda devices: DeviceRunner(devices, options={"sizes": SIZES})
+    steps.DeviceRunner = lambda devices: DeviceRunner(devices, options={"sizes": SIZES})
     runs = Runs(directory)
     for seed, case in enumerate(cases()):
         launcher.seed = seed

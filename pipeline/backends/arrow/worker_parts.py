@@ -36,9 +36,9 @@ from mbe_stage.pipeline.execution.output_limit import bytes_below
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.stores import part_objects
 from mbe_stage.pipeline.stores.address import is_address, parse_address, place_of
-from mbe_stage.pipeline.stores.attempt_parts import StoredParts
 from mbe_stage.pipeline.stores.failures import StoreFailure
-from mbe_stage.pipeline.stores.local_copies import Mirror
+from mbe_stage.pipeline.stores.local_copies import LocalCopies
+from mbe_stage.pipeline.stores.part_objects import StoredParts
 from mbe_stage.runners.parts import PartFailed
 
 if TYPE_CHECKING:
@@ -239,8 +239,8 @@ class WorkerParts:
     @contextmanager
     def _in_store(self, store: StoredParts, name: str, execution: Execution) -> Iterator[_LeaseSink]:
         """Write to a temporary directory of this host, and then to the store."""
-        with _as_part_failed(), Mirror(parse_address(store.address)) as mirror:
-            room = mirror.root / "lease"
+        with _as_part_failed(), LocalCopies(parse_address(store.address)) as copies:
+            room = copies.root / "lease"
             with as_publish_errors(room):
                 room.mkdir()
             with self._written_in(room, execution, MOST_HELD_BYTES) as lease:

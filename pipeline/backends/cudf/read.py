@@ -24,9 +24,8 @@ from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges, r
 from mbe_stage.pipeline.io.compression import open_bytes, read_all
 from mbe_stage.pipeline.io.parquet import ParquetPlan, plan_reading
 from mbe_stage.pipeline.io.raw import choose_columns, columns_meant
-from mbe_stage.pipeline.io.text.counts import may_be_counts
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
-from mbe_stage.pipeline.io.text.layout import refuse_other_layout
+from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 
 __all__ = ["MOST_ROWS", "Readers", "readers"]
 

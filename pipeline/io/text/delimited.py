@@ -24,11 +24,10 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.raw import Choose, RawEdges, choose_columns, columns_meant
 from mbe_stage.pipeline.io.text.arrow_csv import read_csv
-from mbe_stage.pipeline.io.text.counts import refuse_count_line
 from mbe_stage.pipeline.io.text.decoding import open_text
 from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, find_dialect, rows_of
 from mbe_stage.pipeline.io.text.faults import find_fault, place_of_row
-from mbe_stage.pipeline.io.text.layout import refuse_other_layout
+from mbe_stage.pipeline.io.text.layout import refuse_count_line, refuse_other_layout
 from mbe_stage.pipeline.io.text.whitespace import IteratorStream, line_blocks, one_blank
 
 __all__ = ["read", "read_columns", "without_padding"]

@@ -9,11 +9,11 @@ import pyarrow as pa
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import RawEdges, choose_columns, columns_meant
-from mbe_stage.pipeline.io.text.counts import refuse_count_line
 from mbe_stage.pipeline.io.text.decoding import read_sample
 from mbe_stage.pipeline.io.text.delimited import read_columns
 from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect
 from mbe_stage.pipeline.io.text.faults import place_of_row
+from mbe_stage.pipeline.io.text.layout import refuse_count_line
 
 __all__ = ["read", "read_lines"]
 

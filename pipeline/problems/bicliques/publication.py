@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from mbe_stage.bicliques.enumerate import Progress
     from mbe_stage.bicliques.query import BicliqueQuery
     from mbe_stage.bicliques.results import CountSink, Detail
-    from mbe_stage.pipeline.publish.changes import Comparison
-    from mbe_stage.pipeline.publish.manifest import Manifest
+    from mbe_stage.pipeline.publish.manifest import Comparison, Manifest
     from mbe_stage.pipeline.publish.staging import Store
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress as StreamProgress

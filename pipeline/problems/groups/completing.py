@@ -21,8 +21,7 @@ from mbe_stage.pipeline.problems.derived_inputs import DerivedInput
 from mbe_stage.pipeline.problems.groups.cases import case_ids, inherited_ids, members_of_cases
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, read_group_rows, since_last
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
-from mbe_stage.pipeline.publish.changes import ComparedGroup, Comparison
-from mbe_stage.pipeline.publish.manifest import Manifest
+from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manifest
 from mbe_stage.pipeline.stores.local_copies import addresses_in
 from mbe_stage.pipeline.views.comparison import SEARCH_LIMIT, last_complete, not_sought
 from mbe_stage.pipeline.views.diff import compile_steps

@@ -49,10 +49,10 @@ from mbe_stage.pipeline.publish.stored_parts import (
     with_stored,
 )
 from mbe_stage.pipeline.stores import part_objects, transfers
-from mbe_stage.pipeline.stores.attempt_parts import StoredParts
 from mbe_stage.pipeline.stores.failures import StoreFailure
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.open_store import store_at
+from mbe_stage.pipeline.stores.part_objects import StoredParts
 from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 from mbe_stage.pipeline.stores.remote_store import RemoteStore
 from mbe_stage.pipeline.stores.transfers import StoredObject
@@ -403,7 +403,7 @@ def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) ->
     assert sink.summary.fingerprint.n_items == sum(part.n for part in taken)
     booked = stored_entries(tmp_path / "run")
     assert bucket.listed() == sorted(f"out/{entry.name}" for entry in booked.values())
-    with pytest.raises(PartFailed, match="nobody takes parts over any more"):
+    with pytest.raises(PartFailed, match="no process accepts parts any more"):
         written(parts, "late", found.leases[0], there)
     assert len(bucket.listed()) == len(booked)
     part_objects.fetch_missing(tmp_path / "run")
@@ -505,7 +505,7 @@ def test_what_is_uploaded_while_the_run_ends_is_removed(bucket: Bucket, tmp_path
             upload(*given)
 
         monkeypatch.setattr(Objects, "upload", while_it_ends)
-        with pytest.raises(PartFailed, match="nobody takes parts over any more"):
+        with pytest.raises(PartFailed, match="no process accepts parts any more"):
             written(parts, "lease", leases[0], there)
     assert bucket.listed() == []
 

@@ -30,7 +30,7 @@ def said(status: str, code: str = "Code") -> str:
 
 GENERIC, DENIED = exceptions.GenericError, exceptions.PermissionDeniedError
 METADATA = f"Error performing PUT http://169.254.169.254/latest/api/token?{SECRET}"
-MEANWHILE = "somebody else has written it meanwhile"
+MEANWHILE = "another writer has replaced it meanwhile"
 SILENT = "the store at host:9000 does not answer"
 
 

@@ -27,10 +27,8 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.stores import fsspec_files, transfers
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
-from mbe_stage.pipeline.stores.fsspec_drivers import asked
-from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles
-from mbe_stage.pipeline.stores.open_store import holds_runs, store_at
-from mbe_stage.pipeline.stores.presence import is_there
+from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles, asked
+from mbe_stage.pipeline.stores.open_store import holds_runs, is_there, store_at
 from tests.patience import begun
 from tests.pipeline.stores.file_servers import PASSWORD, OnServer, SftpServer
 from tests.pipeline.stores.ports import SILENT, free_port, wait_for

@@ -16,10 +16,9 @@ pytest.importorskip("moto", reason="the server for tests of object stores is not
 from mbe_stage.pipeline import PublishError
 from mbe_stage.pipeline.stores import remote_store
 from mbe_stage.pipeline.stores.address import Address
-from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
 from mbe_stage.pipeline.stores.failures import StoreFailure
 from mbe_stage.pipeline.stores.fsspec_files import files_below
-from mbe_stage.pipeline.stores.latest_pointer import Pointer
+from mbe_stage.pipeline.stores.latest_pointer import ConditionalObject, Pointer
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.open_store import opened_run, store_at
 from mbe_stage.pipeline.stores.remote_staging import RemoteStaging

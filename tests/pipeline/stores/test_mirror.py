@@ -15,7 +15,14 @@ import pytest
 from mbe_stage.pipeline.errors import RunIsBeingWritten
 from mbe_stage.pipeline.stores import local_copies as mirrors
 from mbe_stage.pipeline.stores.address import Address
-from mbe_stage.pipeline.stores.local_copies import Mirror, address_of, adopt, local_path, remove_rooms, unfinished_rooms
+from mbe_stage.pipeline.stores.local_copies import (
+    LocalCopies,
+    address_of,
+    adopt,
+    local_path,
+    remove_rooms,
+    unfinished_rooms,
+)
 from tests.patience import completed
 
 PLACE = Address("s3://bucket", "a/out")
@@ -28,21 +35,21 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_paths_within_are_called_by_the_address(temporary: Path) -> None:
-    with Mirror(PLACE) as mirror:
-        run = mirror.root / "runs" / "x"
+    with LocalCopies(PLACE) as copies:
+        run = copies.root / "runs" / "x"
         run.mkdir(parents=True)
         assert address_of(run) == "s3://bucket/a/out/runs/x"
         assert local_path("s3://bucket/a/out/runs/x") == run
         assert address_of(temporary) == str(temporary)
-        error = mirror.naming(ValueError(f"{run}/t.parquet: damaged"))  # type: ignore[arg-type]  # any error
+        error = copies.naming(ValueError(f"{run}/t.parquet: damaged"))  # type: ignore[arg-type]  # any error
         assert str(error) == "s3://bucket/a/out/runs/x/t.parquet: damaged"
     assert list(temporary.iterdir()) == []
 
 
 def test_it_is_removed_with_its_owner(temporary: Path) -> None:
-    mirror = Mirror(PLACE)
-    assert mirror.root.is_dir()
-    del mirror
+    copies = LocalCopies(PLACE)
+    assert copies.root.is_dir()
+    del copies
     gc.collect()
     assert list(temporary.iterdir()) == []
 
@@ -51,18 +58,19 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(temporary: Path)
     code = (
         f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}; "
         "from mbe_stage.pipeline.stores.address import Address; "
-        "from mbe_stage.pipeline.stores.local_copies import Mirror; m = Mirror(Address('s3://b', '')); os._exit(9)"
+        "from mbe_stage.pipeline.stores.local_copies import LocalCopies; "
+        "m = LocalCopies(Address('s3://b', '')); os._exit(9)"
     )
     assert completed([sys.executable, "-c", code]).returncode == 9
     (left,) = temporary.iterdir()
     (temporary / "mbe-store-file").write_text("no directory")
-    with Mirror(PLACE) as alive:
+    with LocalCopies(PLACE) as alive:
         # It may only just have been made.
         assert left.exists()
         before = time.time() - 3600
         for root in (left, alive.root):
             os.utime(root / ".lock", (before, before))
-        with Mirror(PLACE):
+        with LocalCopies(PLACE):
             assert not left.exists()
             assert alive.root.exists()
     assert [path.name for path in temporary.iterdir()] == ["mbe-store-file"]
@@ -81,10 +89,10 @@ def test_what_another_writer_of_the_address_removes_meanwhile_is_no_error(
         return roots
 
     monkeypatch.setattr(mirrors, "_roots_of", found)
-    with Mirror(PLACE) as mirror:
-        other = Mirror(PLACE)
+    with LocalCopies(PLACE) as copies:
+        other = LocalCopies(PLACE)
         assert remove_rooms(PLACE, 0.0) == []
-        assert list(temporary.iterdir()) == [mirror.root]
+        assert list(temporary.iterdir()) == [copies.root]
 
 
 # --- what others have put there -----------------------------------------------------------------------------------
@@ -112,7 +120,7 @@ def everything(place: Path) -> list[Path]:
 
 def used() -> None:
     """All that looks at such directories."""
-    with Mirror(PLACE):
+    with LocalCopies(PLACE):
         assert unfinished_rooms(PLACE) == []
         assert remove_rooms(PLACE, 0.0) == []
 
@@ -120,8 +128,8 @@ def used() -> None:
 def test_what_is_ours_is_removed(temporary: Path) -> None:
     """Without which the tests below would say nothing."""
     made(temporary / "mbe-store-ours")
-    with Mirror(PLACE) as mirror:
-        assert everything(temporary) == [mirror.root, *everything(mirror.root)]
+    with LocalCopies(PLACE) as copies:
+        assert everything(temporary) == [copies.root, *everything(copies.root)]
 
 
 def test_a_link_is_not_followed(temporary: Path) -> None:
@@ -196,7 +204,7 @@ def test_a_directory_that_is_swapped_meanwhile(temporary: Path, monkeypatch: pyt
         return found
 
     monkeypatch.setattr(mirrors, "is_locked", swap)
-    with Mirror(PLACE):
+    with LocalCopies(PLACE):
         pass
     assert everything(victim) == before
     assert not (temporary / "aside/thesis.tex").exists()
@@ -207,7 +215,7 @@ def test_what_was_killed_before_its_lock_was_made_is_removed(temporary: Path) ->
     for root in (young, old):
         root.mkdir(mode=0o700)
     os.utime(old, (time.time() - 3600,) * 2)
-    with Mirror(PLACE):
+    with LocalCopies(PLACE):
         assert young.exists()
         assert not old.exists()
 

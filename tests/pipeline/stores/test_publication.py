@@ -19,8 +19,8 @@ from mbe_stage import pipeline
 from mbe_stage.pipeline import PublishError
 from mbe_stage.pipeline.stores import latest_pointer as pointer_module
 from mbe_stage.pipeline.stores import objects, remote_store, transfers
-from mbe_stage.pipeline.stores.conditional_write import ConditionalObject
 from mbe_stage.pipeline.stores.failures import StoreFailure
+from mbe_stage.pipeline.stores.latest_pointer import ConditionalObject
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.open_store import holds_runs, opened_run, store_at
 from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
