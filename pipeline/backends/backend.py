@@ -242,7 +242,7 @@ class Backend(Protocol):
 
     @property
     def is_on_device(self) -> bool:
-        """Whether its arrays are in device memory, and engines should leave blocks there."""
+        """True if its arrays are in device memory, and engines should leave blocks there."""
 
     # Reading
 

@@ -246,12 +246,12 @@ def _root(
 def run(
     config: Annotated[Path, typer.Argument(help="YAML file; configs/default.yaml shows every key.")],
     override: opt.Override = None,
-    if_changed: opt.Output.IfChanged = False,
-    resume: opt.Output.Resume = False,
-    count_only: opt.Output.CountOnly = False,
-    as_json: opt.Output.Json = False,
-    quiet: opt.Output.Quiet = False,
-    verbose: opt.Output.Verbose = False,
+    if_changed: opt.IfChanged = False,
+    resume: opt.Resume = False,
+    count_only: opt.CountOnly = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = False,
 ) -> None:
     """Run a configuration: read, enumerate, publish."""
     from mbe_stage.pipeline.config.model import load_config
@@ -296,8 +296,8 @@ def top(
     by: opt.ByOption = "edges",
     vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only results with this vertex.")] = None,
     side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
-    min_left: opt.Query.MinLeft = None,
-    min_right: opt.Query.MinRight = None,
+    min_left: opt.MinLeft = None,
+    min_right: opt.MinRight = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Number of results.")] = 10,
     copies: Annotated[
         bool | None,
@@ -308,7 +308,7 @@ def top(
         ),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row per member.")] = False,
-    as_json: opt.Output.Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Show the largest results of a run, or of those with a vertex; bicliques without near copies."""
     from mbe_stage.pipeline.cli.tables import largest
@@ -349,7 +349,7 @@ def top(
 @_command()
 def runs(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
-    as_json: opt.Output.Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """List the runs of an output directory, the newest last, and the resumable ones."""
     from mbe_stage.pipeline.cli import show
@@ -362,7 +362,7 @@ def runs(
 @_command()
 def clean(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
-    as_json: opt.Output.Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Remove the files of interrupted runs, including resumable ones."""
     from contextlib import closing
@@ -383,11 +383,11 @@ def export(
     run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row per member; the only format.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead of stdout.")] = None,
-    min_left: opt.Query.MinLeft = None,
-    min_right: opt.Query.MinRight = None,
+    min_left: opt.MinLeft = None,
+    min_right: opt.MinRight = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N bicliques.")] = None,
-    quiet: opt.Output.Quiet = False,
-    verbose: opt.Output.Verbose = False,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = False,
 ) -> None:
     """Export members with their own keys, for spreadsheets and databases."""
     from mbe_stage.pipeline.cli import console
@@ -423,9 +423,9 @@ def diff(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show the N largest of each kind.")] = 5,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if the runs differ.")] = False,
-    threads: opt.Means.Threads = None,
-    as_json: opt.Output.Json = False,
-    quiet: opt.Output.Quiet = False,
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
     from mbe_stage.pipeline.cli.diff import compare
@@ -448,15 +448,15 @@ def verify(
     source: Annotated[
         str | None, typer.Option("--input", metavar="INPUT", help="The run's input; by default at its original place.")
     ] = None,
-    file_format: opt.Columns.Format = None,
+    file_format: opt.Format = None,
     sample: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Number of bicliques to check against the graph (5 million).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random sample.")] = 0,
-    threads: opt.Means.Threads = None,
-    as_json: opt.Output.Json = False,
-    quiet: opt.Output.Quiet = False,
-    verbose: opt.Output.Verbose = False,
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = False,
 ) -> None:
     """Check a run independently of the code that made it: complete, maximal, distinct, tables, checksums."""
     from mbe_stage.pipeline.cli.verify import check
@@ -467,13 +467,13 @@ def verify(
 
 @_command(name="compile")
 def compile_(
-    engine: opt.Means.Tier = None,
+    engine: opt.Tier = None,
     problem: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only the engines of this problem, such as pq_counts.")
     ] = None,
-    as_json: opt.Output.Json = False,
-    quiet: opt.Output.Quiet = False,
-    verbose: opt.Output.Verbose = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = False,
 ) -> None:
     """Compile all code ahead of time, for images and read-only installations."""
     from mbe_stage.pipeline.cli import console, show

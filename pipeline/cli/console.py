@@ -1,4 +1,4 @@
-"""What the command line shows: progress and log lines on stderr."""
+"""Progress and log lines of the command line, on stderr."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class InputConfig(Section):
 
     @property
     def keeps_events(self) -> bool:
-        """Whether weights and times are read even if no filter needs them."""
+        """True if weights and times are read even if no filter needs them."""
         return self._keeps_events
 
     def keeping_events(self) -> InputConfig:
@@ -103,7 +103,7 @@ class InputConfig(Section):
 
     @property
     def is_undirected(self) -> bool:
-        """Whether both columns name vertices of one set, and edges have no direction."""
+        """True if both columns name vertices of one set, and edges have no direction."""
         return self._is_undirected
 
     def of_one_set(self) -> InputConfig:
@@ -114,7 +114,7 @@ class InputConfig(Section):
 
     @property
     def names_columns(self) -> bool:
-        """Whether the user has named the columns of the edges.
+        """True if the user has named the columns of the edges.
 
         A position given as text counts: ``left: "0"`` is explicit, unlike the default ``left: 0``.
         """

@@ -53,7 +53,7 @@ class ProblemFacts:
 
 
 class OutputFacts:
-    """The same of `pipeline.problems.base.DerivedPublication`."""
+    """The attributes of `pipeline.problems.base.DerivedPublication` that they use."""
 
     __slots__ = ()
 

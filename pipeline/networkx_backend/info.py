@@ -1,4 +1,4 @@
-"""What networkx is told of the backend before it loads any of it."""
+"""The facts about the backend that networkx reads before loading it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What networkx calls: the conversions, and the functions that the backend has, by networkx's names."""
+"""The functions that networkx calls: conversions, and algorithms by networkx's names."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def convert_to_nx(found: Any, *, name: str | None = None) -> Any:  # noqa: ARG00
 
 
 def can_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:  # noqa: ARG001 - networkx's signature
-    """Whether the backend can do that; else why not."""
+    """Return True if the backend can do that, else the reason."""
     graph = _to_be_converted(args, kwargs)
     if graph is not None and graph.is_directed():
         return "the graph is directed"
@@ -105,7 +105,7 @@ def can_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool |
 
 
 def should_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:  # noqa: ARG001 - networkx's signature
-    """Whether it is worth converting the graph; else why not."""
+    """Return True if converting the graph pays off, else the reason."""
     graph = _to_be_converted(args, kwargs)
     if graph is not None and graph.number_of_edges() < _WORTH_CONVERTING:
         return f"the graph has fewer than {_WORTH_CONVERTING:,} edges: networkx is done before it is converted"
@@ -118,7 +118,7 @@ def find_cliques(
     *,
     engine: str = "auto",
 ) -> Generator[list[Hashable]]:
-    """As `networkx.find_cliques`, in another order; closing it ends the search.
+    """Yield the results of `networkx.find_cliques` in another order; closing the generator ends the search.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def butterflies(
     *,
     engine: str = "auto",
 ) -> dict[Hashable, int]:
-    """As `networkx.bipartite.butterflies`: in how many 2 x 2 bicliques each node is.
+    """Return the number of 2 x 2 bicliques of each node, as `networkx.bipartite.butterflies`.
 
     Parameters
     ----------

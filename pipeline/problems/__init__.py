@@ -1,1 +1,1 @@
-"""What is published of each problem, and the outputs that others derive from it."""
+"""Problems and derived outputs, as the pipeline publishes them."""

@@ -73,11 +73,11 @@ class GuardedCollector:
 
     @property
     def gives_sums(self) -> bool:
-        """Whether all that it has taken in can be kept, and taken back by another process."""
+        """True if its sums can be saved, and restored in another process."""
         return hasattr(self._collector, "sums") and hasattr(self._collector, "restore")
 
     def sums(self) -> dict[str, Any]:
-        """All that it has taken in so far, as arrays of the host.
+        """Return the sums so far as host arrays.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class GuardedCollector:
             return dict(self._guarded(self._collector.sums))
 
     def restore(self, sums: Mapping[str, Any]) -> None:
-        """Take back what `sums` gave.
+        """Add the result of `sums`.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class GuardedCollector:
             self._guarded(self._collector.restore, sums)
 
     def for_workers(self) -> Callable[[], Any] | None:
-        """What makes something in a worker that takes blocks in there; None where all have to come here.
+        """Return a factory for a receiver of blocks in workers, or None if it cannot work there.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a manifest says of the files that sections of derived outputs name."""
+"""The facts in a manifest about files named in the sections of derived outputs."""
 
 from __future__ import annotations
 

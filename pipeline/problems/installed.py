@@ -96,7 +96,7 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
 
 
 def reading_of(config: Config, **given: str) -> InputConfig:
-    """How the input of a run is read: its section `input`, with what problem and derived outputs make of it.
+    """Return the section `input` with the requirements of the problem and of derived outputs.
 
     Weights and times are read where a derived output wants them; columns as ends of edges without direction where the
     problem searches such graphs.

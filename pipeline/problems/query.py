@@ -19,7 +19,7 @@ class KeyedEdges(Protocol):
 
     @property
     def facts(self) -> InputFacts:
-        """What was read."""
+        """The facts about the input."""
 
     def vertex_of(self, text: str, side: str) -> int | None:
         """Return the dense id of the key with this text; None if there is no such key."""

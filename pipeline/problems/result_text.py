@@ -1,4 +1,4 @@
-"""What a run of any problem found, in words and as values: how many results, or the numbers that these are."""
+"""The result of a run of any problem as text and as values: the number of results, or numbers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["found", "listed", "passing", "searched_graph", "text_of_run", "value
 
 
 def text_of_run(run_dir: Path, manifest: Manifest) -> ResultText | None:
-    """What is text of a published run whose results are numbers; None of any other."""
+    """Return the text of a published run whose results are numbers; else None."""
     numbers = publication_of(manifest.problem).numbers
     return None if numbers is None else numbers.text_of_run(run_dir, manifest)
 
 
 def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGraph:
-    """The graph that a problem searches.
+    """Return the size of the graph that a problem searches.
 
     Parameters
     ----------
@@ -37,21 +37,21 @@ def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGra
 
 
 def found(problem: str, n_found: int, text: ResultText | None) -> str:
-    """What was found, in words."""
+    """Return the result in words."""
     return plural(n_found, *publication_of(problem).unit) if text is None else text.headline
 
 
 def values(problem: str, n_found: int, text: ResultText | None) -> Mapping[str, Any]:
-    """What was found, as plain values by name."""
+    """Return the result as plain values by name."""
     return {publication_of(problem).counted: n_found} if text is None else text.values
 
 
 def listed(manifest: Manifest) -> str:
-    """What a list of runs shows of one."""
+    """Return the text of a run in a list of runs."""
     numbers = publication_of(manifest.problem).numbers
     return f"{manifest.n_found:,}" if numbers is None else numbers.listed(manifest)
 
 
 def passing(problem: str) -> str:
-    """What the blocks of a search hold."""
+    """Return the name of the objects in the blocks of a search."""
     return problem_named(problem).passing or publication_of(problem).counted

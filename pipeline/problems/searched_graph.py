@@ -12,7 +12,7 @@ __all__ = ["SearchedGraph", "graph_of_input", "sizes_text"]
 
 @dataclass(frozen=True, slots=True)
 class SearchedGraph:
-    """How large the graph is whose results a run has.
+    """The size of the searched graph.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ def graph_of_input(facts: InputFacts) -> SearchedGraph:
 
 
 def sizes_text(graph: SearchedGraph, facts: InputFacts) -> str:
-    """Its sizes in words, and those of the input where these are others.
+    """Return its size in words, with that of the input if it differs.
 
     Examples
     --------

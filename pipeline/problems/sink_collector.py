@@ -1,4 +1,4 @@
-"""What collectors of problems have in common whose blocks go to a sink of the backend: all but the tables of sums."""
+"""The base of collectors that pass blocks to a sink of the backend."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class SinkCollector:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Those of the sink: ``plan`` and ``name`` where that is on a device, ``write``."""
+        """The seconds of the sink: ``plan`` and ``name`` if it is on a device, ``write``."""
         return {} if self._sink is None else self._sink.seconds
 
     @property
     def shares(self) -> Any:
-        """What the sink takes of the memory, for the backend's `budget`."""
+        """The sink's shares of memory, for the backend's `budget`."""
         return self._sink.shares
 
     def accept(self, block: Any) -> None:
@@ -54,11 +54,11 @@ class SinkCollector:
 
     @property
     def parts(self) -> Any:
-        """As `mbe_stage.stream.Sink` says; None where workers send what they find."""
+        """The parts of `mbe_stage.stream.Sink`; None if workers send their results."""
         return getattr(self._sink, "parts", None)
 
     def take_part(self, part: Part) -> None:
-        """Take over what a worker has written.
+        """Add a part that a worker has written.
 
         Raises
         ------
@@ -69,11 +69,11 @@ class SinkCollector:
 
     @property
     def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
-        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal, or what passes cannot be kept."""
+        """The checkpoint method of `mbe_stage.stream.Sink`; None without a journal or if results cannot be restored."""
         return self._book if self._collecting.journal is not None and self._is_kept() else None
 
     def _is_kept(self) -> bool:
-        """Whether all that passes can be taken back from a journal."""
+        """Return True if all results can be restored from a journal."""
         return True
 
     def _book(self, remaining: Sequence[Task], work_done: float) -> None:
@@ -87,7 +87,7 @@ class SinkCollector:
         return self
 
     def _begin(self, context: ExitStack) -> None:
-        """Begin what is at work before the sink is there, and ends behind it."""
+        """Start the work that begins before the sink and ends after it."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -126,7 +126,7 @@ def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 @contextmanager
 def csv_output(path: Path | None) -> Iterator[BinaryIO]:
-    """Where CSV goes: stdout, or a file that is there whole or not at all.
+    """The output of CSV: stdout, or a file that is written completely or not at all.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 
 def _long_form(bicliques: pa.RecordBatch, first: int, keys: _Keys) -> Iterator[pa.RecordBatch]:
-    """One row per member: each biclique's left members, then its right ones; in pieces with a bounded size of keys."""
+    """Yield one row per member, each biclique's left members first, in pieces with a bounded size of keys."""
     sizes = [bicliques[f"n_{side}"].to_numpy().astype(np.int64) for side in ("left", "right")]
     both = sizes[0] + sizes[1]
     begins = np.cumsum(both) - both

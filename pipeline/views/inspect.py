@@ -63,7 +63,7 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class TwoHopFacts:
-    """How many other vertices of their side the vertices of a side share a neighbour with."""
+    """Two-hop degrees of a side: numbers of other vertices of the side that share a neighbour."""
 
     mean: float
     median: float
@@ -145,14 +145,14 @@ class Inspection:
     lines: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Its figures as plain values."""
+        """Return the figures as plain values."""
         values = {**asdict(self), "input": self.input.as_json()}
         del values["lines"]
         return values
 
 
 def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]:
-    """What `inspect_edges` needs compiled, with a trial or without.
+    """Return the compile steps of `inspect_edges`, with a trial or without.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def inspect_edges(
 
 
 def _sampling_memory(config: Config, graph: Any) -> int:
-    """What telling how far a run is takes beside its engine, where that may be the one beside which it is sampled."""
+    """Return the memory of sampling the progress beside the engine, if the engine may be one that is sampled."""
     sampler = sampler_of(problem_named(config.problem)) if _engine(config) in (AUTO, SAMPLED_ENGINE) else None
     return 0 if sampler is None else sampler.memory_bytes(graph, config.execution.to_execution())
 

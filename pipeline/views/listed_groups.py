@@ -72,7 +72,7 @@ def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[
 
 
 def nothing_significant(run_path: Path, manifest: Manifest) -> str:
-    """One sentence, without its full stop, about a run whose groups are none or all muted."""
+    """Return a sentence, without its full stop, about a run without groups or with muted groups only."""
     counts = manifest.derived["groups"]
     n, n_significant = manifest.n_found + counts.get("half_later_bicliques", 0), counts["significant_candidates"]
     unseen = _not_looked_at(manifest)
@@ -96,7 +96,7 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
 
 
 def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:
-    """Whether some biclique could have a positive surprise in a graph of these degrees; True if that is not clear.
+    """Return True if a biclique of a graph with these degrees may have a positive surprise.
 
     Surprise is largest if members have no other edges: ``a`` left vertices of degree ``b``, ``b`` right ones of ``a``.
     """
@@ -124,7 +124,7 @@ def _degrees(run_path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _best(run_path: Path) -> str:
-    """How far the most surprising biclique is from the threshold."""
+    """Return how far the most surprising biclique is from the threshold."""
     value = (pq.read_schema(run_path / "groups.parquet").metadata or {}).get(BEST_SURPRISE)
     return "" if value is None else f", the best {0.0 - float(value):,.3g} nats short of significance"
 

@@ -71,7 +71,7 @@ def largest_distinct(
 def distinct_of(
     run_path: str | Path, candidates: Sequence[BicliqueIds], limit: int, *, are_all: bool
 ) -> Distinct | None:
-    """As `largest_distinct`, of the largest that are known already; None where these are not enough to tell.
+    """Return `largest_distinct` from largest bicliques that are known already; None if these are not enough.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def distinct_of(
 
 
 def affordable(n_members: int, limit: int) -> int:
-    """How many of the largest a page looks through that is made with every run: of a large result those of one pass.
+    """Return how many of the largest bicliques the report examines; for a large result those of one pass.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[Bicli
 
 
 class _LeftSides:
-    """Those of the bicliques that are listed: which of them has half of the members in common with another one.
+    """The left sides of listed bicliques, to find those with half of the members in common.
 
     Two of which one is more than twice as large have less. So narrow ones are found by their members, of which each
     says which ones hold it, and wide ones are looked at one by one, in arrays: an index of their members would take
@@ -129,7 +129,7 @@ class _LeftSides:
         self._holders: dict[int, list[int]] = defaultdict(list)
 
     def nearly_have(self, left: np.ndarray) -> bool:
-        """Whether one of them nearly is this one: ``(n,)`` ids, ascending."""
+        """Return True if one of them is nearly this one: ``(n,)`` ids, ascending."""
         if left.size >= _WIDE:
             near = (each for each in self._wide if left.size <= 2 * each.size <= 4 * left.size)
             return any(_is_near(np.isin(each, left, assume_unique=True).sum(), left.size, each.size) for each in near)

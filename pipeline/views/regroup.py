@@ -108,7 +108,7 @@ def _regrouped(
     on_progress: OnProgress | None,
     on_compile: OnCompile | None,
 ) -> RunResult:
-    """As `regroup`, of a run on this machine.
+    """Regroup a run on this machine, as `regroup`.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _regrouped(
 
 
 def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:
-    """What enumerates the input of a run again whose bicliques are nowhere."""
+    """Return the engine that enumerates the input again if the run has no bicliques."""
     if manifest.truncated is not None:
         raise PublishError(
             f"{run_dir}: was published without its bicliques, and is incomplete: it {manifest.truncated}, and another "
@@ -169,7 +169,7 @@ def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:
 
 
 def _check_same(run_dir: Path, manifest: Manifest, facts: EnumerationFacts, *, was_read_back: bool) -> None:
-    """What groups are made of are the bicliques of the run."""
+    """Refuse bicliques that are not those of the run."""
     if facts.truncated != manifest.truncated:
         raise PublishError(
             f"{run_dir}: is a complete run without bicliques; enumerated again, it {facts.truncated}: nothing was "

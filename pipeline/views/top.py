@@ -33,7 +33,7 @@ _GROUPS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Biclique:
-    """One published biclique, with its vertices as the user wrote them.
+    """A published biclique, with its vertices as the user wrote them.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Biclique:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BicliqueIds:
-    """One published biclique by dense ids: its key, ascending members (int32), and edges."""
+    """A published biclique by dense ids: its key, ascending members (int32), and edges."""
 
     key: int
     left: np.ndarray
@@ -66,7 +66,7 @@ class BicliqueIds:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a row lies: part, row group, and row within the row group."""
+    """The place of a row: part, row group, and row within the row group."""
 
     part: Path
     group: int
@@ -133,7 +133,7 @@ def largest_bicliques(
 def largest_ids(
     run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL
 ) -> list[BicliqueIds]:
-    """As `largest_bicliques`, by dense ids: 4 bytes a member."""
+    """Return `largest_bicliques` by dense ids, with 4 bytes per member."""
     run_path = Path(run_path)
     if limit < 1:
         return []
@@ -171,7 +171,7 @@ def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Bi
 
 
 def _one_array(keys: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """One array, which looks keys up faster, where there is one part of the table."""
+    """Return one array if the table has one part, for faster look-ups."""
     return keys.chunk(0) if keys.num_chunks == 1 else keys
 
 
@@ -250,11 +250,11 @@ class _Best:
         self._places = [places[i] for i in order]
 
     def is_above(self, measure: int) -> bool:
-        """Whether no row of at most this measure can get in."""
+        """Return True if no row of at most this measure can get in."""
         return len(self._places) == self._limit and bool(measure < self._measures[-1])
 
     def places(self) -> list[_Place]:
-        """Where the best rows lie, best first."""
+        """Return the places of the best rows, best first."""
         return self._places
 
 

@@ -13,10 +13,12 @@ import pytest
 from mbe_stage.pipeline import run
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.job import RunResult
-from mbe_stage.pipeline.problems.groups import completing, publication
+from mbe_stage.pipeline.problems.groups import completing
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, read_group_rows, since_last
+from mbe_stage.pipeline.problems.groups.publication import PUBLICATION
 from mbe_stage.pipeline.report.groups import since_last as since_section
 from mbe_stage.pipeline.verify import verify_run
+from mbe_stage.pipeline.views import listed_groups
 from tests.pipeline import diff_reference
 from tests.pipeline.diff_support import Group, keyed
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
@@ -189,15 +191,15 @@ def dice_items(seed: int) -> list[int]:
 def test_members_are_read_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(settings(tmp_path), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
     run_dir = run(settings(tmp_path), EDGES).run_dir
-    both = publication.largest(run_dir, 20)
+    both = PUBLICATION.largest(run_dir, 20)
     # The new one first, whatever its rank.
     assert [row["since"] for row in both] == ["new", "same"]
     asked: list[int] = []
-    whole = publication.with_members
-    monkeypatch.setattr(publication, "with_members", lambda path, rows: asked.append(len(rows)) or whole(path, rows))
-    assert publication.largest(run_dir, 1) == both[:1]
+    whole = listed_groups.with_members
+    monkeypatch.setattr(listed_groups, "with_members", lambda path, rows: asked.append(len(rows)) or whole(path, rows))
+    assert PUBLICATION.largest(run_dir, 1) == both[:1]
     assert asked == [1]
-    assert publication.largest(run_dir, 0) == []
+    assert PUBLICATION.largest(run_dir, 0) == []
 
 
 def test_where_nothing_is_compared_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ class KeptRows:
 
     @property
     def is_begun(self) -> bool:
-        """Whether parts of an earlier process may exist."""
+        """True if parts of an earlier process may exist."""
         return self._journal is not None
 
     def taken_back(self, order: _Order | None, n_threads: int, take: Callable[[pa.RecordBatch], _T]) -> Iterator[_T]:

@@ -45,7 +45,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this plain type is text, or bytes to be taken for it."""
+    """Return True if a column of this plain type is text, or bytes that are read as text."""
     return pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
 
 

@@ -285,7 +285,7 @@ class _LeaseSink:
 
     @property
     def is_full(self) -> bool:
-        """Whether the files exceed their limit; a shared directory has no limit."""
+        """True if the files exceed their limit; a shared directory has no limit."""
         return self._most_bytes is not None and bytes_below(self._room) > self._most_bytes
 
     def part(self) -> tuple[Written, int]:

@@ -22,14 +22,14 @@ __all__ = ["WorkerSink", "WorkerSums", "Written"]
 
 
 class WorkerSink(Protocol):
-    """What writes or sums up a lease in a worker: `pipeline.backends.arrow.row_sink.RowSink`, as far as it is used."""
+    """The writer of a lease in a worker: the used part of `pipeline.backends.arrow.row_sink.RowSink`."""
 
     def accept(self, block: Any) -> None:
         """Take one block in."""
 
     @property
     def summary(self) -> Any:
-        """Of all that was found, as the problem sums up."""
+        """The problem's summary of all results."""
 
     @property
     def spills(self) -> tuple[Spill, ...]:

@@ -36,7 +36,7 @@ _STATISTICS = ("n_bicliques", "largest_edges", "largest_keys")
 
 
 class Summary(LockedSums):
-    """What is known of all bicliques after they have streamed past.
+    """Sums over all bicliques of a run.
 
     Attributes
     ----------
@@ -64,16 +64,16 @@ class Summary(LockedSums):
 
     @property
     def n_bytes(self) -> int:
-        """What it takes of memory, beside the largest."""
+        """The bytes that it holds, without the largest bicliques."""
         of_sides = (getattr(side, name).nbytes for side in (self.left, self.right) for name in _STATISTICS)
         return sum(of_sides) + self.sizes.n_bytes
 
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
-        """Of the left and of the right vertices, in host memory."""
+        """The statistics of the left and the right vertices, in host memory."""
         return self.left, self.right
 
     def sums(self) -> dict[str, np.ndarray]:
-        """All of it as arrays, for `restore`."""
+        """Return all sums as arrays, for `restore`."""
         mark, sizes = self.fingerprint, self.sizes.sorted_rows()
         numbers = (mark.n_items, mark.first, mark.second, self.left_members, self.right_members)
         statistics = {
@@ -84,7 +84,7 @@ class Summary(LockedSums):
         return {"numbers": np.array(numbers, np.uint64), "sizes": np.stack(sizes).astype(np.int64), **statistics}
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Take back what `sums` gave of other bicliques of the same graph."""
+        """Add the result of `sums` for other bicliques of the same graph."""
         *mark, left_members, right_members = map(int, sums["numbers"])
         other = Summary(self.left.n_bicliques.size, self.right.n_bicliques.size)
         other.fingerprint.add_sums(*mark)
@@ -95,7 +95,7 @@ class Summary(LockedSums):
         self.merge(other)
 
     def merge(self, other: Summary) -> None:
-        """Take in what another part of the bicliques, disjoint from these, sums up to."""
+        """Add the sums over a disjoint part of the bicliques."""
         with self._lock:
             self.fingerprint.merge(other.fingerprint)
             self.sizes.merge(other.sizes)
@@ -107,7 +107,7 @@ class Summary(LockedSums):
             self.right_members += other.right_members
 
     def add(self, block: BicliqueBlock, keys: np.ndarray) -> None:
-        """Take in one block and the keys of its bicliques."""
+        """Add one block and the keys of its bicliques."""
         left_sizes, left_members = block.left_sizes, block.left_members
         right_sizes, right_members = block.right_sizes, block.right_members
         assert left_sizes is not None

@@ -1,4 +1,4 @@
-"""What takes the bicliques of a run to its tables, on every backend: the sink, and the small tables after it."""
+"""The sink of a run of bicliques, on every backend, and the tables of sums after the search."""
 
 from __future__ import annotations
 

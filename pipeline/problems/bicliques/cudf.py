@@ -58,7 +58,7 @@ ROWS = MemberRows(host.ROWS, DeviceBlock, lambda: DeviceBlock.empty(work_done=1.
 
 
 def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Sequence[DerivedCollector]) -> BlockRows:
-    """What makes rows of blocks whose vertices have these hashes, and who takes the blocks in beside."""
+    """Return the maker of rows for vertices with these hashes; `derived` receives the blocks too."""
     return BlockRows(
         ROWS, lambda piece: biclique_keys(piece, *hashes), [each.size for each in hashes], summary, derived
     )

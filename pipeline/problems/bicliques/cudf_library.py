@@ -77,7 +77,7 @@ def derived_frames(config: Config, edges: DeviceEdges, graph: BipartiteCSR) -> I
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BicliqueTables:
-    """What a run publishes, as cuDF frames with the columns of `pipeline.publish.schemas`.
+    """The tables of a run as cuDF frames with the columns of `pipeline.publish.schemas`.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ class _FrameSink(FrameSink):
         super().__init__(rows, on_frame, self._most_members, "ask for larger groups (min_left, min_right)")
 
     def _most_members(self) -> int:
-        """Of the two columns of lists."""
+        """The larger number of members in the two list columns."""
         return max(self.summary.left_members, self.summary.right_members)
 
 

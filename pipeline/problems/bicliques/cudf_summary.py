@@ -1,4 +1,4 @@
-"""What is summed up over all bicliques of a run while they are written."""
+"""Sums over all bicliques of a run, in device memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Summary", "add_largest"]
 
 
 def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys: cp.ndarray) -> None:
-    """Have the largest of a block among those that are kept.
+    """Add the largest bicliques of a block to the kept ones.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _worth_keeping(bounds: Bounds, block: DeviceBlock, n_edges: cp.ndarray, keys
 
 @dataclass(slots=True)
 class Summary:
-    """What is known of all bicliques after they have streamed past; in device memory.
+    """Sums over all bicliques of a run, in device memory.
 
     Attributes
     ----------
@@ -80,16 +80,16 @@ class Summary:
 
     @classmethod
     def of(cls, n_left: int, n_right: int, n_shown: int = 0) -> Summary:
-        """No biclique yet, of a graph of so many vertices; for a report that shows so many of the largest."""
+        """Return an empty summary for a graph of this size and a report with `n_shown` of the largest."""
         largest = Largest(n_shown) if n_shown else None
         return cls(DeviceVertexStatistics.of(n_left), DeviceVertexStatistics.of(n_right), largest)
 
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
-        """Of the left and of the right vertices, in host memory."""
+        """The statistics of the left and the right vertices, in host memory."""
         return self.left.to_host(), self.right.to_host()
 
     def sums(self) -> dict[str, np.ndarray]:
-        """All of it but the largest as arrays of the host, for `restore` on any backend."""
+        """Return all sums except the largest as host arrays, for `restore` on any backend."""
         host = self._of_the_host()
         host.fingerprint, host.sizes = self.fingerprint, self.sizes.to_host()
         host.left, host.right = self.vertex_statistics()
@@ -97,7 +97,7 @@ class Summary:
         return host.sums()
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """Take back what `sums` gave of other bicliques of the same graph, on any backend."""
+        """Add the result of `sums`, from any backend, for other bicliques of the same graph."""
         host = self._of_the_host()
         host.restore(sums)
         self.fingerprint.merge(host.fingerprint)
@@ -108,11 +108,11 @@ class Summary:
         self.right_members += host.right_members
 
     def _of_the_host(self) -> HostSummary:
-        """One of no biclique yet."""
+        """Return an empty host summary."""
         return HostSummary(self.left.n_bicliques.size, self.right.n_bicliques.size, n_shown=0)
 
     def merge(self, other: Summary) -> None:
-        """Take in what another part of the bicliques, disjoint from these, sums up to on the same device."""
+        """Add the sums over a disjoint part of the bicliques, on the same device."""
         self.fingerprint.merge(other.fingerprint)
         self.sizes.merge(other.sizes)
         self.left.merge(other.left)
@@ -123,7 +123,7 @@ class Summary:
         self.right_members += other.right_members
 
     def add(self, block: DeviceBlock, keys: cp.ndarray) -> None:
-        """Take in one block and the keys of its bicliques."""
+        """Add one block and the keys of its bicliques."""
         n_edges = block.n_edges
         add_to(self.fingerprint, keys)
         if self.largest is not None:

@@ -24,7 +24,7 @@ _MOST_MEMBERS = 4 << 20
 
 
 def n_shown(output: OutputConfig) -> int:
-    """How many of the largest the report of a run shows: it needs the table to say more of them."""
+    """Return how many of the largest bicliques the report shows; none without their table."""
     return output.top if output.report and output.bicliques else 0
 
 
@@ -64,7 +64,7 @@ class Largest:
         self._kept = {fewest: _Kept(LOOKED_THROUGH * n_shown) for fewest in FEWEST}
 
     def first(self, fewest: int) -> tuple[Sequence[BicliqueIds], bool]:
-        """Those with at least so many vertices on both sides, the largest first; and whether they are all."""
+        """Return those with at least so many vertices on both sides, largest first, and whether these are all."""
         kept = self._kept[fewest]
         return [
             BicliqueIds(key, left, right, n_edges)
@@ -127,12 +127,12 @@ class _Kept:
 
     @property
     def n_most(self) -> int:
-        """How many are kept at most."""
+        """The maximum number to keep."""
         return max(_MOST, self.n_at_least)
 
     @property
     def least(self) -> int:
-        """Those with fewer edges are not kept."""
+        """The minimum number of edges to keep."""
         return 0 if self.floor is None else self.floor[0]
 
     def add(self, block: BicliqueBlock, rows: np.ndarray, edges: np.ndarray, keys: np.ndarray) -> None:

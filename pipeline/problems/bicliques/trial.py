@@ -1,4 +1,4 @@
-"""What enumerating the bicliques of a graph will take: a trial of the engine, and an estimate where it does not finish.
+"""A forecast for bicliques: a trial of the engine, and an estimate if the trial does not finish.
 
 The number of maximal bicliques cannot be read off sizes and degrees. The engine runs for a moment, and where that does
 not finish, samples of the search tree give an interval (`mbe_stage.bicliques.estimation`).
@@ -48,7 +48,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a full run comes to.
+    """The expected size and duration of a full run.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Expectation:
 
 
 def expect(estimate: Estimate, n_found: int, seconds: float, long_form: bool) -> Expectation:
-    """What an estimate comes to, after a trial that found `n_found` bicliques in `seconds`.
+    """Return the expectation after a trial that found `n_found` bicliques in `seconds`.
 
     `long_form` says whether the table `members` is written too.
     """
@@ -101,7 +101,7 @@ def _seconds(bicliques: Interval, n_found: int, seconds: float) -> Seconds | Non
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a short run of the engine found.
+    """The result of a short run of the engine.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Trial:
 
 
 def forecast(trying: Trying) -> Prospect:
-    """What enumerating comes to, as `mbe inspect` shows it."""
+    """Return the forecast of `mbe inspect`."""
     long_form = trying.config.output.members
     trial, estimate = try_and_estimate(
         *(trying.graph, trying.query, trying.seconds, trying.engine, trying.execution, long_form, trying.seed)

@@ -61,7 +61,7 @@ def vertex_schema(keys: pa.Array) -> pa.Schema:
 
 
 class Summary(LockedSums):
-    """What is known of all cliques after they have streamed past; threads take blocks in one at a time.
+    """Sums over all cliques of a run; threads add one block at a time.
 
     Attributes
     ----------
@@ -81,15 +81,15 @@ class Summary(LockedSums):
 
     @property
     def n_bytes(self) -> int:
-        """What it takes of memory, beside the few sizes."""
+        """The bytes that it holds, without the few sizes."""
         return 3 * self.vertices.n_bicliques.nbytes
 
     def vertex_statistics(self) -> VertexStatistics:
-        """Of the vertices, in host memory."""
+        """The statistics of the vertices, in host memory."""
         return self.vertices
 
     def add(self, block: CliqueBlock, keys: np.ndarray) -> None:
-        """Take in one block and the keys of its cliques."""
+        """Add one block and the keys of its cliques."""
         assert block.sizes is not None
         assert block.members is not None
         with self._lock:
@@ -99,7 +99,7 @@ class Summary(LockedSums):
             self.members += block.members.size
 
     def merge(self, other: Summary) -> None:
-        """Take in what another part of the cliques, disjoint from these, sums up to."""
+        """Add the sums over a disjoint part of the cliques."""
         with self._lock:
             self.fingerprint.merge(other.fingerprint)
             self.sizes.merge(other.sizes)
@@ -108,7 +108,7 @@ class Summary(LockedSums):
 
 
 def clique_keys(block: CliqueBlock, hashes: np.ndarray) -> np.ndarray:
-    """The key of every clique of a block, (n,) int64: that of a biclique with these left vertices and no right one.
+    """Return the key of each clique, (n,) int64: the key of a biclique with these left vertices and no right ones.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ __all__ = ["ROWS", "ParquetSink", "Summary", "histogram_table", "rows_of", "sink
 
 @dataclass(slots=True)
 class Summary:
-    """What is known of all cliques after they have streamed past; what a vertex is in, in device memory.
+    """Sums over all cliques of a run, those of vertices in device memory.
 
     Attributes
     ----------
@@ -54,15 +54,15 @@ class Summary:
 
     @classmethod
     def of(cls, n_vertices: int) -> Summary:
-        """No clique yet, of a graph of so many vertices."""
+        """Return an empty summary for a graph with so many vertices."""
         return cls(DeviceVertexStatistics.of(n_vertices))
 
     def vertex_statistics(self) -> VertexStatistics:
-        """Of the vertices, in host memory."""
+        """The statistics of the vertices, in host memory."""
         return self.vertices.to_host()
 
     def add(self, block: DeviceCliqueBlock, keys: cp.ndarray) -> None:
-        """Take in one block, of one clique at least, and the keys of its cliques."""
+        """Add one block with at least one clique, and the keys of its cliques."""
         add_to(self.fingerprint, keys)
         # No clique is larger than a degree plus one: the counts of all sizes are a small array.
         self.sizes.add_counts(cp.asnumpy(cp.bincount(block.sizes)))
@@ -87,7 +87,7 @@ ROWS = MemberRows(host.ROWS, _block, lambda: DeviceCliqueBlock.empty(work_done=1
 
 
 def rows_of(hashes: cp.ndarray, summary: Summary, derived: Sequence[DerivedCollector] = ()) -> BlockRows:
-    """What makes rows of blocks whose vertices have these hashes, and who takes the blocks in beside."""
+    """Return the maker of rows for vertices with these hashes; `derived` receives the blocks too."""
 
     def keys(piece: DeviceCliqueBlock) -> cp.ndarray:
         return keys_of_left_vertices(piece.offsets, piece.members, hashes)

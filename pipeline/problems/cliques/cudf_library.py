@@ -29,7 +29,7 @@ _DEFAULT_INPUT = InputConfig()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CliqueTables:
-    """What a run publishes, as cuDF frames with the columns of `pipeline.problems.cliques.schemas`.
+    """The tables of a run as cuDF frames with the columns of `pipeline.problems.cliques.schemas`.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ def enumerate_cliques(
 
 
 class _FrameSink(FrameSink):
-    """Names cliques, sums them up, and hands them on as frames."""
+    """Compute keys and sums of cliques, and pass them on as frames."""
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 

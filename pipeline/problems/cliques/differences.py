@@ -21,7 +21,7 @@ _ROWS = 1 << 16
 
 
 def differences(old: Path, new: Path, limit: int, out: Path | None) -> Differences:
-    """What only one of two runs has; memory grows with the number of cliques, by 16 bytes each, not with their members.
+    """Return the cliques that only one of two runs has, with 16 bytes of memory per clique.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def differences(old: Path, new: Path, limit: int, out: Path | None) -> Differenc
 
 
 def _keys(run: Path) -> np.ndarray:
-    """Those of all cliques, ascending."""
+    """Return the keys of all cliques, ascending."""
     parts = [pq.read_table(part, columns=["clique_key"])["clique_key"].to_numpy() for part in clique_parts(run)]
     return np.sort(np.concatenate(parts))
 
@@ -101,7 +101,7 @@ def _write(kinds: tuple[tuple[Path, np.ndarray, str], ...], out: Path) -> None:
 
 
 def _remarks(old: Manifest, new: Manifest) -> Iterator[str]:
-    """What stands in the way of comparing like with like."""
+    """Return the reasons why the runs are not quite comparable."""
     if old.config_fingerprint != new.config_fingerprint:
         yield "the runs were asked different questions: what only one has need not be gone or new"
     for name, manifest in (("old", old), ("new", new)):

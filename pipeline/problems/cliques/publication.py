@@ -24,7 +24,7 @@ __all__ = ["PUBLICATION", "CliquesPublication", "Counts"]
 
 
 class Counts(BaseModel):
-    """How many of what.
+    """Counts of a run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is asked in the user's own keys, translated to dense ids; and the graph that it is asked of."""
+"""The query in dense ids, and the graph to search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["graph_of", "hashes_of", "keys_of", "side_of", "to_query"]
 
 
 def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
-    """The query as engines take it.
+    """Return the query for the engines.
 
     Raises
     ------
@@ -30,22 +30,22 @@ def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
 
 
 def side_of(asked: CliquesSection) -> Literal["left", "right"]:
-    """The side of the edges that the vertices of the graph are on; of an undirected graph both are the same."""
+    """Return the side of the edges that has the vertices; an undirected graph has equal sides."""
     return asked.project or "left"
 
 
 def keys_of(asked: CliquesSection, edges: Any) -> Any:
-    """The keys of the vertices, as the backend has columns; position is the dense id."""
+    """Return the keys of the vertices as a column of the backend; the position is the dense id."""
     return edges.left_keys if side_of(asked) == "left" else edges.right_keys
 
 
 def hashes_of(asked: CliquesSection, edges: Any, backend: Any) -> Any:
-    """The vertex hash of each of them as a left one, whatever side it is from: (n,) uint64."""
+    """Return the hash of each vertex as a left one, from either side: (n,) uint64."""
     return edges.key_hashes()[0] if side_of(asked) == "left" else backend.key_hashes(keys_of(asked, edges), "left")
 
 
 def graph_of(config: Config, edges: Any) -> UndirectedCSR:
-    """The graph whose cliques are asked for.
+    """Return the graph to search.
 
     Raises
     ------

@@ -151,13 +151,13 @@ def _holding(batch: pa.RecordBatch, vertex: int) -> pa.RecordBatch:
 
 
 def larger(rows: pa.Table, limit: int) -> pa.Table:
-    """So many rows of the largest size, largest first, of equals those of smaller keys."""
+    """Return the largest rows, largest first; ties by smaller key."""
     order = np.lexsort((rows["clique_key"].to_numpy(), -rows["size"].to_numpy()))[:limit]
     return rows.take(pa.array(order)).combine_chunks()
 
 
 def essence(run_path: Path, manifest: Manifest) -> list[str]:
-    """What the report says first, as Markdown."""
+    """Return the essence of the report as Markdown."""
     counts = manifest.counts
     sizes = pq.read_table(run_path / "size_histogram.parquet").to_pylist()[::-1]
     shown = [[f"{row['size']:,}", f"{row['n_cliques']:,}"] for row in sizes[:_SIZES]]

@@ -1,4 +1,4 @@
-"""What may be asked: the section `cliques`, whose fields are the options of ``mbe cliques`` too."""
+"""The section `cliques`; its fields are also the options of ``mbe cliques``."""
 
 from __future__ import annotations
 

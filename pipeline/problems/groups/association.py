@@ -1,4 +1,4 @@
-"""How much of a group is known, by how much chance that would be, and what it says of its other members."""
+"""Known cases in groups: their share, its probability by chance, and the association of other members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KnownShares", "associations", "known_shares", "labels_of"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownShares:
-    """Of each group.
+    """The known shares of each group.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class KnownShares:
     p_values: np.ndarray
 
     def columns(self) -> dict[str, pa.Array]:
-        """Of the table `groups`; nothing is said of a group of which nothing is counted but the number."""
+        """Return columns of the table `groups`; they are null for groups without counts."""
         is_unsaid = self.n_drawn == 0
         return {
             "n_known": pa.array(self.n_known),
@@ -61,7 +61,7 @@ def known_shares(members: GroupMembers, labels: tuple[Labelled, Labelled]) -> Kn
 def associations(
     members: GroupMembers, is_muted: np.ndarray, shares: KnownShares, labels: tuple[Labelled, Labelled]
 ) -> pa.Array:
-    """How much each vertex without a label has to do with known cases, the left vertices first.
+    """Return the association of each unlabelled vertex with known cases, left vertices first.
 
     The largest ``(k + b) / (m + 1)`` over the groups that hold it and are not muted: `k` known cases among `m` other
     members that are counted, and `b` the share of known cases among all that are counted; `b` where no group holds it.
@@ -127,7 +127,7 @@ def _counts(members: GroupMembers, side: int, labels: Labelled) -> tuple[np.ndar
 
 
 def _tails(sides: list[tuple[Any, ...]], n_groups: int) -> np.ndarray:
-    """Of each group the chance of as many known cases or more; `sides` hold population, known, and those of groups."""
+    """Return each group's chance of as many known cases or more; `sides` has population, known, and group counts."""
     if not sides or not n_groups:
         return np.ones(n_groups)
     from scipy.stats import hypergeom

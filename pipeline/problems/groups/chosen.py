@@ -130,7 +130,7 @@ def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel
 
 
 def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel) -> GrownGroups:
-    """What seeds grow to, as far as it is significant; see `mbe_stage.groups.selection`.
+    """Return the significant groups that grow from seeds; see `mbe_stage.groups.selection`.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, 
 def cover_of(
     grown: GrownGroups, candidates: Candidates, collecting: Collecting, model: NullModel, known: Known
 ) -> Chosen:
-    """Of grown groups those that explain edges that nothing before them does; muted ones do not use up the limit."""
+    """Return the grown groups that explain new edges; muted ones do not count for the limit."""
     (chosen, gains), n = up_to_limit(
         collecting.config.section("groups").limit,
         lambda limit: covered(collecting.graph, grown, model, limit),
@@ -182,7 +182,7 @@ def chosen_of_grown(
 
 
 def _near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float) -> np.ndarray:
-    """How many others have a Jaccard of at least `max_overlap`, on the left, with each group and none before it."""
+    """Count the bicliques with a left Jaccard of at least `max_overlap` with each group and with none before it."""
     by_member = np.argsort(others.left_members, kind="stable")
     owners = np.repeat(np.arange(len(others)), others.left_sizes)[by_member]
     sorted_members = others.left_members[by_member]

@@ -59,7 +59,7 @@ class KnownColumns:
 
 
 def of_known(members: GroupMembers, known: Known, left_hashes: np.ndarray) -> KnownColumns:
-    """Of chosen groups; the ids of their cases are new ones.
+    """Return the known shares of chosen groups; the ids of their cases are new.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
 
 
 def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
-    """Of all vertices, the left ones first."""
+    """Return the scores of all vertices, left ones first."""
     graph, sink = search.collecting.graph, search.sink
     by_size = (
         share_size(*of) for of in ((sink.left_share, graph.left_degrees), (sink.right_share, graph.right_degrees))
@@ -224,5 +224,5 @@ def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
 
 
 def _counts_of_later(later: Searched) -> dict[str, int]:
-    """How many bicliques were found for the groups alone, and whether a limit ended that."""
+    """Return the number of bicliques found for the groups alone, and whether a limit stopped that."""
     return {"half_later_bicliques": later.n_bicliques or 0, "half_later_truncated": int(later.is_truncated)}

@@ -1,4 +1,4 @@
-"""What groups are beside those of the run before: cases keep their ids, and each group says what became of it."""
+"""Comparison of groups with the run before: cases keep their ids, and each group gets its change."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _gone(old: GroupRows, row: int) -> ComparedGroup:
 
 
 def _inputs(completing: Completing) -> dict[str, DerivedInput]:
-    """What the run was given beside its edges, by the table that it has published of it."""
+    """Return the facts about the lists of keys, from the published table of them."""
     asked = completing.config.section("groups")
     paths = {LABELS: asked.labels, ALLOW: asked.allow}
     if not any(paths.values()):

@@ -32,7 +32,7 @@ def sink_of(model: NullModel, graph: BipartiteCSR) -> DeviceCandidateSink:
 
 
 def pool_bytes(collecting: Collecting) -> int:
-    """What the sink will hold beside what it has when it is made: `mbe_stage.groups.cuda.candidates.pool_bytes`."""
+    """Return the bytes that the sink will hold later: `mbe_stage.groups.cuda.candidates.pool_bytes`."""
     return candidates.pool_bytes(collecting.graph.n_left + collecting.graph.n_right)
 
 
@@ -49,5 +49,5 @@ def on_host(collecting: Collecting) -> Collecting:
 
 
 def compile_steps() -> Sequence[CompileStep]:
-    """What compiles the sink's kernels for the current device."""
+    """Return the compile steps of the sink's kernels."""
     return candidates.compile_steps()

@@ -61,13 +61,13 @@ class GroupRows:
 
     @property
     def is_muted(self) -> np.ndarray:
-        """Of each, ``(n,) bool``."""
+        """The muted groups, ``(n,) bool``."""
         return self.table["is_muted"].to_numpy(zero_copy_only=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Since:
-    """What became of the groups.
+    """The changes of groups since the run before.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ class Known:
         )
 
     def is_muted(self, members: GroupMembers) -> np.ndarray:
-        """Whether all left members of each group are allowed, or all right ones; ``(n,) bool``."""
+        """Return the groups whose left or right members are all allowed; ``(n,) bool``."""
         if self.allowed is None:
             return np.zeros(len(members), np.bool_)
         left, right = self.allowed

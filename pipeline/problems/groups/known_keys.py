@@ -1,4 +1,4 @@
-"""What the user knows of keys: known cases (`groups.labels`) and known good (`groups.allow`), as tables say it.
+"""Tables of known keys: known cases (`groups.labels`) and known good ones (`groups.allow`).
 
 A table has a column `key`, and where that is not the left side a column `side`; labels may have a column `class`. Keys
 are compared as text, as everywhere.
@@ -39,7 +39,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyList:
-    """One of the lists, every key of a side once.
+    """A list of keys, each key of a side once.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def fingerprint_of(table: pa.Table) -> str:
 
 
 def taken_as(name: str, asked: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
-    """How a class of labels is taken; None if neither the section nor its name says so."""
+    """Return the meaning of a class of labels; None if neither the section nor its name tells."""
     word = asked.word(name)
     positive, negative = ({asked.word(each) for each in given} for given in asked.names_classes.values())
     if word in positive or word in negative:

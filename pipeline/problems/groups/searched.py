@@ -32,7 +32,7 @@ _LATER = "buckets that begin half later"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Searched:
-    """One graph, and what its bicliques came to.
+    """A graph and the results of its search.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
 
 
 def _saying_which(on_progress: Callable[[Any], object] | None) -> Listener | None:
-    """Who is told of this search: whoever is told of the run's, and which of the two it is."""
+    """Return a progress listener for this search, which adds the name of the search."""
     if on_progress is None:
         return None
 

@@ -1,4 +1,4 @@
-"""What may be asked of groups: the section `groups`, and the options ``--groups-...`` of `pipeline.cli.options`."""
+"""The section `groups`; `pipeline.cli.options` has its options ``--groups-...``."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
-    limit: int = Field(100, ge=1, le=1_000_000, description="Most groups.")
+    limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
-        "short_list", description="The best bicliques, or the larger groups that they grow to."
+        "short_list", description="The best bicliques, or larger groups grown from them."
     )
     rank_by: Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"] = Field(
-        "surprise", description="What ranks them; per vertex or edge suits communities, evidence puts large ones first."
+        "surprise", description="Ranking; per vertex or edge suits communities, evidence puts large groups first."
     )
     max_overlap: float = Field(
         0.5,
         gt=0,
         le=1,
-        description="Left out from this Jaccard with a better one on, by left members.",
+        description="Skip groups with this Jaccard index of left members with a better one.",
     )
     labels: str | None = Field(
         None,
-        description="A table of known cases: key, and possibly side and class.",
+        description="A table of known cases: key, optionally side and class.",
         json_schema_extra={"metavar": "FILE"},
     )
     negative: tuple[int | str, ...] = Field(
         ("0", "false", "no", "negative", "normal", "good", "benign"),
-        description="A class of labels that are no known cases; given alone, all other classes are.",
+        description="A class that is no known case; given alone, all other classes are.",
         json_schema_extra={"metavar": "CLASS"},
     )
     positive: tuple[int | str, ...] = Field(
         (),
-        description="A class of labels that are known cases; given alone, no other class is.",
+        description="A class of known cases; given alone, no other class is.",
         json_schema_extra={"metavar": "CLASS"},
     )
     allow: str | None = Field(
         None,
-        description="A table of keys that are known good: groups of them alone are muted.",
+        description="A table of known good keys; groups of these keys alone are muted.",
         json_schema_extra={"metavar": "FILE"},
     )
 

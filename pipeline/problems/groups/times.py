@@ -56,7 +56,7 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class GroupEvents:
-    """What the rows behind a group's edges come to; None where nothing is known.
+    """Times and weights of the rows behind each group's edges; None if unknown.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ NOTHING = GroupEvents()
 
 
 def figures_of(events: Events | None, edges: GroupEdges, n_right: int) -> list[GroupEvents]:
-    """Of each group, in their order.
+    """Return the figures of each group, in order.
 
     Memory: 50 bytes for each distinct edge of a group and each row behind one, and 100 MB.
 
@@ -137,7 +137,7 @@ def within_words(group: GroupEvents) -> tuple[float, str] | None:
 
 
 def _rows_of_groups(events: Events, edges: GroupEdges, n_right: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Of each group the rows behind its edges, and which edge of it each is behind."""
+    """Return the rows behind each group's edges, and the edge of each row."""
     codes = edges.left.astype(np.int64) * n_right + edges.right
     wanted, of_code = np.unique(codes, return_inverse=True)
     parts: list[tuple[np.ndarray, np.ndarray]] = []

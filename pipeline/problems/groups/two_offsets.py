@@ -138,7 +138,7 @@ def _starts(searches: Sequence[Searched]) -> list[int]:
 
 
 def _grown(searches: Sequence[Searched], limit: int, known: Known) -> list[Ranked]:
-    """Of one graph the cover, of several what is no near copy of anything more surprising."""
+    """Return the cover of one graph, or the groups of several without near copies of more surprising ones."""
     grown = []
     for one in searches:
         seeds = seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)

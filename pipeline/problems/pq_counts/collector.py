@@ -1,4 +1,4 @@
-"""What takes the counts of a run to its tables, on every backend; they are small enough to be made on the host."""
+"""The sink of a run of counts, on every backend; its tables are small enough to be made on the host."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ class TableSum:
 
 
 def sum_of_counts(counts: Mapping[tuple[int, int], int]) -> TableSum:
-    """That of `pq_counts`."""
+    """The checksum of `pq_counts`."""
     return TableSum(f"{p} {q} {digits_text(count)}" for (p, q), count in counts.items())
 
 
 def sum_of_vertices(edges: EdgeData) -> TableSum:
-    """That of `pq_vertices` before its first row."""
+    """The checksum of `pq_vertices` before its first row."""
     keys = (key for side in (edges.left_keys, edges.right_keys) for key in side.to_pylist())
     return TableSum(json.dumps(str(key), ensure_ascii=False) for key in keys)
 
 
 def sum_of_edges(edges: EdgeData) -> TableSum:
-    """That of `pq_edges` before its first row."""
+    """The checksum of `pq_edges` before its first row."""
     ends = zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True)
     return TableSum(f"{left} {right}" for left, right in ends)
 
 
 def whole(sums: Iterable[TableSum]) -> str:
-    """What names all of it."""
+    """The content fingerprint."""
     return hashlib.sha256("\n".join(map(str, sums)).encode()).hexdigest()
 
 
@@ -101,7 +101,7 @@ class PqCollector:
 
     @property
     def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
-        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal, or what passes cannot be kept."""
+        """The checkpoint method of `mbe_stage.stream.Sink`; None without a journal."""
         is_kept = can_be_kept(self._collecting.derived)
         return self._book if self._collecting.journal is not None and is_kept else None
 

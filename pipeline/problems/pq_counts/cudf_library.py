@@ -29,7 +29,7 @@ _DEFAULT_BUDGET = Execution().memory_budget_bytes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PqTables:
-    """What a run publishes, as cuDF frames with the columns of `pipeline.problems.pq_counts.schemas`.
+    """The tables of a run as cuDF frames with the columns of `pipeline.problems.pq_counts.schemas`.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ def count_pq_bicliques(
     device_memory: int | None = None,
     memory_budget: int = _DEFAULT_BUDGET,
 ) -> Frame | PqTables:
-    """How many (p, q)-bicliques a table of edges has, and on request in how many each vertex and edge is.
+    """Count the (p, q)-bicliques of a table of edges, and on request those of each vertex and edge.
 
     What passes through host memory is a few numbers; local counts are made tables there.
 

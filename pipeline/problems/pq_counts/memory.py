@@ -1,4 +1,4 @@
-"""What local counts take of memory, known before anything is counted."""
+"""The memory of local counts, known before counting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COPIES = 2
 
 
 def table_memory(config: Config, query: PqQuery, graph: BipartiteCSR) -> TableMemory:
-    """The bytes that are set aside, and the refusal where they do not fit."""
+    """Return the reserved bytes, and the refusal if they do not fit."""
     detail, degrees = detail_of(config.asked), (graph.left_degrees, graph.right_degrees)
     if detail < Detail.VERTICES:
         return TableMemory()
@@ -77,7 +77,7 @@ def check_room(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], 
 def lack_of_room(
     query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], budget: int
 ) -> MemoryBudgetExceeded | None:
-    """What `check_room` raises; None where local counts fit."""
+    """Return the error of `check_room`, or None if local counts fit."""
     needed = local_bytes(query, detail, *degrees)
     if needed <= budget:
         return None

@@ -21,7 +21,7 @@ __all__ = ["PUBLICATION", "Counts", "PqCountsPublication"]
 
 
 class Counts(BaseModel):
-    """How many of what.
+    """Counts of a run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is asked in the user's own keys, translated to dense ids."""
+"""The query in dense ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["detail_of", "to_query"]
 
 
 def to_query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
-    """The query as engines take it.
+    """Return the query for the engines.
 
     Raises
     ------
@@ -29,5 +29,5 @@ def to_query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
 
 
 def detail_of(asked: PqCountsSection) -> Detail:
-    """How much the engine has to say."""
+    """Return the detail that the engine has to produce."""
     return {"none": Detail.COUNTS, "vertices": Detail.VERTICES, "edges": Detail.EDGES}[asked.local]

@@ -87,7 +87,7 @@ def top_rows(path: Path, cell: tuple[int, int], limit: int, side: str | None = N
 
 
 def _larger(rows: pa.Table, limit: int) -> pa.Table:
-    """Those of most digits first, and of as many digits those whose text comes last: the order of whole numbers."""
+    """Order texts as whole numbers, largest first: by number of digits, then by text."""
     text = rows["count_text"].combine_chunks()
     lengths, ranks = pc.utf8_length(text).to_numpy(zero_copy_only=False), _ranks(text)
     order = np.lexsort((np.arange(len(text)), -ranks, -lengths))[:limit]
@@ -99,13 +99,13 @@ def _ranks(text: pa.Array) -> np.ndarray:
 
 
 def result_text(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> ResultText:
-    """What a search found that stored nothing."""
+    """Return the text of a search that stored nothing."""
     most = int(graph.left_degrees.max()), int(graph.right_degrees.max())
     return _text(sink.counts(), config.asked, most, is_lower=truncated is not None)
 
 
 def text_of_run(run_path: Path, manifest: Manifest) -> ResultText:
-    """What a run has published."""
+    """Return the text of a published run."""
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
     return _text(read_cells(run_path), manifest.config.asked, most, is_lower=manifest.truncated is not None)
 
@@ -118,7 +118,7 @@ def listed(manifest: Manifest) -> str:
 
 
 def unit(cell: tuple[int, int], count: int = 2) -> str:
-    """What is counted: ``(2, 3)-bicliques``."""
+    """Return the name of the counted objects: ``(2, 3)-bicliques``."""
     return f"({cell[0]}, {cell[1]})-biclique{'' if count == 1 else 's'}"
 
 
@@ -183,7 +183,7 @@ def _for_json(count: int) -> Any:
 
 
 def essence(run_path: Path, manifest: Manifest) -> list[str]:
-    """What the report says first, as Markdown."""
+    """Return the essence of the report as Markdown."""
     counts, asked = read_cells(run_path), manifest.config.asked
     mark = "≥ " if manifest.truncated is not None else ""
     ps = sorted({p for p, _ in counts})[:_MARKDOWN_CELLS]

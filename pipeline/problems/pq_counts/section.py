@@ -1,4 +1,4 @@
-"""What may be asked: the section `pq_counts`, whose fields are the options of ``mbe count-pq`` too."""
+"""The section `pq_counts`; its fields are also the options of ``mbe count-pq``."""
 
 from __future__ import annotations
 

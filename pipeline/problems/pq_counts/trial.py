@@ -1,4 +1,4 @@
-"""What counting will take: the paths that a search walks over, and a short trial of the engine."""
+"""A forecast for counts: the paths that a search walks, and a short trial of the engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAST_DONE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CountTrial:
-    """What a short run of the engine found.
+    """The result of a short run of the engine.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class _Counted:
 
 
 def forecast(trying: Trying) -> Prospect:
-    """What counting comes to, as `mbe inspect` shows it; local counts are tried, too, where there is room for them."""
+    """Return the forecast of `mbe inspect`; local counts are tried too if they fit."""
     detail, degrees = detail_of(trying.config.asked), (trying.graph.left_degrees, trying.graph.right_degrees)
     counted, left_out = _tried_with_room(trying, detail)
     found = result_text(counted.sink, trying.config, trying.graph, counted.facts.truncated)
@@ -150,7 +150,7 @@ def _suggestions(trial: CountTrial, detail: Detail) -> list[str]:
 
 
 def _share_of_counts(sink: PqSink) -> float:
-    """What of the work is done when the counts are known, and local counts begin; 0 without these."""
+    """Return the share of work done when local counts begin; 0 without these."""
     if sink.detail == Detail.COUNTS:
         return 0.0
     held = len(set(sink.query.containing_left)), len(set(sink.query.containing_right))
@@ -159,7 +159,7 @@ def _share_of_counts(sink: PqSink) -> float:
 
 
 def expected_seconds(samples: Sequence[tuple[float, float]], begins: float = 0.0) -> float | None:
-    """How long a search takes in all, at the pace of the second half of a trial; None where too little was done then.
+    """Return the total seconds at the pace of the trial's second half; None if too little was done.
 
     The heaviest pieces of the work come first, and take longer than the share that they are guessed to be.
 

@@ -1,4 +1,4 @@
-"""What the compiled loops of a comparison take, by whose it is: new rows, gone rows with their index, the best so far.
+"""Arguments of the compiled loops of a comparison: new rows, gone rows with their index, the best pairs so far.
 
 `new` rows are those that only the new run has, `gone` rows those that only the old one has.
 """
@@ -93,7 +93,7 @@ class Known(NamedTuple):
 
 
 class Prefixes(NamedTuple):
-    """What pairs are told apart by before their members are compared.
+    """The data that rules out pairs before their members are compared.
 
     Attributes
     ----------

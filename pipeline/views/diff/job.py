@@ -97,7 +97,7 @@ class RunDiff:
 
     @property
     def differ(self) -> bool:
-        """Whether any biclique is in one run only."""
+        """True if any biclique is in one run only."""
         return bool(len(self.only_new) or len(self.only_old))
 
 
@@ -162,7 +162,7 @@ def diff_between(
     on_progress: Callable[[str, float], None] = lambda *_: None,
     on_compile: Callable[[CompileProgress], None] | None = None,
 ) -> RunDiff:
-    """As `diff_runs`, of two run paths with their manifests: the second need not be published yet."""
+    """Compare two run paths with their manifests, as `diff_runs`; the second need not be published yet."""
     (old, old_manifest), (new, new_manifest) = of_old, of_new
     known = comparability(old, new, old_manifest, new_manifest)
     # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
@@ -310,7 +310,7 @@ def status_words(status: Status) -> str:
 
 
 def counts_words(diff: RunDiff) -> str:
-    """How many of what, in one line; what cannot be known of these runs is left out."""
+    """Return the counts in one line, without those that are unknown for these runs."""
     known = diff.comparability
     shown: list[Status] = ["new" if known.knows_new else "only_in_new", "gone" if known.knows_gone else "only_in_old"]
     if diff.pairs is not None:
@@ -319,7 +319,7 @@ def counts_words(diff: RunDiff) -> str:
 
 
 def searched_words(diff: RunDiff) -> str | None:
-    """Where partners were not sought, or not among all pairs, a sentence that says so; else None."""
+    """Return a sentence if partners were not searched among all pairs; else None."""
     if diff.pairs is None:
         known = diff.comparability
         comparable = known.knows_gone and known.knows_new

@@ -36,7 +36,7 @@ _RIGHT = 1 << 32
 
 @compiled()
 def _relation(left, right, gone_left, gone_right, new_left, new_right):
-    """What a new group with so many members in common is to a gone one; 0 where it is nothing.
+    """Return the relation of a new group to a gone one by the number of common members; 0 for none.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _relation(left, right, gone_left, gone_right, new_left, new_right):
 
 @compiled()
 def _is_before(jaccard, key, partner_key, best_jaccard, best_key):
-    """Whether a pair comes before the best so far of the row with this key."""
+    """Return True if a pair comes before the best so far of the row with this key."""
     if jaccard != best_jaccard:
         return jaccard > best_jaccard
     return np.uint64(key ^ partner_key) < np.uint64(key ^ best_key)

@@ -90,7 +90,7 @@ def _bicliques(rows: pa.RecordBatch, names: dict[str, pa.Array]) -> Iterator[Bic
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One biclique that is in one run only, and the one that it was before, if any.
+    """A biclique that is in one run only, and its partner in the other run, if any.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One partner each: which gone group became which new one, the most similar first, until nothing is left to pair.
+"""Pair gone groups with new ones, the most similar first; each group has at most one partner.
 
 A pair whose groups are each other's best is taken, and the rest looks again. This gives what taking all pairs in order,
 best first, would give: no pair before it could have taken either of the two.
@@ -33,7 +33,7 @@ _FIRST_LEVEL = 0.7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Who became whom; positions are those of the two `Side`.
+    """The pairs of gone and new groups, by position in the two `Side`.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Pairs:
 
 
 def no_pairs(n_new: int, n_gone: int) -> Pairs:
-    """Where one side is empty there is nothing to seek."""
+    """Return the result without pairs, if a side is empty."""
     nobody = np.full(n_new, -1, np.int32), np.full(n_gone, -1, np.int32)
     return Pairs(*nobody, np.zeros(n_new, np.int8), np.zeros(n_new), 0.0)
 

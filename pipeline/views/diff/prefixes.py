@@ -36,7 +36,7 @@ FLOATS = float64[::1]
 
 @compiled()
 def bits_set(word):
-    """How many bits of a word are set."""
+    """Count the bits of a word that are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -45,7 +45,7 @@ def bits_set(word):
 
 @compiled()
 def _prefix_length(n_shared, size, least):
-    """How many of a row's rarest shared members every partner with a Jaccard of `least` has one of.
+    """Return the prefix length: every partner with a Jaccard of `least` has one of so many rarest shared members.
 
     A partner has at least ``least * size`` members in common, and those that are not shared are the rarest of all.
     """

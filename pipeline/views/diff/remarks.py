@@ -1,4 +1,4 @@
-"""What two runs were asked, and whether they can be compared like with like."""
+"""The queries of two runs, and whether the runs are comparable."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _FILTERS = ("min_weight", "time_bucket", "time_offset")
 
 
 class Asked(Protocol):
-    """What a run was asked: a manifest, or what will be one."""
+    """The query of a run: a manifest, or a future one."""
 
     @property
     def config(self) -> Config:
-        """Its configuration."""
+        """The configuration of the run."""
 
     @property
     def input(self) -> InputFacts:
-        """What it read."""
+        """The facts about its input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparability:
-    """What the difference of two runs can say.
+    """The statements that the difference of two runs allows.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
 
 
 def unlike_questions(old: Asked, new: Asked) -> list[str]:
-    """What two runs were asked otherwise, so that they cannot be compared like with like; a sentence each."""
+    """Return the differences of two queries that make the runs less comparable, a sentence each."""
     found = []
     for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _FILTERS)):
         for name in names:
@@ -113,7 +113,7 @@ def _named_otherwise(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def _is_one_column(old: Asked, new: Asked, name: str) -> bool | None:
-    """Whether the setting meant the same column of both inputs, or columns; None where a manifest does not say."""
+    """Return True if the setting meant the same columns of both inputs; None if a manifest does not tell."""
     before, after = _columns(old, name), _columns(new, name)
     if not before or not after:
         return None
@@ -128,7 +128,7 @@ def _is_same(before: InputColumn, after: InputColumn) -> bool:
 
 
 def _may_be_one_column(old: Asked, new: Asked, name: str) -> bool:
-    """Whether a manifest does not say which column a setting meant, and the two settings may mean the same."""
+    """Return True if a manifest does not tell a setting's column, and the settings may mean the same one."""
     return _is_one_column(old, new, name) is None and _may_mean_the_same(_setting(old, name), _setting(new, name))
 
 
@@ -141,7 +141,7 @@ def _setting(run: Asked, name: str) -> object:
 
 
 def _may_mean_the_same(before: object, after: object) -> bool:
-    """Whether two settings of a column may mean the same; of several columns, one by one."""
+    """Return True if two settings may mean the same column, or the same columns one by one."""
     if isinstance(before, list | tuple) and isinstance(after, list | tuple):
         return len(before) == len(after) and all(map(_may_mean_the_same, before, after))
     if not (isinstance(before, int | str) and isinstance(after, int | str)):

@@ -105,7 +105,7 @@ class Rows:
         return int(self.shared_left.sum(dtype=np.int64) + self.shared_right.sum(dtype=np.int64))
 
     def stretches(self, most_members: int) -> Iterator[Stretch]:
-        """All rows in turn, so many at once that their members are few; at least one."""
+        """Yield all rows in stretches with few members, at least one row each."""
         first = 0
         with open(self.path, "rb") as file:
             while first < len(self):
