@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import InputConfig
     from mbe_stage.pipeline.errors import InputError
 
-__all__ = [
-    "A_VALUE",
-    "Backend",
-    "Column",
-    "Edges",
-    "FrameWriter",
-    "GraphFacts",
-    "HostNeeded",
-    "KeyOrigin",
-    "KeyType",
-    "Refusal",
-    "Rows",
-    "is_key",
-    "key_roles",
-]
-
 KeyType = Literal["auto", "integer", "string"]
 KeyOrigin = Literal["typed", "inferred", "integers"]
 """Whether columns carry their own type, are text with integers to be recognised, or text of integers."""

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.views import diff
 from mbe_stage.problem import problem_named
 from mbe_stage.runtime.code_cache import cache_directories, can_keep
 
-__all__ = ["Compiled", "compile_everything"]
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:

@@ -22,8 +22,6 @@ from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
 from mbe_stage.stream import Listener
 
-__all__ = ["ProgressDisplay", "set_up_logging"]
-
 log = logging.getLogger("mbe_stage.pipeline.cli.console")
 
 # Seconds between progress lines if stderr is not a terminal: at first, while a user may be watching, and later.

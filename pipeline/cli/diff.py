@@ -20,8 +20,6 @@ from mbe_stage.pipeline.views.diff.write import check_free, write_diff
 from mbe_stage.pipeline.views.top import Biclique
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["compare", "differences", "summary"]
-
 # Number of keys per side that a table row shows; `--json` shows all.
 _SHOWN_KEYS = 8
 

@@ -9,8 +9,6 @@ import os
 import signal
 import sys
 
-__all__ = ["ENDINGS", "leave", "leave_at_signals", "nothing_more_to_say"]
-
 # The message; the exit code is 128 plus the signal's number.
 ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 _SAID = 2

@@ -15,8 +15,6 @@ except KeyboardInterrupt:
 import resource
 import sys
 
-__all__ = ["main", "refusal"]
-
 # Libraries and their threads reserve more memory than they use. With less, importing them fails or never ends: OpenBLAS
 # retries forever and blocks signals.
 _LEAST_BYTES = 1 << 30

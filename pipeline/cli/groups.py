@@ -21,8 +21,6 @@ from mbe_stage.pipeline.views.listed_groups import listed_groups, nothing_signif
 from mbe_stage.pipeline.views.regroup import regroup
 from mbe_stage.pipeline.wording import has_parts, key_text
 
-__all__ = ["make_groups", "published"]
-
 # Number of groups in the table; the run and its report have more.
 _SHOWN = 20
 # Columns of the table; those of the second kind only appear if some group has a value.

@@ -10,8 +10,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-__all__ = ["EXAMPLES", "PLAIN", "Command", "command_line", "write_example", "write_options"]
-
 PLAIN: dict[str, Any] = {"max_content_width": 120, "help_option_names": ["--help", "-h"]}
 """Context settings for help: as wide as the terminal, up to a limit."""
 

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.problems.installed import reading_of
 from mbe_stage.pipeline.views.inspect import compile_steps, inspect_edges
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
-__all__ = ["look"]
-
 
 def look(config: Config, options: Mapping[str, Any]) -> None:
     """Read, compile, run the trial, and show the results."""

@@ -21,36 +21,6 @@ from typer.models import ArgumentInfo
 if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import Config
 
-__all__ = [
-    "GROUPING",
-    "GROUPS",
-    "INSPECTING",
-    "OUT_IF_GIVEN",
-    "QUERY",
-    "ByOption",
-    "CountOnly",
-    "Format",
-    "IfChanged",
-    "Json",
-    "MinLeft",
-    "MinRight",
-    "Override",
-    "Parameter",
-    "Quiet",
-    "Resume",
-    "Threads",
-    "Tier",
-    "Verbose",
-    "configuration",
-    "giving_way",
-    "option_of",
-    "options_of",
-    "publishing",
-    "refused",
-    "settings_given",
-    "taking",
-]
-
 _COLUMNS, _QUERY, _MEANS, _OUTPUT = "How to read the input", "Which bicliques", "Execution", "Output"
 _GROUPS = "Output groups"
 _PANELS = {"input": _COLUMNS, "query": _QUERY, "execution": _MEANS, "output": _OUTPUT}

@@ -22,8 +22,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import Config
 
-__all__ = ["ProblemCommand", "command_named", "commands_of_problems"]
-
 log = logging.getLogger(__name__)
 
 _OURS = "bicliques"

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from mbe_stage.pipeline.config.model import Config
 
-__all__ = ["UNCHANGED", "publish", "set_up_logging"]
-
 UNCHANGED = 5
 
 

@@ -18,8 +18,6 @@ from pydantic.fields import FieldInfo
 from mbe_stage.pipeline.cli.options import Parameter
 from mbe_stage.pipeline.config.strict_yaml import parse_yaml
 
-__all__ = ["output_parameters", "section_parameters"]
-
 _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 

@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.verify import VerifyReport
     from mbe_stage.pipeline.views.inspect import Inspection, SideFacts
 
-__all__ = [
-    "compared_by_problem",
-    "compiled",
-    "count",
-    "inspection",
-    "run",
-    "run_facts",
-    "runs",
-    "show_by_problem",
-    "verification",
-]
-
 # Characters of a path in a list of runs.
 _SOURCE = 64
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from mbe_stage.pipeline.views.near_copies import Distinct
 
-__all__ = ["keys", "largest", "results_console", "table"]
-
 # Characters of a cell: enough for a few long paths or keys, but not for a key of a megabyte.
 _CELL = 1_000
 # Number of keys per side that a table row shows, and characters of each; `--json` shows all.

@@ -8,8 +8,6 @@ import re
 import sys
 from typing import Any, TextIO
 
-__all__ = ["TIME", "VisibleFormatter", "json_line", "print_json", "say", "shortened", "visible", "visible_lines"]
-
 TIME = "%Y-%m-%d %H:%M:%S"
 """Date format of log lines."""
 

@@ -20,8 +20,6 @@ from mbe_stage.pipeline.stores.open_store import is_there, opened_run, was_in_me
 from mbe_stage.pipeline.verify import compile_steps, publications_of_run, verify_run
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
-__all__ = ["check"]
-
 
 def check(
     run_path: str,

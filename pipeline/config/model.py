@@ -44,17 +44,6 @@ from mbe_stage.pipeline.package_files import default_configuration
 from mbe_stage.pipeline.stores.address import check_output, place_of
 from mbe_stage.problem import problem_named
 
-__all__ = [
-    "Config",
-    "ExecutionConfig",
-    "InputConfig",
-    "OutputConfig",
-    "PublishedConfig",
-    "QueryConfig",
-    "apply_override",
-    "load_config",
-]
-
 Key = int | str
 
 _LIMITS = ("max_bicliques", "max_cliques")

@@ -16,8 +16,6 @@ from mbe_stage.pipeline.config.registry import derived_facts, problem_facts, pub
 from mbe_stage.pipeline.config.section import read_section, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
 
-__all__ = ["OURS", "Owner", "check_problem", "is_here", "owner_of", "read_sections", "section_names"]
-
 OURS = "bicliques"
 """The problem whose section always exists."""
 

@@ -18,17 +18,6 @@ from pydantic import BaseModel
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.problem import DerivedOutput, derived_outputs, package_of, problem_named, problem_names
 
-__all__ = [
-    "TOP_LEVEL_KEYS",
-    "OutputFacts",
-    "ProblemFacts",
-    "derived_facts",
-    "forget_publications",
-    "imported",
-    "problem_facts",
-    "published_problems",
-]
-
 log = logging.getLogger(__name__)
 
 TOP_LEVEL_KEYS = ("problem", "input", "query", "execution", "output")

@@ -18,8 +18,6 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mbe_stage.pipeline.config.setting_names import did_you_mean
 
-__all__ = ["Section", "is_section", "message_of", "read_section", "refusal"]
-
 _NO_BOOLEAN = "expected a name or a number; YAML reads yes, no, on, off, true and false as booleans: quote the name"
 
 # By pydantic's type of an error, without the part after the kind of value.

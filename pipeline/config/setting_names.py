@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["did_you_mean", "setting", "settings_called", "switch"]
-
 _called: ContextVar[Callable[[str], str]] = ContextVar("how messages call a setting", default=str)
 
 

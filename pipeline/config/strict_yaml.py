@@ -18,8 +18,6 @@ import yaml
 from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.package_files import default_configuration
 
-__all__ = ["LARGEST_DOCUMENT", "parse_yaml"]
-
 LARGEST_DOCUMENT = 1 << 18
 """Most characters of a document, and most bytes of a file to read."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LONGEST", "parse_bytes", "parse_duration"]
-
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _WRITTEN = re.compile(r"([0-9]+)([smhdw])", re.ASCII)
 

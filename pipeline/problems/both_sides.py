@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["SIDE", "key_type", "keys_of_both_sides", "sides"]
-
 SIDE = pa.dictionary(pa.int8(), pa.string())
 """The type of a column that says which side a vertex is of."""
 

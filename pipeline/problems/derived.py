@@ -15,8 +15,6 @@ from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.installed import derived_of
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
-__all__ = ["GuardedCollector", "derived_collectors"]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

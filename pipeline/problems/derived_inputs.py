@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from mbe_stage.pipeline.cli.terminal import shortened, visible
 
-__all__ = ["DerivedInput", "LabelClass"]
-
 _SHOWN_CLASSES = 20
 
 

@@ -11,8 +11,6 @@ from mbe_stage.pipeline.config.model import Key, QueryConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 
-__all__ = ["KeyedEdges", "dense_ids", "to_query"]
-
 
 class KeyedEdges(Protocol):
     """Edges whose keys can be looked up, wherever they are kept."""

@@ -15,8 +15,6 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.wording import plural
 from mbe_stage.problem import problem_named
 
-__all__ = ["found", "listed", "passing", "searched_graph", "text_of_run", "values"]
-
 
 def text_of_run(run_dir: Path, manifest: Manifest) -> ResultText | None:
     """Return the text of a published run whose results are numbers; else None."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["SearchedGraph", "graph_of_input", "sizes_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class SearchedGraph:

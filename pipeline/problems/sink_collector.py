@@ -12,8 +12,6 @@ from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
 
-__all__ = ["SinkCollector"]
-
 
 class SinkCollector:
     """A `Collector` up to `finish`: hands blocks to the sink that the problem has for the backend.

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import addresses_in
 from mbe_stage.pipeline.views.top import Biclique
 
-__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete", "not_sought"]
-
 log = logging.getLogger(__name__)
 
 MOST_BICLIQUES = 5_000_000

@@ -22,8 +22,6 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.run_store import refuse_among_published
 from mbe_stage.pipeline.views.top import Biclique
 
-__all__ = ["COLUMNS", "csv_output", "export_bicliques", "export_run", "harmless"]
-
 COLUMNS = pa.schema(
     [
         ("biclique", pa.int64()),

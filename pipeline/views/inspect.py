@@ -35,8 +35,6 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 from mbe_stage.stream import Progress, stream
 
-__all__ = ["Inspection", "SideFacts", "TwoHopFacts", "compile_steps", "inspect_edges"]
-
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
 _SHORT_TRIAL = ("a short trial says how long an enumeration takes here: --trial 2",)
 

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.wording import plural
 
-__all__ = ["BEST_SURPRISE", "can_be_significant", "group_rows", "listed_groups", "nothing_significant", "with_members"]
-
 BEST_SURPRISE = b"best_surprise"
 """In the metadata of `groups.parquet`: the surprise of the best biclique, listed or not, in nats."""
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
 
-__all__ = ["LOOKED_THROUGH", "MOST", "Distinct", "affordable", "distinct_of", "largest_distinct"]
-
 LOOKED_THROUGH = 2
 """So many of the largest are looked through at first for each one that is wanted: few are found in few parts of the
 table, and often they are enough."""

@@ -40,8 +40,6 @@ from mbe_stage.pipeline.stores.open_store import is_there, kept_if_done, opened_
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from mbe_stage.stream import Sink, StreamFacts, wants_outlook
 
-__all__ = ["OnShare", "regroup"]
-
 log = logging.getLogger(__name__)
 
 OnShare = Callable[[float], None]

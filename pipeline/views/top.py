@@ -15,9 +15,6 @@ import pyarrow.parquet as pq
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.publish.reading import bicliques_parts, numbers_of, open_part, reading, vertex_keys
 
-__all__ = ["ALL", "Biclique", "BicliqueIds", "Conditions", "Measure", "SideName", "find_vertex", "largest_bicliques"]
-__all__ += ["largest_ids", "with_keys"]
-
 SideName = Literal["left", "right"]
 Measure = Literal["edges", "left", "right"]
 """What makes a biclique large."""

@@ -39,7 +39,8 @@ def main() -> None:
             for _block in clique_engine.run(cliques, CliqueQuery(), Execution(), detail, sizes=sizes):
                 pass
     for kernel, call in known_kernels().items():
-        if call.name in ahead:
+        # Kernels beside those of the two engines are neither compiled ahead nor launched here.
+        if kernel.overloads or ahead.get(call.name):
             assert set(kernel.overloads) == ahead[call.name] == {call.signature}, (call.name, set(kernel.overloads))
     if "--rapids" in sys.argv:
         _whole_job()

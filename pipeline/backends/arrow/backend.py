@@ -28,8 +28,6 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution import edge_files
 from mbe_stage.pipeline.io import read_edges
 
-__all__ = ["ARROW", "ArrowBackend"]
-
 
 class ArrowBackend:
     """See `pipeline.backends.backend.Backend`."""

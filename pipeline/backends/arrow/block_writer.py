@@ -18,8 +18,6 @@ from mbe_stage.pipeline.backends.arrow.order import KeyOrder, Spill
 from mbe_stage.pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
-__all__ = ["BlockWriter", "most_encoders"]
-
 # Limit on the bytes of blocks waiting for an encoder; it also limits their number, however small they are.
 _WAITING_BYTES = 64 << 20
 _MOST_WAITING = 64

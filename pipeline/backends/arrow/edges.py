@@ -15,8 +15,6 @@ from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts, written_integer
 
-__all__ = ["EdgeData"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeData:

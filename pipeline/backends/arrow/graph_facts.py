@@ -13,8 +13,6 @@ from mbe_stage.graphs.two_hop import begin_two_hop_degrees
 from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.backend import GraphFacts
 
-__all__ = ["TwoHopDegrees", "graph_facts_beside", "two_hop_beside"]
-
 TwoHopDegrees = tuple[np.ndarray | None, np.ndarray | None]
 """Of (left, right); None for a side whose degrees were not counted."""
 

@@ -8,8 +8,6 @@ import pyarrow as pa
 from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
 from mbe_stage.pipeline.backends.arrow.plain import decoded
 
-__all__ = ["key_hashes"]
-
 
 def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
     """Return the vertex hash of each key.

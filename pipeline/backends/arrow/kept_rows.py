@@ -19,8 +19,6 @@ from mbe_stage.pipeline.execution.checkpoint_sums import Arrays, book_sums, rest
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.tasks import Task
 
-__all__ = ["KeptRows"]
-
 _T = TypeVar("_T")
 
 

@@ -10,8 +10,6 @@ from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import Refusal
 from mbe_stage.pipeline.io.raw import shortened
 
-__all__ = ["as_numbers", "as_times"]
-
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _SPECIAL_NUMBER = r"(?i)^([+-]?inf(inity)?|nan)$"
 _ZONED = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"

@@ -19,8 +19,6 @@ from mbe_stage.pipeline.backends.arrow.summaries import Summaries
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import DerivedCollector
 
-__all__ = ["BlockRows", "MemberRows", "vertex_columns"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:

@@ -22,8 +22,6 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.backends.arrow.parts import next_number
 
-__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "Spill", "SpillOrder", "range_groups", "spilled"]
-
 RANGE_BITS = 10
 N_RANGES = 1 << RANGE_BITS
 _MEMORY_BYTES = 128 << 20

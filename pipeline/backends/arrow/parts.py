@@ -11,17 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = [
-    "ROW_GROUP_BYTES",
-    "PartNames",
-    "PartWriter",
-    "batches_of",
-    "next_number",
-    "row_group_of",
-    "write_batches",
-    "write_table",
-]
-
 ROW_GROUP_BYTES = 16 << 20
 _FILE_BYTES = 512 << 20
 # Unordered small numbers: bit packing takes half the time of a dictionary, and no more space.

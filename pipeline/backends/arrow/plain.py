@@ -6,8 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["as_plain", "decoded", "is_text", "plain_type"]
-
 
 def as_plain(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array of its values' own type: dictionaries decoded, text as large_string.

@@ -26,8 +26,6 @@ from mbe_stage.pipeline.publish.stored_parts import StoredEntry, add_stored
 from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
 
-__all__ = ["RowSink"]
-
 _S = TypeVar("_S", bound=LockedSums)
 
 

@@ -15,8 +15,6 @@ from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges
 
-__all__ = ["HostRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class HostRows:

@@ -11,8 +11,6 @@ import numpy as np
 
 from mbe_stage.bicliques.keys import Fingerprint
 
-__all__ = ["LockedSums", "Summaries"]
-
 _MOST_BYTES = 64 << 20
 
 

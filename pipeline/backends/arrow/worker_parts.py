@@ -44,17 +44,6 @@ from mbe_stage.runners.parts import PartFailed
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import Collecting
 
-__all__ = [
-    "MOST_HELD_BYTES",
-    "Proof",
-    "WorkerParts",
-    "left_by_worker",
-    "parts_of",
-    "proven",
-    "sink_within",
-    "why_unproven",
-]
-
 _Sink = TypeVar("_Sink", bound=WorkerSink)
 
 # A worker without credentials may try to find those of its machine for minutes.

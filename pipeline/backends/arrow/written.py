@@ -18,8 +18,6 @@ from mbe_stage.pipeline.publish.stored_parts import StoredEntry
 from mbe_stage.pipeline.safe_paths import is_file_within
 from mbe_stage.pipeline.wording import found_bytes_text
 
-__all__ = ["WorkerSink", "WorkerSums", "Written"]
-
 
 class WorkerSink(Protocol):
     """The writer of a lease in a worker: the used part of `pipeline.backends.arrow.row_sink.RowSink`."""

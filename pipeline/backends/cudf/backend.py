@@ -35,8 +35,6 @@ from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.execution import edge_files
 
-__all__ = ["CudfBackend"]
-
 
 @dataclass(frozen=True, slots=True)
 class CudfBackend:

@@ -24,8 +24,6 @@ from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.tasks import Task
 
-__all__ = ["BlockWriter"]
-
 
 class BlockWriter:
     """Writes blocks as data sets of parts; the base of a problem's sink.

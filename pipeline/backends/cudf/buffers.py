@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pylibcudf as plc
 
-__all__ = ["INTEGERS", "SIGNED_INTEGERS", "is_text", "kind_of", "published_type", "text_buffers", "values_of"]
-
 _DTYPES = {
     plc.TypeId.INT8: np.int8,
     plc.TypeId.INT16: np.int16,

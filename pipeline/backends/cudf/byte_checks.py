@@ -11,8 +11,6 @@ import numpy as np
 from mbe_stage.pipeline.backends.backend import HostNeeded
 from mbe_stage.pipeline.io.text.dialect import Dialect
 
-__all__ = ["UTF8_PIECE_BYTES", "count_rows", "is_utf8"]
-
 UTF8_PIECE_BYTES = 64 << 20
 """Bytes to check at once, which needs about ten times as much memory."""
 

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.problems.installed import derived_of, derived_publicatio
 from mbe_stage.runtime import code_cache
 from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["device_steps", "rehearsal"]
-
 _done_here = False
 _FRAMES, _ENGINE = "cudf", "cuda"
 _READING = (keys.text_hash_thread_per_string, keys.integer_hash_thread_per_value)

@@ -20,8 +20,6 @@ from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
 from mbe_stage.pipeline.clean.events import Events
 from mbe_stage.pipeline.clean.facts import InputFacts, written_integer
 
-__all__ = ["DeviceEdges"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceEdges:

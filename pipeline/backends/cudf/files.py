@@ -9,8 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["have_page_checksums", "integer_bounds", "is_followed_by_checksum", "opened"]
-
 # fsspec, which cuDF uses to open files, reads these characters as patterns, chains or protocols.
 _SPECIAL = frozenset("*?[]:~")
 

@@ -9,8 +9,6 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, MOST_CHILDREN, Frame, concatenated
 from mbe_stage.pipeline.backends.cudf.member_rows import BlockRows
 
-__all__ = ["FrameSink"]
-
 
 class FrameSink:
     """Names results, sums them up, and passes them on as frames; the base of a problem's sink for its library.

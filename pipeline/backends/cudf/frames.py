@@ -9,18 +9,6 @@ import cudf
 import cupy as cp
 import pylibcudf as plc
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_CHILDREN",
-    "Frame",
-    "Series",
-    "concatenated",
-    "frame_of",
-    "list_column",
-    "named",
-    "nullable",
-]
-
 Frame = cudf.DataFrame
 Series = cudf.Series
 

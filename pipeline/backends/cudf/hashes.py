@@ -10,8 +10,6 @@ import pylibcudf as plc
 from mbe_stage.bicliques.cuda.keys import hash_integers, hash_text, vertex_hashes
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, text_buffers, values_of
 
-__all__ = ["key_hashes"]
-
 
 def key_hashes(keys: cudf.Series, side: str) -> cp.ndarray:
     """Return the vertex hash of each key, ``(n,) uint64``, as `pipeline.backends.arrow.hashes.key_hashes` does.

@@ -13,8 +13,6 @@ from mbe_stage.pipeline.backends.backend import HostNeeded, KeyType
 from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
 from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
 
-__all__ = ["as_integers", "as_json", "as_keys", "factorised", "json_arrays", "merged", "ranked"]
-
 _EXACT_FLOATS = 2.0**53
 _FEWEST_DIGITS_BEYOND = 19
 _FIRST_PRINTED = 32

@@ -15,8 +15,6 @@ from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Refusal
 from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
 from mbe_stage.pipeline.backends.cudf.text import non_empty, written_integers
 
-__all__ = ["at_least", "below", "largest", "times_of", "weights_of"]
-
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 _TICKS_IN_MICROSECONDS = {
     plc.TypeId.TIMESTAMP_SECONDS: 1_000_000,

@@ -20,8 +20,6 @@ from mbe_stage.pipeline.backends.cudf.pieces import cut
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import DerivedCollector
 
-__all__ = ["BlockRows", "MemberRows", "vertex_frame"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberRows:

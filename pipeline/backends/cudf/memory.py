@@ -18,8 +18,6 @@ from mbe_stage.pipeline.errors import DeviceMemoryExhausted
 from mbe_stage.pipeline.execution import process
 from mbe_stage.pipeline.execution.lack_of_memory import is_of_device_memory
 
-__all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memory"]
-
 log = logging.getLogger(__name__)
 
 _FREE_SHARE = 0.9

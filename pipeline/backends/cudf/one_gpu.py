@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 
-__all__ = ["import_pylibcugraph_alone"]
-
 _FOR_SEVERAL = "raft_dask"
 
 

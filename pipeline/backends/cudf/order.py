@@ -24,8 +24,6 @@ from mbe_stage.pipeline.backends.arrow.order import KeyOrder as HostOrder
 from mbe_stage.pipeline.backends.cudf.parts import frame_bytes
 from mbe_stage.pipeline.config.setting_names import setting
 
-__all__ = ["KeyOrder"]
-
 log = logging.getLogger(__name__)
 
 

@@ -20,8 +20,6 @@ from mbe_stage.pipeline.publish.schemas import SIZE_HISTOGRAM
 if TYPE_CHECKING:
     from mbe_stage.pipeline.backends.cudf.memory import DevicePool
 
-__all__ = ["encoder_bytes", "read_frame", "write_frame", "write_frame_on_host"]
-
 _COMPRESSIONS = {
     "zstd": plc.io.types.CompressionType.ZSTD,
     "snappy": plc.io.types.CompressionType.SNAPPY,

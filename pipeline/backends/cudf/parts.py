@@ -20,8 +20,6 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DataSet", "WriterPool", "frame_bytes"]
-
 
 class WriterPool:
     """Threads that write frames as files; as many frames may wait as are written, to bound device memory.

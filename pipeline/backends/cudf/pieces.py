@@ -7,8 +7,6 @@ from typing import Any
 
 import cupy as cp
 
-__all__ = ["cut"]
-
 
 def cut(block: Any, ends: cp.ndarray, most_bytes: int) -> Iterator[Any]:
     """Cut a block into pieces of at most that many bytes; `ends` has the bytes of each result and all before it."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import DeviceMemoryExhausted
 
-__all__ = ["LONG_FORM", "MemoryShares", "WritingPlan", "mebibytes", "with_set_aside"]
-
 _WRITERS = 4
 _LARGEST_PART = 512 << 20
 _SMALLEST_PART = 1 << 20

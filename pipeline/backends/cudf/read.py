@@ -27,8 +27,6 @@ from mbe_stage.pipeline.io.raw import choose_columns, columns_meant
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 
-__all__ = ["MOST_ROWS", "Readers", "readers"]
-
 MOST_ROWS = 2**31 - 1
 """Most rows of a cuDF column."""
 

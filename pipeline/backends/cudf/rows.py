@@ -14,8 +14,6 @@ from mbe_stage.pipeline.backends.cudf.keys import as_keys
 from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
 from mbe_stage.pipeline.clean.facts import InputColumn
 
-__all__ = ["DeviceRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows:

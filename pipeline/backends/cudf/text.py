@@ -9,8 +9,6 @@ from pylibcudf.strings.convert.convert_integers import from_integers, is_integer
 
 from mbe_stage.pipeline.backends.cudf.buffers import text_buffers, values_of
 
-__all__ = ["integer_values", "non_empty", "texts_of_integers", "written_integers"]
-
 _INT64 = plc.DataType(plc.TypeId.INT64)
 
 

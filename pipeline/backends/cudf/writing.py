@@ -17,8 +17,6 @@ from mbe_stage.pipeline.problems.installed import derived_of
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import Collecting
 
-__all__ = ["EngineShare", "Writing", "plan_writing", "writing_of"]
-
 log = logging.getLogger(__name__)
 
 

@@ -21,17 +21,6 @@ from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.bicliques.largest import Largest, n_shown
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
-__all__ = [
-    "ROWS",
-    "ParquetSink",
-    "Summary",
-    "histogram_table",
-    "members_batch",
-    "sink_of",
-    "vertex_schema",
-    "vertex_table",
-]
-
 _STATISTICS = ("n_bicliques", "largest_edges", "largest_keys")
 
 

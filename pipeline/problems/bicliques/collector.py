@@ -15,8 +15,6 @@ from mbe_stage.pipeline.problems.sink_collector import SinkCollector
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.schemas import SIZE_HISTOGRAM
 
-__all__ = ["BicliqueCollector"]
-
 
 class BicliqueCollector(SinkCollector):
     """See `pipeline.problems.base.Collector`: writes `bicliques/` and `members/` as asked, and the tables of sums.

@@ -31,17 +31,6 @@ from mbe_stage.pipeline.problems.bicliques.cudf_summary import Summary
 from mbe_stage.pipeline.problems.bicliques.largest import n_shown
 from mbe_stage.pipeline.publish.schemas import BICLIQUES, MEMBERS, vertices
 
-__all__ = [
-    "ROWS",
-    "ParquetSink",
-    "histogram_table",
-    "members_frame",
-    "rows_of",
-    "sink_of",
-    "vertex_schema",
-    "vertex_table",
-]
-
 
 def _lists_of(block: DeviceBlock) -> tuple[Any, ...]:
     left = block.left_sizes, block.left_offsets, block.left_members

@@ -36,8 +36,6 @@ from mbe_stage.pipeline.problems.query import to_query
 if TYPE_CHECKING:
     import cugraph
 
-__all__ = ["BicliqueTables", "DerivedFrames", "derived_frames", "edges_of_graph", "enumerate_bicliques"]
-
 _DEFAULT_INPUT = InputConfig()
 
 

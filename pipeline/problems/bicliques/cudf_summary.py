@@ -18,8 +18,6 @@ from mbe_stage.device.copying import take_lists
 from mbe_stage.pipeline.problems.bicliques.arrow import Summary as HostSummary
 from mbe_stage.pipeline.problems.bicliques.largest import Bounds, Largest
 
-__all__ = ["Summary", "add_largest"]
-
 
 def add_largest(largest: Largest, block: DeviceBlock, n_edges: cp.ndarray, keys: cp.ndarray) -> None:
     """Add the largest bicliques of a block to the kept ones.

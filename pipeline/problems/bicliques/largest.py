@@ -13,8 +13,6 @@ from mbe_stage.pipeline.config.model import OutputConfig
 from mbe_stage.pipeline.views.near_copies import LOOKED_THROUGH
 from mbe_stage.pipeline.views.top import BicliqueIds
 
-__all__ = ["FEWEST", "Bounds", "Largest", "n_shown"]
-
 FEWEST = (1, 2, 3)
 """The largest of all may be stars: those with at least so many vertices on both sides are kept by themselves."""
 

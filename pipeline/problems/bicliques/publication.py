@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mbe_stage.runtime.compile_ahead import CompileStep
     from mbe_stage.stream import Progress as StreamProgress
 
-__all__ = ["PUBLICATION", "BicliquesPublication", "Counts"]
-
 
 class Counts(BaseModel):
     """Counts of a run; each `max_*` is the largest value of any biclique.

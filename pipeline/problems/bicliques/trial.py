@@ -24,8 +24,6 @@ from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
 from mbe_stage.runtime.compile_ahead import compile_ahead
 
-__all__ = ["Expectation", "Seconds", "Trial", "expect", "forecast", "run_trial", "table_bytes", "try_and_estimate"]
-
 # A row of `bicliques` beside its members: key, two list offsets, three sizes; and a row of `members`.
 _BICLIQUE_BYTES, _MEMBER_BYTES, _LONG_MEMBER_BYTES = 32, 4, 13
 # The pace of a trial is not that of the whole run, whose parts differ.

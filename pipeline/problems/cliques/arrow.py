@@ -22,17 +22,6 @@ from mbe_stage.pipeline.problems.base import Collecting, DerivedCollector
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
 from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
 
-__all__ = [
-    "ROWS",
-    "ParquetSink",
-    "Summary",
-    "clique_keys",
-    "histogram_table",
-    "sink_of",
-    "vertex_schema",
-    "vertex_table",
-]
-
 
 def _lists_of(block: CliqueBlock) -> tuple[Any, ...]:
     return ((block.sizes, block.offsets, block.members),)

@@ -12,8 +12,6 @@ from mbe_stage.pipeline.problems.cliques.schemas import SIZE_HISTOGRAM
 from mbe_stage.pipeline.problems.sink_collector import SinkCollector
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
-__all__ = ["CliqueCollector"]
-
 
 class CliqueCollector(SinkCollector):
     """See `pipeline.problems.base.Collector`: writes `cliques/` and the tables of sums."""

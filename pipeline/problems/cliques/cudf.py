@@ -32,8 +32,6 @@ from mbe_stage.pipeline.problems.cliques import arrow as host
 from mbe_stage.pipeline.problems.cliques.query import hashes_of
 from mbe_stage.pipeline.problems.cliques.schemas import CLIQUES, vertices
 
-__all__ = ["ROWS", "ParquetSink", "Summary", "histogram_table", "rows_of", "sink_of", "vertex_schema", "vertex_table"]
-
 
 @dataclass(slots=True)
 class Summary:

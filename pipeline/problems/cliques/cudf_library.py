@@ -22,8 +22,6 @@ from mbe_stage.pipeline.problems.cliques.cudf import Summary, histogram_table, r
 from mbe_stage.pipeline.problems.cliques.query import graph_of, hashes_of, keys_of, to_query
 from mbe_stage.pipeline.problems.installed import reading_of
 
-__all__ = ["CliqueTables", "enumerate_cliques"]
-
 _DEFAULT_INPUT = InputConfig()
 
 

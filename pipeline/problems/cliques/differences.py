@@ -15,8 +15,6 @@ from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 
-__all__ = ["differences"]
-
 _ROWS = 1 << 16
 
 

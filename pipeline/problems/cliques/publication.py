@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["PUBLICATION", "CliquesPublication", "Counts"]
-
 
 class Counts(BaseModel):
     """Counts of a run.

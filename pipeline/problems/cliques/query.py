@@ -11,8 +11,6 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.problems.cliques.section import CliquesSection
 from mbe_stage.pipeline.problems.query import KeyedEdges, dense_ids
 
-__all__ = ["graph_of", "hashes_of", "keys_of", "side_of", "to_query"]
-
 
 def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
     """Return the query for the engines.

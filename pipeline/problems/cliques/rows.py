@@ -18,20 +18,6 @@ from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.report.markdown import first_keys, members, table
 
-__all__ = [
-    "Clique",
-    "clique_parts",
-    "cliques_with_keys",
-    "essence",
-    "find_vertex",
-    "larger",
-    "largest",
-    "largest_cliques",
-    "shown",
-    "top",
-    "vertex_keys",
-]
-
 _ROWS = 1 << 14
 
 _SIZES, _CLIQUES = 20, 5

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["CLIQUES", "SIZE_HISTOGRAM", "vertices"]
-
 CLIQUES = pa.schema(
     [
         pa.field("clique_key", pa.int64(), nullable=False),

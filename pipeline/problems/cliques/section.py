@@ -10,8 +10,6 @@ from mbe_stage.options import NO_LIMIT
 from mbe_stage.pipeline.config.section import Section
 from mbe_stage.pipeline.config.setting_names import setting
 
-__all__ = ["CliquesSection"]
-
 
 class CliquesSection(Section):
     """Which maximal cliques, and of which graph: the input itself, or a projection of it."""

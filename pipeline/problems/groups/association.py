@@ -11,8 +11,6 @@ import pyarrow as pa
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.pipeline.problems.groups.known import Known, Labelled
 
-__all__ = ["KnownShares", "associations", "known_shares", "labels_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownShares:

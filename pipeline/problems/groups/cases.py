@@ -17,8 +17,6 @@ from scipy.sparse import csgraph
 
 from mbe_stage.groups.members import GroupMembers
 
-__all__ = ["case_ids", "case_numbers", "inherited_ids", "members_of_cases"]
-
 
 def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
     """The case of each group: 0, 1, 2 ... in the order of their first groups.

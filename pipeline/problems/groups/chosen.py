@@ -19,9 +19,6 @@ from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
 
-__all__ = ["GROWN_COVER", "SHORT_LIST", "Chosen", "GroupEdges"]
-__all__ += ["chosen_of_grown", "cover_of", "edges_of", "grown_of", "short_list_of"]
-
 SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
 """The kinds of groups, as `groups.kind` and the table have them."""
 

@@ -38,8 +38,6 @@ from mbe_stage.pipeline.problems.groups.two_offsets import (
 )
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
 
-__all__ = ["GroupsCollector", "KnownColumns", "of_known"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownColumns:

@@ -28,8 +28,6 @@ from mbe_stage.pipeline.views.diff import compile_steps
 from mbe_stage.pipeline.views.diff.remarks import unlike_questions
 from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 
-__all__ = ["complete"]
-
 log = logging.getLogger(__name__)
 
 _NAMED = 5

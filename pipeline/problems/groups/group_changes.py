@@ -24,8 +24,6 @@ from mbe_stage.pipeline.views.diff.partners import Pairs, no_pairs, pair_up
 from mbe_stage.pipeline.views.diff.rows import Rows, Side
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 
-__all__ = ["GroupRows", "Since", "read_group_rows", "since_last"]
-
 _WORDS = {0: "new", GROWN: "grown", SHRUNK: "shrunk", CHANGED: "changed"}
 _NO_VERTICES = np.empty(0, np.int32)
 

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, KeyList
 
-__all__ = ["Known", "Labelled", "up_to_limit"]
-
 _UNKNOWN = -1
 
 T = TypeVar("T")

@@ -24,8 +24,6 @@ from mbe_stage.pipeline.io.raw import RawEdges, shortened
 from mbe_stage.pipeline.problems.derived_inputs import LabelClass
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
 
-__all__ = ["ALLOW", "LABELS", "POSITIVE", "KeyList", "classes_of", "fingerprint_of", "read_lists", "taken_as"]
-
 LABELS, ALLOW = "labels", "allow"
 """The lists, by the keys of the section that name them."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
     from mbe_stage.runtime.compile_ahead import CompileStep
 
-__all__ = ["PUBLICATION", "GroupsPublication"]
-
 
 class GroupsPublication(DerivedPublication):
     """See `pipeline.problems.base.DerivedPublication`."""

@@ -6,9 +6,6 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.problems.both_sides import SIDE
 
-__all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "HALF_LATER_VERTICES", "KNOWN_KEYS", "MOMENT"]
-__all__ += ["group_members", "vertex_scores"]
-
 # Without a zone, which neither cuDF's frames nor all readers of Parquet have.
 MOMENT = pa.timestamp("us")
 """The type of times, which are UTC."""

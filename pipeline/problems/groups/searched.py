@@ -22,8 +22,6 @@ from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.query import to_query
 from mbe_stage.stream import Listener, wants_outlook
 
-__all__ = ["Searched", "refuse_half_questions", "search_half_later"]
-
 log = logging.getLogger(__name__)
 
 _MOST_IDS = 2**31

@@ -10,8 +10,6 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from mbe_stage.pipeline.config.section import Section
 from mbe_stage.pipeline.config.setting_names import setting
 
-__all__ = ["GroupsSection"]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split(","))

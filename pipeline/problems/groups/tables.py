@@ -19,8 +19,6 @@ from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, grou
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
 from mbe_stage.pipeline.wording import percent_text, plural
 
-__all__ = ["DEFAULT_SCORE", "edges_table", "explanation", "groups_table", "members_table", "scores_table"]
-
 # Of the events: a smaller share is no reason.
 _WORTH_TELLING = 0.5
 

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.problems.groups.chosen import GroupEdges
 from mbe_stage.pipeline.problems.groups.schemas import GROUP_TIMES, MOMENT
 
-__all__ = ["NOTHING", "WINDOWS", "GroupEvents", "figures_of", "times_table", "within_words"]
-
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 WINDOWS = {

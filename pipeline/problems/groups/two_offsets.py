@@ -30,8 +30,6 @@ from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
 from mbe_stage.pipeline.problems.groups.schemas import HALF_LATER_VERTICES
 from mbe_stage.pipeline.problems.groups.searched import Searched
 
-__all__ = ["Ranked", "choose", "half_later_vertices", "keys_of_all", "listed", "merged", "with_columns"]
-
 Ranked = tuple[np.ndarray, Chosen]
 """Groups of one graph, with its own ids, and the place of each in the list of all, from 0."""
 

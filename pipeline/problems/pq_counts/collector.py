@@ -27,8 +27,6 @@ from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
 from mbe_stage.tasks import Task
 
-__all__ = ["PqCollector", "TableSum", "sum_of_counts", "sum_of_edges", "sum_of_vertices", "whole"]
-
 
 class TableSum:
     """The sum of a table whose rows pass."""

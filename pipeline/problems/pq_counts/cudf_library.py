@@ -21,8 +21,6 @@ from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batc
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.results import Detail, PqSink
 
-__all__ = ["PqTables", "count_pq_bicliques"]
-
 _DEFAULT_INPUT = InputConfig()
 _DEFAULT_BUDGET = Execution().memory_budget_bytes
 

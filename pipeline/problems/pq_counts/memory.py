@@ -17,8 +17,6 @@ from mbe_stage.pq_counts.digits import n_digits
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
-__all__ = ["check_room", "lack_of_room", "local_bytes", "most_of_cell", "table_memory"]
-
 _DIGIT_BYTES = 8
 # What the engine adds up, and what of it was handed over.
 _COPIES = 2

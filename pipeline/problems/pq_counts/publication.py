@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import Detail, PqSink
 
-__all__ = ["PUBLICATION", "Counts", "PqCountsPublication"]
-
 
 class Counts(BaseModel):
     """Counts of a run.

@@ -7,8 +7,6 @@ from mbe_stage.pipeline.problems.query import KeyedEdges, dense_ids
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
-__all__ = ["detail_of", "to_query"]
-
 
 def to_query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
     """Return the query for the engines.

@@ -20,20 +20,6 @@ from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
 from mbe_stage.pipeline.report.markdown import table, text
 from mbe_stage.pq_counts.results import PqSink
 
-__all__ = [
-    "JSON_EXACT",
-    "essence",
-    "largest",
-    "listed",
-    "read_cells",
-    "result_text",
-    "shown_cell",
-    "text_of_run",
-    "top_rows",
-    "unit",
-    "zero_reasons",
-]
-
 _BATCH_ROWS = 1 << 17
 
 JSON_EXACT = 2**53 - 1

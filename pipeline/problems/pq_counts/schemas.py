@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.problems.both_sides import SIDE
 
-__all__ = ["COUNT", "PQ_COUNTS", "pq_edges", "pq_vertices"]
-
 COUNT = pa.decimal128(38, 0)
 """The type of counts: whole numbers of at most 38 digits."""
 

@@ -10,8 +10,6 @@ from mbe_stage.pipeline.config.section import Section
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pq_counts.query import LARGEST_SIZE
 
-__all__ = ["MOST_CELLS", "PqCountsSection"]
-
 MOST_CELLS = 1 << 16
 """Of a table: nobody reads more, and each costs a sum over all kinds of leaves."""
 

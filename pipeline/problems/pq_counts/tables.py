@@ -15,8 +15,6 @@ from mbe_stage.pipeline.problems.pq_counts.schemas import COUNT, PQ_COUNTS, pq_e
 from mbe_stage.pq_counts.digits import BITS, carried, digits_of, integers, n_digits
 from mbe_stage.pq_counts.results import LocalCounts
 
-__all__ = ["BATCH_BYTES", "columns_of_digits", "columns_of_integers", "counts_table", "edge_batches", "vertex_batches"]
-
 # The first number of 39 digits, as two words.
 _HIGH, _LOW = divmod(10**38, 1 << 64)
 _DIGITS_OF_TWO_WORDS = 128 // BITS

@@ -18,8 +18,6 @@ from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.stream import Progress, StreamFacts
 
-__all__ = ["CountTrial", "expected_seconds", "forecast"]
-
 # With less of the work done in half of the trial there is no pace.
 _LEAST_DONE = 0.01
 

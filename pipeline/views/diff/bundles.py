@@ -12,27 +12,6 @@ from numba import float64, int8, int64, types
 
 from mbe_stage.runtime.jit import BYTES, FLAGS, INTS, LONGS, WORDS
 
-__all__ = [
-    "BEST",
-    "BEST_OF_BLOCK",
-    "COMPARED",
-    "INDEXED",
-    "KNOWN",
-    "OTHERS",
-    "PARTNERS",
-    "PREFIXES",
-    "SUM_TABLE",
-    "Best",
-    "BestOfBlock",
-    "Compared",
-    "Indexed",
-    "Known",
-    "Others",
-    "Partners",
-    "Prefixes",
-    "SumTable",
-]
-
 _FLOATS = float64[::1]
 
 

@@ -27,20 +27,6 @@ from mbe_stage.pipeline.views.diff.rows import Rows, Side, read_side, read_sizes
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices, shared_vertices
 from mbe_stage.runtime.compile_ahead import CompileProgress, CompileStep, compile_ahead
 
-__all__ = [
-    "PAIRED",
-    "STATUSES",
-    "RunDiff",
-    "Status",
-    "compile_steps",
-    "counts_words",
-    "diff_between",
-    "diff_runs",
-    "resolve_both",
-    "searched_words",
-    "status_words",
-]
-
 Status = Literal["new", "gone", "grown", "shrunk", "changed", "only_in_old", "only_in_new"]
 
 PAIRED: tuple[Status, ...] = ("grown", "shrunk", "changed")

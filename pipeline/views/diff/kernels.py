@@ -16,18 +16,6 @@ from mbe_stage.pipeline.views.diff.prefixes import bits_set
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = [
-    "CHANGED",
-    "GROWN",
-    "SHRUNK",
-    "compare_prefixes",
-    "compile_steps",
-    "count_shared",
-    "index_members",
-    "merge_best",
-    "take_pairs",
-]
-
 GROWN, SHRUNK, CHANGED = 1, 2, 3
 
 # One shared right member in a counter; shared left members are counted in the lower half.

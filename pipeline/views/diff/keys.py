@@ -13,8 +13,6 @@ from mbe_stage.pipeline.publish.reading import bicliques_parts, open_part, readi
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import LONGS, compiled, readonly, steps_of
 
-__all__ = ["KeySet", "compile_steps", "differing_keys", "run_keys"]
-
 _ROWS = 1 << 18
 
 

@@ -15,8 +15,6 @@ from mbe_stage.pipeline.views.diff.keys import KeySet
 from mbe_stage.pipeline.views.diff.rows import Side
 from mbe_stage.pipeline.views.top import Biclique
 
-__all__ = ["Difference", "bicliques_with", "largest_differences", "rows_with_members"]
-
 # Rows with member lists that are decoded at once.
 _DECODED_ROWS = 1 << 14
 _COLUMNS = ["biclique_key", "left", "right"]

@@ -17,8 +17,6 @@ from mbe_stage.pipeline.views.diff.bundles import Best
 from mbe_stage.pipeline.views.diff.rows import Rows
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 
-__all__ = ["SEARCH_LIMIT", "Pairs", "no_pairs", "pair_up"]
-
 SEARCH_LIMIT = 30_000_000_000
 """Shared members that are counted at most, over all pairs of groups; some minutes on two cores."""
 

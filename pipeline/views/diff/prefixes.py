@@ -13,19 +13,6 @@ from mbe_stage.pipeline.views.diff.bundles import COMPARED, OTHERS, SUM_TABLE
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 
-__all__ = [
-    "SPREAD",
-    "bits_set",
-    "compile_steps",
-    "count_members",
-    "count_prefixes",
-    "fill_table",
-    "member_signatures",
-    "prefix_lengths",
-    "probe",
-    "rarest_first",
-]
-
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 # Rows of so many members are sorted by insertion.

@@ -12,8 +12,6 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import key_type
 
-__all__ = ["Asked", "Comparability", "comparability", "unlike_questions"]
-
 # Which columns were read, and what makes a row an edge; the window of time moves from run to run by its nature.
 _COLUMNS = ("left", "right", "weight", "timestamp")
 _FILTERS = ("min_weight", "time_bucket", "time_offset")

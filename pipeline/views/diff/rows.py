@@ -18,8 +18,6 @@ from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
 
-__all__ = ["Rows", "Side", "Stretch", "compile_steps", "read_side", "read_sizes"]
-
 # Rows with member lists that are decoded at once.
 _DECODED_ROWS = 1 << 15
 

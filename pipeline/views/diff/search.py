@@ -46,8 +46,6 @@ from mbe_stage.pipeline.views.diff.prefixes import (
 from mbe_stage.pipeline.views.diff.rows import Rows, Stretch
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 
-__all__ = ["by_one_member", "by_prefixes", "by_shared_members", "member_counts", "prefix_counts"]
-
 # Members of gone rows that are indexed at once, and of new rows that are compared with them at once.
 _INDEXED = 1 << 24
 _COMPARED = 1 << 20

@@ -11,8 +11,6 @@ from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.publish.reading import vertex_keys
 from mbe_stage.pipeline.views.top import SideName
 
-__all__ = ["SharedVertices", "shared_vertices"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedVertices:

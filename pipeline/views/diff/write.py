@@ -23,8 +23,6 @@ from mbe_stage.pipeline.views.diff.job import PAIRED, RunDiff
 from mbe_stage.pipeline.views.diff.members import rows_with_members
 from mbe_stage.pipeline.views.diff.rows import Side
 
-__all__ = ["check_free", "difference_batches", "difference_schema", "partner_batches", "partner_schema", "write_diff"]
-
 _NOTHING = "nothing was written"
 
 
