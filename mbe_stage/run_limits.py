@@ -173,3 +173,23 @@ def ending(limits: LimitWatch, checkpoints: Checkpoints, seconds: float) -> str 
     if reason is None or checkpoints.last_is_awaited(seconds, limits.run_limits.patience()):
         return None
     return reason
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyBlock:
+    """A block without results (`mbe_stage.stream.Block`), of any problem.
+
+    Attributes
+    ----------
+    work_done : float
+        Share of the whole work that is finished.
+    """
+
+    work_done: float = 0.0
+
+    def __len__(self) -> int:
+        return 0
+
+    def first(self, n: int) -> EmptyBlock:  # noqa: ARG002 - the seam's signature
+        """Return the block itself: it has no results."""
+        return self

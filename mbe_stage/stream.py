@@ -15,10 +15,9 @@ from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.forecast import Forecast, Outlook, seconds_left
 from mbe_stage.options import Execution
 from mbe_stage.problem import Problem
-from mbe_stage.run_limits import Checkpoints, LimitWatch, RunLimits, ending
+from mbe_stage.run_limits import Checkpoints, EmptyBlock, LimitWatch, RunLimits, ending
 from mbe_stage.runners import devices, local
 from mbe_stage.runners.parts import Part
-from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task

@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
+from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
 from mbe_stage.runners.lease_work import Finished, JobFacts, NotKept, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
-from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.runners.worker_stats import RankFacts, busy_shares
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.tasks import Task, ranges_of

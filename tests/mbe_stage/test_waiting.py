@@ -13,8 +13,7 @@ from mbe_stage import CountSink, Execution, MemoryBudgetExceeded, enumerate_into
 from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.run_limits import LimitWatch, RunLimits
-from mbe_stage.runners.waiting import EmptyBlock
+from mbe_stage.run_limits import EmptyBlock, LimitWatch, RunLimits
 from mbe_stage.stream import Progress, pulled, stream
 from tests.mbe_stage import graphs
 from tests.mbe_stage.small_gpu import install

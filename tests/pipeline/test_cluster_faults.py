@@ -25,10 +25,10 @@ from mbe_stage.pipeline import Config, RunStore, read_manifest, run
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
 from mbe_stage.pipeline.errors import exit_code
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
+from mbe_stage.run_limits import EmptyBlock
 from mbe_stage.runners import clusters, dask_runner
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.leases import Lease, Ledger
-from mbe_stage.runners.waiting import EmptyBlock
 from mbe_stage.search.cpu.pool import Barrier
 from mbe_stage.stream import stream
 from tests.mbe_stage.graphs import from_matrix, random_matrix

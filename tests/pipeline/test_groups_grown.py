@@ -167,7 +167,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("surprise", lambda s: s + 1e-4), "surprise is"),
     ("groups", changed("evidence", lambda s: s + 1e-4), "evidence is"),
     ("groups", changed("residual_gain", lambda s: s - 1e-4), "residual_gain is"),
-    ("groups", changed("residual_gain", lambda _: None), "holds 1 nulls"),
+    ("groups", changed("residual_gain", lambda _: None), "residual_gain is nan"),
     ("groups", changed("density", lambda q: q / 2), "density is"),
     ("groups", changed("n_edges", lambda n: n + 1), "n_edges is"),
     ("groups", changed("explanation", lambda text: text.upper()), "explanation is"),

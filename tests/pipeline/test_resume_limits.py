@@ -238,7 +238,7 @@ def test_a_run_is_published_where_what_is_kept_cannot_be_moved(tmp_path, edges, 
         patched.setattr(publish_module.os, "rename", refused)
         cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
     assert RunStore(tmp_path).latest() == cut.run_dir
-    assert any("not in its place yet (No space left on device)" in text for text in caplog.messages)
+    assert any("not in their place yet (No space left on device)" in text for text in caplog.messages)
     (kept,) = list_unfinished(tmp_path)
     resumed = run(config_for(tmp_path, edges), resume=True)
     assert any(f"{kept.n_found:,} results" in text for text in resumed.manifest.warnings)
