@@ -52,8 +52,8 @@ def test_whatever_the_tier_is_that_goes_on(tmp_path: Path) -> None:
 
 def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both searches come to barriers early, and nobody waits for what a checkpoint cost."""
-    for problem in ("bicliques", "cliques"):
-        module = importlib.import_module(f"mbe_stage.{problem}.cuda.search")
+    for name in ("mbe_stage.bicliques.cuda.search", "mbe_stage.cliques.cuda.session"):
+        module = importlib.import_module(name)
         monkeypatch.setattr(module, "plan_memory", planned(module.plan_memory, {"quantum_seconds": 0.005}))
     # Cliques are found in less time than anything is asked for in.
     monkeypatch.setattr(barriers, "_TAKEN_SLOWLY", 0.0)
