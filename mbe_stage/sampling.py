@@ -89,7 +89,7 @@ def outlook_beside(
                 return
             for outlook in sampled(paced(n_cores, is_over)):
                 newest = outlook
-        except Exception as error:  # noqa: BLE001 - the search goes on; nobody knows how much of it is left
+        except Exception as error:  # noqa: BLE001 - the search continues without a forecast
             log.info("no more samples of how many results there will be: %s: %s", type(error).__name__, error)
         finally:
             log.debug(SPENT, time.thread_time())

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
 """Log line for a search that a limit stopped."""
-NOTHING_KEPT = "no checkpoint came by then: nothing is kept that could be gone on with"
+NOTHING_KEPT = "no checkpoint was written before the limit: the run cannot be resumed"
 """Log line if no checkpoint was written before the limit."""
 
 _WHOLE = RunLimits()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-# Digits that somebody reads in a line.
+# Most digits of a readable line.
 _MOST_DIGITS = 60
 # From here on two digits and a power of ten are shorter.
 _MOST_WHOLE = 10_000
@@ -35,7 +35,7 @@ def number_of(text: str) -> int | None:
 
 
 def grouped_text(number: int) -> str:
-    """Digits in groups of three; of a number that nobody would read to its end, about how much it is.
+    """Return the digits in groups of three, or an approximation if there are too many to read.
 
     Examples
     --------

@@ -103,7 +103,7 @@ class Sink(Protocol):
 
 
 class DeviceSink(Protocol):
-    """As `Sink`, with blocks whose arrays are CuPy's, members included: nothing goes through the host."""
+    """A `Sink` for blocks with CuPy arrays, members included: nothing goes through the host."""
 
     @property
     def detail(self) -> Literal[Detail.MEMBERS]:

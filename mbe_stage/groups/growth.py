@@ -1,4 +1,4 @@
-"""Grow seeds: enlarge bicliques to the quasi-bicliques of which they are the dense middle.
+"""Grow seeds: enlarge bicliques to the quasi-bicliques around them.
 
 Half a step chooses one side, given the other side and a density `q`. A vertex is in it if
 
@@ -162,7 +162,7 @@ def grow(
 
     Examples
     --------
-    Five by five of which four edges are missing, among edges far from it:
+    Five by five with four missing edges, among distant edges:
 
     >>> block = [(u, v) for u in range(5) for v in range(5) if (u, v) not in [(0, 0), (1, 1), (2, 2), (3, 3)]]
     >>> graph = BipartiteCSR.from_edges(*zip(*block, *((u, u) for u in range(5, 2000))))

@@ -159,7 +159,7 @@ def log_binomials(n: int, most: int) -> np.ndarray:
 
 
 def surprise_of(members: GroupMembers, model: NullModel) -> np.ndarray:
-    """The surprise of groups of which every edge is present, in units.
+    """Return the surprise of groups without missing edges, in units.
 
     Parameters
     ----------

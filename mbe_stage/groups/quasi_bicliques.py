@@ -1,6 +1,6 @@
-"""Score of a quasi-biclique: a group of which some edges are missing.
+"""Score of a quasi-biclique: a group with missing edges.
 
-Of the ``a b`` edges that a group could have `e` are present, a share of ``q = e / (a b)``. Its score is
+A group of ``a`` by ``b`` vertices has `e` of the ``a b`` possible edges, a share ``q = e / (a b)``. Its score is
 
 ``sum over present edges of w(u, v) + e ln q + (a b - e) ln(1 - q)
 - ln C(n_left, a) - ln C(n_right, b) - ln n_left - ln n_right``
@@ -21,7 +21,7 @@ from mbe_stage.groups.null_model import UNIT
 from mbe_stage.runtime.jit import compiled
 
 LEAST_WEIGHT = round(0.01 * UNIT)
-"""Of an edge that its degrees make more likely than certain: between hubs the null expects more than one."""
+"""Weight of an edge that its degrees make more than certain: between hubs the null expects more than one."""
 
 # Where a sum would leave 64 bits: only for groups of nearly all edges at next to no density, which are not positive.
 _LOWEST = -4.0e18

@@ -76,7 +76,7 @@ class Bicliques:
 
 
 class Null:
-    """What is expected of vertices of these degrees; logarithms in units.
+    """Null expectation for vertices of these degrees; logarithms in units.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeScores:
-    """Of the vertices of the left and of the right side; and candidates of positive evidence that were left out."""
+    """Scores of the left and of the right vertices, and the omitted candidates with positive evidence."""
 
     sqrt: Pair
     share: Pair
@@ -164,7 +164,7 @@ class EdgeScores:
 
 
 def edge_scores(candidates: Bicliques, null: Null, most_steps: int = MOST_STEPS) -> EdgeScores:
-    """What candidates say for each vertex, edge by edge.
+    """Evidence of the candidates for each vertex, edge by edge.
 
     Candidates of positive evidence count, in their order, as far as `most_steps` reach: each costs
     ``b (1 + binary digits of d // b)`` for a left member of degree `d`, and the first that does not fit is left out

@@ -179,7 +179,7 @@ def grow(
 
 
 def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> Group:
-    """A group without the left members that have less of their edges in it, and the right ones that nobody has then."""
+    """Return a group without left members that have too few of their edges in it, nor right ones isolated by that."""
     degrees = {u: len(null.neighbours[0].get(u, ())) for u in group[0]}
     shared = {u: len(null.present(((u,), group[1]))) for u in group[0]}
     left = tuple(u for u in group[0] if shared[u] > 0 and Fraction(shared[u], degrees[u]) >= min_share)

@@ -1,11 +1,11 @@
 """The short list: the best candidates, without near copies of better ones.
 
 A near copy is one whose left side overlaps with that of a better one on the list: its Jaccard similarity is at least a
-threshold `t`. Whoever is compared is found through an inverted list, left vertex -> groups on the list, of which two
-known facts leave next to nothing (Bayardo, Ma and Srikant, WWW 2007; Xiao et al., PPJoin, WWW 2008):
+threshold `t`. An inverted list, left vertex -> groups on the list, gives the groups to compare. Two known facts leave
+few of them (Bayardo, Ma and Srikant, WWW 2007; Xiao et al., PPJoin, WWW 2008):
 
 - Sets `x` and `y` of similarity `t` or more share one of the first ``|x| - ceil(t |x|) + 1`` members of `x`, and one of
-  as many of `y`, whatever order all members stand in. Rare ones come first here, so that lists are short.
+  as many of `y`, for any common order of members. Rare ones come first here, which keeps lists short.
 - The smaller set has at least `t` times as many members as the larger one.
 
 All comparisons are of integers: the threshold is a fraction.

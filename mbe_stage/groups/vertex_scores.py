@@ -14,7 +14,7 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
 MOST_STEPS = 500_000_000
-"""Of `edge_sqrt`, by default: a few seconds."""
+"""Default limit of `edge_sqrt`: a few seconds."""
 
 
 class EdgeScores(NamedTuple):

@@ -86,7 +86,7 @@ def integers(digits: np.ndarray) -> list[int]:
 
 
 def moduli(largest: int) -> list[int]:
-    """What to search modulo so that every number up to `largest` follows; ``[0]`` where they fit as they are.
+    """Return moduli that determine every number up to `largest`; ``[0]`` if one search without modulus suffices.
 
     Examples
     --------
@@ -117,9 +117,9 @@ def _is_prime(n: int) -> bool:
 
 
 def ways_modulo(most: int, size: int, modulus: int) -> np.ndarray:
-    """Binomials C(n, k) for n up to `most` and k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
+    """Return C(n, k) for n up to `most` and k up to `size`, modulo a prime below 2^31: ``(n * (size + 1) + k,)``.
 
-    With a modulus of 0 they are told modulo 2^64: those that a number below 2^63 is made of are right.
+    With a modulus of 0 they are modulo 2^64: exact for all that make up a number below 2^63.
     """
     table = np.zeros((most + 1, size + 1), np.uint64)
     table[:, 0] = 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KeyType = Literal["auto", "integer", "string"]
 KeyOrigin = Literal["typed", "inferred", "integers"]
-"""Whether columns carry their own type, are text with integers to be recognised, or text of integers."""
+"""Kind of a key column: with its own type, text that may be integers, or text of integers."""
 
 A_VALUE = "a value in every row"
 """The expectation in a `Refusal` of nulls."""

@@ -15,7 +15,7 @@ from mbe_stage.pipeline.config.model import Config
 
 @dataclass(frozen=True, slots=True)
 class CoreSize:
-    """What is left when every left vertex needs `min_right` neighbours and every right vertex `min_left`."""
+    """The graph's core, with `min_right` neighbours for each left vertex and `min_left` for each right vertex."""
 
     min_left: int
     min_right: int

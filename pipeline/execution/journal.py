@@ -275,7 +275,7 @@ def begun_journal(room: Path, header: Header) -> Journal:
             f"{room.parents[1]}"
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
-        # What is gone on with reads every row once more, and needs them here. Few runs do: start-up has no time for it.
+        # A resumed run reads every row again, and needs the parts here. Imported late, as few runs do.
         from mbe_stage.pipeline.stores.local_copies import meant_for
         from mbe_stage.pipeline.stores.part_objects import fetch_kept, remove_fetched
 

@@ -156,7 +156,7 @@ def butterflies(
     Parameters
     ----------
     nodes : iterable, optional
-        Only these are told; those that are none of the graph are left out.
+        Report only these; nodes that are not in the graph are ignored.
     engine : str
         ``auto``, ``cpu``, ``cuda`` or ``reference``.
 
@@ -185,10 +185,10 @@ def _to_be_converted(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _sides(graph: MbeGraph) -> np.ndarray:
-    """Which vertices are on the right; of each component one that holds its first vertex is left: (n,) bool.
+    """Return the vertices on the right: (n,) bool. The first vertex of each component is on the left.
 
-    In the double cover, where an edge leads from one copy of its ends to the other, a component without odd cycle
-    falls apart, and its sides are told by the copies that are together.
+    In the double cover, where edges lead from one copy of their ends to the other, a component without odd cycles
+    splits into two, and the copies that stay together give its sides.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

@@ -35,7 +35,7 @@ class GuardedCollector:
         self.name = name
         self._run_path = collecting.run_path
         self._lock = threading.Lock()
-        # Of what a `DerivedCollector` may have, and need not, nobody knows beforehand.
+        # The optional attributes of a `DerivedCollector` are not known in advance.
         self._collector: Any = self._guarded(make, collecting)
 
     def __enter__(self) -> GuardedCollector:
@@ -132,7 +132,7 @@ class GuardedCollector:
             raise
         except Exception as error:
             if is_of_device_memory(error):
-                # Whoever opened the pool says so, and another tier may take over.
+                # The owner of the pool reports it, and another tier may take over.
                 raise
             what = " ".join(str(error).split())
             raise PublishError(

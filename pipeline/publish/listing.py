@@ -16,8 +16,8 @@ from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import store_at
 
-# What of a configuration says of which edges results are wanted, and how many; the columns are part of the input's
-# facts. What else is asked stands in the sections of the problem and of derived outputs.
+# Configuration keys that select edges and limit results; the columns are part of the input's facts. Other parts of a
+# query are in the sections of the problem and of derived outputs.
 _ASKED = {
     "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset"),
     "execution": ("max_bicliques", "max_cliques", "max_output_bytes", "time_limit_seconds"),

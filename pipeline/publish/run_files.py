@@ -19,7 +19,7 @@ from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.safe_paths import is_directory, is_file_within, what_is_at
 
 SCHEMA_VERSION = 2
-"""Of the published tables and of the manifest."""
+"""Version of the published tables and of the manifest."""
 MANIFEST_NAME = "manifest.json"
 JOURNAL_NAME = "journal"
 LATEST, LOCK, RUNS, STAGING = "latest", ".lock", "runs", ".staging"

@@ -52,8 +52,8 @@ _NAMED = ("report.html", MANIFEST_NAME)
 class Store(Protocol):
     """An output directory: published runs, the latest of them, and the staging of the next.
 
-    `RunStore` is one on this machine, `RemoteStore` one at an address. Runs are paths of this machine. Those at an
-    address are copies, in which the files are that somebody asked for.
+    `RunStore` is one on this machine, `RemoteStore` one at an address. Runs are paths of this machine. Runs at an
+    address are local copies with the requested files.
     """
 
     @property
@@ -107,9 +107,9 @@ class Store(Protocol):
 class Staging:
     """The staging directory of one run, held by a lock; leaving the context without `publish` removes it.
 
-    Entering the context makes the room, and removes what dead writers left. Of a room with a journal there stays what
-    the journal names, to be gone on with: the rest is removed when the context is left, and when a room is entered that
-    was never left.
+    Entering the context makes the directory, and removes the leftovers of dead writers. If there is a journal, the
+    files that it names stay, to be resumed. All others are removed on leaving the context, or on entering it after a
+    crash.
 
     Parameters
     ----------
@@ -369,9 +369,9 @@ class Staging:
 
 @contextmanager
 def synced_beside(directory: Path) -> Iterator[None]:
-    """Have everything that a directory holds by now, and itself, synced while the context's work is done.
+    """Sync a directory and its present files beside the work of the context.
 
-    Whoever publishes it afterwards syncs it again, and finds little that is not on the disk.
+    The publication syncs it again, and finds little that is not on the disk.
 
     Raises
     ------
@@ -393,8 +393,7 @@ def synced_beside(directory: Path) -> Iterator[None]:
 def remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
     """Remove the rooms of dead writers, below the descriptor `above` of `staging`.
 
-    The store's lock is held, so none is just being made. What can be gone on with stays for so many days, and what is
-    no room stays.
+    The store's lock is held, so none is being made. Resumable ones stay for `kept_days`; other entries stay.
     """
     removed = []
     for room in sorted(staging / name for name in os.listdir(above) if is_room(name)):

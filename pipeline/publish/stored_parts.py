@@ -1,11 +1,10 @@
 """Parts of a run in progress that are already in its object store and not on this machine.
 
-Workers of a cluster upload them, and the run has them by name, size and checksum. They are kept in the memory of the
-process that publishes, of which all steps of a run are, and not beside its files: whatever reads the run's directory
-meets no file that only stands for another, and what has to know of them asks here. These are: the manifest, which takes
-the workers' checksums over; the limit of bytes; the journal, whose records keep them for whoever goes on with the run;
-and the publication, which has the store copy them to their places. Whoever needs their rows has them fetched first
-(`pipeline.stores.part_objects.fetch_missing`): then they are files of the run like all others.
+Workers of a cluster upload them, and the run has their names, sizes and checksums. These are kept in the memory of the
+publishing process, not beside its files, so readers of the run's directory meet no placeholder files. Four places use
+them: the manifest (for the checksums), the limit of bytes, the journal (for resumed runs), and the publication, which
+has the store copy them to their places. Code that needs their rows fetches them first
+(`pipeline.stores.part_objects.fetch_missing`); then they are ordinary files of the run.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from mbe_stage.pipeline.errors import ConfigError
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-"""Of object stores, where runs are published; fsspec reads the others."""
+"""Schemes of object stores, to which runs are published; fsspec reads the others."""
 STANDARD_INPUT = "-"
 """The place that means it, where something is read."""
 Place = TypeVar("Place")

@@ -1,10 +1,9 @@
 """Local directories with copies of a store's files under the same names, kept while they are in use.
 
-They stand where temporary files do (`TMPDIR`), where others may write too: only real directories of this user, in which
-nobody else may write, are looked at, and all that is removed is removed below their descriptors. Each is held by a
-lock, so that what a killed process left is removed by the next one that makes such a directory. What stays for some
-days are the rooms of runs that can be gone on with (`pipeline.publish.run_store`), with the address that they were
-meant for.
+They are in the directory of temporary files (`TMPDIR`), where others may write too. So only real directories that this
+user owns and nobody else may write to are used, and files are removed below their descriptors. Each is held by a lock;
+the next process removes the directory of a killed one. The staging directories of resumable runs stay for some days,
+with the address that they belong to (`pipeline.publish.run_store`).
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def adopt(room: Path, place: Path) -> None:
     Raises
     ------
     RunIsBeingWritten
-        Somebody is writing it, or has taken it.
+        Another process is writing or resuming it.
     """
     root = room.parents[1]
     try:

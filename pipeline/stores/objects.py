@@ -189,7 +189,7 @@ def _open(address: Address) -> Any:
             "machine; install it: pip install 'mbe-stage[object-stores]'"
         ) from None
     options: dict[str, Any] = dict(_TIMEOUTS)
-    # Whoever names an endpoint without encryption means it.
+    # An explicit endpoint without encryption is intended.
     if address.root.startswith("s3") and _endpoint().startswith("http://"):
         options["allow_http"] = True
     try:

@@ -136,7 +136,7 @@ def holds_runs(place: str) -> bool:
                     return store.latest() is not None
                 return store.is_run() or store.latest() is not None or bool(store.runs())
         except PublishError:
-            # Whoever reads it as an input says in better words what is wrong with it.
+            # The reader of the input reports the problem in better words.
             return False
     path = Path(place)
     if not path.is_dir():

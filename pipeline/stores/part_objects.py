@@ -312,7 +312,7 @@ class StoredParts:
         try:
             objects.delete([entry.name for entry in entries])
         except StoreFailure as failure:
-            # Nobody has booked them: they go with all that is left, at the end.
+            # They are not in the journal, so the final clean-up removes them.
             log.info("%s: parts that were fetched could not be removed yet (%s)", failure.place, failure.reason)
 
     def _while_open(self, objects: Objects, names: list[str], write: Callable[[], object]) -> None:

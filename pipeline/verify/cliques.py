@@ -390,9 +390,9 @@ def _graph(matrix: csr_array) -> CliqueGraph:
 
 
 def core_numbers(graph: CliqueGraph) -> np.ndarray:
-    """The largest k for which each vertex is in a subgraph where all have k neighbours; (n,) int64.
+    """Return for each vertex the largest k such that it is in a subgraph where all have k neighbours; (n,) int64.
 
-    Whoever has at most k neighbours among those that are left leaves, round by round, for k = 0, 1, 2, ...
+    Vertices with at most k remaining neighbours are removed, round by round, for k = 0, 1, 2, ...
     """
     left = np.diff(graph.offsets)
     cores, is_there, k = np.zeros(graph.n, np.int64), np.ones(graph.n, np.bool_), 0

@@ -19,8 +19,8 @@ from mbe_stage.pipeline.problems.installed import derived_of, limit_of, publicat
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.verify.files import REPORT
 
-# The word of whoever published, by section: no file of the run and no input says it again. A field that is added to the
-# manifest belongs here or is recomputed; a test goes through them all.
+# Fields that only the publishing process knows, by section: neither the files of the run nor the input repeat them. A
+# new field of the manifest belongs here or is recomputed; a test goes through them all.
 UNTOLD = {
     "": (
         "created_at",

@@ -1,10 +1,10 @@
-"""Weights and times of groups, from the rows of the input; without it, whether the tables contradict each other.
+"""Check weights and times of groups against the rows of the input, or the tables against each other.
 
 The weight of an edge is the sum of its rows' weights; `weight_total` is the sum, `weight_median` the median of the
-edges'. Every row is an event. `busiest_window` is the first of 1h, 1d, 3d and 7d of which one holds four fifths of the
-group's events, or 7d; `busiest_share` is the largest share of the events within one, ``start <= time < start + width``,
-and `busiest_start` the first event at which such a window begins. `group_times` counts events in parts of equal width,
-whole multiples of it since 1970: the narrowest of `_PARTS` of which fewer than 121 reach from the first to the last.
+edges'. Every row is an event. `busiest_window` is the first width of 1h, 1d, 3d and 7d with a window that holds four
+fifths of the group's events, or 7d. `busiest_share` is the largest share of the events in such a window,
+``start <= time < start + width``, and `busiest_start` the first event that begins one. `group_times` counts events in
+parts of equal width, at whole multiples of it since 1970: the narrowest of `_PARTS` that needs fewer than 121 parts.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from mbe_stage.pipeline.views.top import Biclique
 log = logging.getLogger(__name__)
 
 MOST_BICLIQUES = 5_000_000
-"""Of the two runs together: reading them takes some seconds."""
+"""Most results of the two runs together: reading them takes some seconds."""
 
 SEARCH_LIMIT = 1_000_000_000
 """Shared members that are counted in search of partners: a few seconds."""

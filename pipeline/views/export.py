@@ -170,7 +170,7 @@ class _Keys:
 @contextmanager
 def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
     options = pa.csv.WriteOptions(quoting_style="needed")
-    # A key may hold what a terminal obeys; where nobody but a person reads, that is shown and not done.
+    # Keys may contain control characters; on a terminal they are escaped.
     shown = output.isatty()
     with pa.csv.CSVWriter(output, COLUMNS, write_options=options) as writer:
 

@@ -115,9 +115,8 @@ def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[Bicli
 class _LeftSides:
     """The left sides of listed bicliques, to find those with half of the members in common.
 
-    Two of which one is more than twice as large have less. So narrow ones are found by their members, of which each
-    says which ones hold it, and wide ones are looked at one by one, in arrays: an index of their members would take
-    seconds.
+    If one is more than twice as large as the other, they cannot. So narrow ones are found by an index of their members,
+    and wide ones are compared one by one, in arrays: an index of their members would take seconds.
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from mbe_stage.pipeline.publish.reading import bicliques_parts, numbers_of, open
 
 SideName = Literal["left", "right"]
 Measure = Literal["edges", "left", "right"]
-"""What makes a biclique large."""
+"""Measures of a biclique's size."""
 
 _MEASURES = {"edges": "n_edges", "left": "n_left", "right": "n_right"}
 # Rows of the three narrow columns that are held at once: 2 MB.

@@ -1,8 +1,8 @@
 """Kernels that score the bicliques of a block, and update the records of each vertex; a warp to each biclique.
 
-What `mbe_stage.groups.block_scores` does in one pass takes three here, because no biclique waits for another: which key
-is the lowest of a vertex's best ones is known when its highest score is, and which bicliques somebody's best are when
-the keys are. All of it is sums, maxima and minima of integers, so the result does not depend on who comes first.
+The one pass of `mbe_stage.groups.block_scores` takes three here, because no biclique waits for another. The lowest key
+among a vertex's best bicliques is known after its highest score, and the best bicliques are known after the keys. All
+steps are sums, maxima and minima of integers, so the result does not depend on their order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEG
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 HIGHEST = np.int64(2**63 - 1)
-"""The best key of a vertex of which no biclique has been seen, or whose best score has just become higher."""
+"""Best key of a vertex without bicliques so far, or with a best score that has just increased."""
 
 
 class Side(NamedTuple):
@@ -81,7 +81,7 @@ def _take_in(side, index, score, share):
         if side.records[vertex, BEST_SCORE] <= score:
             may_be_best = True
             if cuda.atomic.max(side.records, (vertex, BEST_SCORE), score) < score:
-                # The key belongs to a lower score. Nobody writes another one before the next kernel.
+                # The key belongs to a lower score. No other key is written before the next kernel.
                 side.best_keys[vertex] = HIGHEST
     return may_be_best
 
@@ -161,7 +161,7 @@ def _is_best_of_some(side, index, score, key):
 
 @kernel(_SIDE, _SIDE, I64, I64, U8)
 def drop_overtaken_warp_per_biclique(left, right, keys, scores, marks):
-    """Take the mark `IMPROVES` from bicliques that are nobody's best.
+    """Take the mark `IMPROVES` from bicliques that are not the best of any vertex.
 
     Parameters
     ----------

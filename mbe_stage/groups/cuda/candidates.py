@@ -168,7 +168,7 @@ class DeviceCandidateSink(BestBicliques):
             self._compact()
 
     def _compact(self) -> None:
-        """Drop from the pool what is neither somebody's best nor among the `top` best of all."""
+        """Drop candidates from the pool that are neither the best of a vertex nor among the `top` best of all."""
         pool = _Pool.joined(self._parts)
         self._parts = []
         if len(pool) > self._top:

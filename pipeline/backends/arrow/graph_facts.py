@@ -14,7 +14,7 @@ from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.backend import GraphFacts
 
 TwoHopDegrees = tuple[np.ndarray | None, np.ndarray | None]
-"""Of (left, right); None for a side whose degrees were not counted."""
+"""Pair (left, right); None for a side without counted degrees."""
 
 
 @contextmanager

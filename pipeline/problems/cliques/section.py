@@ -12,7 +12,7 @@ from mbe_stage.pipeline.config.setting_names import setting
 
 
 class CliquesSection(Section):
-    """Which maximal cliques, and of which graph: the input itself, or a projection of it."""
+    """Select maximal cliques, and their graph: the input itself, or a projection of it."""
 
     min_size: int = Field(1, ge=1, description="Fewest members.", json_schema_extra={"metavar": "K"})
     max_size: int | None = Field(None, ge=1, description="Most members.", json_schema_extra={"metavar": "K"})

@@ -1,6 +1,6 @@
-"""Cases: groups that share left members, as whoever investigates an account wants all that it is in at once.
+"""Cases: groups that share left members. An investigation of an account needs all of its groups at once.
 
-Connected components on the host: there are as many groups as somebody reads, whatever the size of the graph.
+Cases are connected components, found on the host: the list is short for a graph of any size.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mbe_stage.groups.members import GroupMembers
 
 
 def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
-    """The case of each group: 0, 1, 2 ... in the order of their first groups.
+    """Return the case of each group: 0, 1, 2 ... in the order of their first groups.
 
-    Groups are of one case where a chain of groups leads from one to the other of which each shares a left member with
-    the next. A muted group leads to muted ones only: what is known good connects no suspects.
+    Groups belong to one case if a chain of groups connects them, each sharing a left member with the next. A muted
+    group connects muted ones only, so known good accounts connect no suspects.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ def case_ids(members: Sequence[np.ndarray], known: Mapping[int, str] = MappingPr
 def inherited_ids(
     members: Sequence[np.ndarray], before: Sequence[np.ndarray], ids_before: Sequence[str]
 ) -> dict[int, str]:
-    """The ids of the run before that cases keep, by position.
+    """Return the ids that cases keep from the run before, by position.
 
-    A case keeps the id of one of which it has more than half of the left members; of several, that of which it has
-    most, then the one with the larger Jaccard, then the smaller id.
+    A case keeps the id of an earlier case if it has more than half of its left members. Among several, it takes the one
+    with most of them, then the larger Jaccard similarity, then the smaller id.
 
     Parameters
     ----------

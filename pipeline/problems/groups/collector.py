@@ -131,7 +131,7 @@ class GroupsCollector:
             if not (are_integers and fit and _are_within(members, 0, n) and _are_within(rows, -1, n_groups)):
                 raise PublishError(
                     f"the kept sums of groups name no {side} vertices of this graph; expected numbers below {n:,}; "
-                    "begin anew, without --resume"
+                    "start over without --resume"
                 )
         self._sink.restore(sums)
 

@@ -86,10 +86,10 @@ def complete(completing: Completing) -> Completed:
 
 
 def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
-    """Why nobody knows what is new or gone, though both runs have all their bicliques."""
+    """Yield the reasons why new and lost groups are unknown, although both runs have all their bicliques."""
     for name, counts in (("the run before", before.derived["groups"]), ("this run", completing.counts)):
         if counts.get("half_later_truncated"):
-            yield f"{name} did not search all groups of the buckets that begin half later; nobody knows what is new"
+            yield f"{name} did not search all groups of the buckets that begin half later; new groups are unknown"
 
 
 def _since(completing: Completing, old: GroupRows, new: GroupRows, compile_first: Callable[[], object]) -> Since | None:
@@ -130,10 +130,10 @@ def _write(completing: Completing, rows: GroupRows, cases: list[str], words: lis
 def _comparison(
     completing: Completing, before: Path, old: GroupRows, new: GroupRows, since: Since | None
 ) -> Comparison:
-    """Muted groups are not counted: nobody is alarmed by them."""
+    """Summarise the changes. Muted groups are not counted: they alarm no one."""
     if since is None:
         if completing.truncated is not None:
-            remark = f"this run is incomplete: it {completing.truncated}; nobody knows what is new or gone"
+            remark = f"this run is incomplete: it {completing.truncated}; new and lost groups are unknown"
         else:
             remark = f"more groups differ than {setting('output.compare')}; what became of each was not sought"
         return Comparison(run_id=before.name, remarks=(remark,))

@@ -134,9 +134,9 @@ def _paired(
         for side in (False, True)
     ]
     n_left, n = sides[0].size, sides[0].size + sides[1].size
-    # The members come with their numbers in common: nobody looks vertices of a run up.
-    nobody = (_NO_VERTICES, _NO_VERTICES)
-    shared = SharedVertices(n_left, n, np.concatenate(sides), nobody, nobody)
+    # The members have common numbers already, so no vertices of a run are looked up.
+    none = (_NO_VERTICES, _NO_VERTICES)
+    shared = SharedVertices(n_left, n, np.concatenate(sides), none, none)
     with tempfile.TemporaryDirectory(prefix="mbe-groups-") as directory:
         scratch = Path(directory)
         with as_publish_errors(scratch, "the runs are as they were"):

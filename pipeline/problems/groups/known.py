@@ -32,10 +32,10 @@ class Labelled:
     classes : pa.Array
         Text.
     is_positive : (n,) bool
-        Whether the vertex is a known case.
+        True for known cases.
     is_drawn : (n,) bool
-        The vertices among which known cases are counted: those with a label, or all of them where no label is negative,
-        because then whoever has none is what the others are not.
+        Vertices among which known cases are counted: those with a label, or all vertices if no label is negative,
+        because then an unlabelled vertex counts as negative.
     """
 
     codes: np.ndarray

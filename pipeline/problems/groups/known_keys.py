@@ -190,7 +190,7 @@ def _texts(raw: RawEdges, role: str) -> pa.Array:
         as_utf8(values.drop_null(), refuse)
     empty = first_true(pc.is_null(values))
     if empty is not None:
-        remedy = "complete the row, or leave it out" if role != "class" else "leave rows out whose class nobody knows"
+        remedy = "complete the row, or leave it out" if role != "class" else "leave out rows whose class is unknown"
         raise raw.refusal(empty, role, found="nothing", expected=f"a {role} in every row", remedy=remedy)
     return values
 

@@ -23,7 +23,7 @@ from mbe_stage.pipeline.wording import percent_text, plural
 _WORTH_TELLING = 0.5
 
 DEFAULT_SCORE = "edge_share"
-"""What stands first: on labelled graphs no other is better on all."""
+"""Default order: on labelled graphs no other is better on all."""
 _OF_EVENTS = (
     "weight_total",
     "weight_median",

@@ -27,7 +27,7 @@ WINDOWS = {
 }
 """The widths of `busiest_window`, in microseconds and in words, the narrowest first."""
 
-# Of the events, as a fraction: what the narrowest window holds that is told of.
+# Share of the events in the narrowest reported window, as a fraction.
 _MOST = (4, 5)
 # From a minute to a year of 52 weeks, each at most four times the one before.
 _STEPS = tuple(

@@ -117,7 +117,7 @@ def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Ta
     Parameters
     ----------
     later : Searched, optional
-        None where nobody has searched it: then there are none.
+        None if it was not searched.
     """
     if later is None:
         return HALF_LATER_VERTICES.empty_table()

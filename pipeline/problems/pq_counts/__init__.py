@@ -1,1 +1,1 @@
-"""Counts of (p, q)-bicliques: what may be asked, how the counts become tables, and what is told of them."""
+"""Counts of (p, q)-bicliques: configuration, tables and result text."""

@@ -11,7 +11,7 @@ from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pq_counts.query import LARGEST_SIZE
 
 MOST_CELLS = 1 << 16
-"""Of a table: nobody reads more, and each costs a sum over all kinds of leaves."""
+"""Most cells of a table: more are unreadable, and each costs a sum over all leaf signatures."""
 
 
 class PqCountsSection(Section):
@@ -40,7 +40,7 @@ class PqCountsSection(Section):
         return [value] if isinstance(value, int | str) else value
 
     @model_validator(mode="after")
-    def _a_table_that_somebody_reads(self) -> PqCountsSection:
+    def _is_a_readable_table(self) -> PqCountsSection:
         n_cells = self.p * self.q
         if self.table and n_cells > MOST_CELLS:
             raise ValueError(

@@ -20,7 +20,7 @@ _HIGH, _LOW = divmod(10**38, 1 << 64)
 _DIGITS_OF_TWO_WORDS = 128 // BITS
 
 BATCH_BYTES = 32 << 20
-"""Of the digits of a row group as text, about."""
+"""Approximate bytes of the digits of a row group as text."""
 _MOST_ROWS = 1 << 17
 # Decimal digits in one of 32 bits.
 _DECIMALS = 9.64

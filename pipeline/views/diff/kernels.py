@@ -161,8 +161,8 @@ def compare_prefixes(first, last, new, prefixes, gone, found, best, gone_known):
     """Compare new rows with the indexed gone rows that share one of the first ``limits[row]`` members.
 
     Only pairs with a Jaccard of at least `least` are kept: a row's first members are its rarest, and rows that are so
-    similar share one of those (prefix filter). Nearly all others are told apart by their signatures, of which no more
-    bits can differ than the groups have members apart.
+    similar share one of those (prefix filter). Signatures reject nearly all others: at most as many of their bits can
+    differ as the rows have different members.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ SEARCH_LIMIT = 30_000_000_000
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 # Looking at a pair that shares a rare member costs as much as counting so many members.
 _PAIR_COST = 5
-# Similar pairs are sought before all pairs where that costs so many times less: whoever finds a partner is left out.
+# Similar pairs are searched before all pairs if that is this many times cheaper; matched rows are left out later.
 _WORTH_A_LEVEL = 2
 # The first level, where it can be afforded: most groups that changed a little have their partner there.
 _FIRST_LEVEL = 0.7
@@ -56,8 +56,8 @@ class Pairs:
 
 def no_pairs(n_new: int, n_gone: int) -> Pairs:
     """Return the result without pairs, if a side is empty."""
-    nobody = np.full(n_new, -1, np.int32), np.full(n_gone, -1, np.int32)
-    return Pairs(*nobody, np.zeros(n_new, np.int8), np.zeros(n_new), 0.0)
+    none = np.full(n_new, -1, np.int32), np.full(n_gone, -1, np.int32)
+    return Pairs(*none, np.zeros(n_new, np.int8), np.zeros(n_new), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class _Finder:
         self._n_files = 0
 
     def exhaust(self, way: _Search, new: Rows, gone: Rows) -> tuple[Rows, Rows]:
-        """Search again and again until nobody finds a partner in this way; returns the rows that have none."""
+        """Repeat the search until it finds no more partners; return the rows without one."""
         looking = new, gone
         while len(looking[0]) and len(looking[1]):
             cost = way.cost(*looking)
@@ -135,7 +135,7 @@ class _Finder:
             self.left -= cost
             best = way.run(*looking)
             self._take(best, *looking)
-            # Who found nobody now will find nobody later: there are ever fewer to choose from.
+            # A row without a partner now has none later: the choice only shrinks.
             looking = (
                 self._still_free(looking[0], self.partner_of_new, best.new_partner >= 0),
                 self._still_free(looking[1], self.partner_of_gone, best.gone_partner >= 0),

@@ -1,7 +1,7 @@
 """Compiled loops of the prefix filter: the rarest members of each row, and a word that tells most rows apart.
 
-Rows with a Jaccard of some value share one of so many of their rarest members; of those that do, nearly all are told
-apart by their signatures.
+Rows with a given Jaccard similarity share one of their rarest members. Signatures reject nearly all other pairs that
+share one.
 """
 
 from __future__ import annotations

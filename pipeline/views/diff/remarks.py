@@ -72,7 +72,7 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
             *_named_otherwise(old_manifest, new_manifest),
             *_windows(old_manifest, new_manifest),
         ),
-        # Of an incomplete run nobody knows what it would have held: nothing is called gone.
+        # The missing results of an incomplete run are unknown, so nothing is called gone.
         knows_gone=not unlike and not truncated,
         knows_new=not unlike and old_manifest.truncated is None,
     )
@@ -99,7 +99,7 @@ def _other_columns(old: Asked, new: Asked) -> Iterator[str]:
 
 
 def _named_otherwise(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Columns of which a manifest does not say which they were, or whose name changed in the input."""
+    """Yield columns that a manifest does not identify, or whose name changed in the input."""
     for name in _COLUMNS:
         before, after = _setting(old, name), _setting(new, name)
         if before != after and _may_be_one_column(old, new, name):
@@ -157,7 +157,7 @@ def _key_types(old: Path, new: Path) -> list[str]:
 
 
 def _windows(old: Manifest, new: Manifest) -> list[str]:
-    """A window of time that moved makes no other question, but whoever reads on should know."""
+    """Return a remark if the time window moved: the query is the same, but the reader should know."""
     before, after = ((run.config.input.time_from, run.config.input.time_until) for run in (old, new))
     if before == after:
         return []
