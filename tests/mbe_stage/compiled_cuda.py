@@ -191,7 +191,7 @@ def main(*, each: bool, recorded: str | None) -> None:
     each : bool
         For each capability.
     recorded : str or None
-        Sources of which the resources of large kernels are known.
+        Digest of the sources for which `cuda_resources.json` has the resources of large kernels.
     """
     # Compiling makes millions of objects, of which few are garbage: looking for it takes an eighth of the time.
     gc.disable()

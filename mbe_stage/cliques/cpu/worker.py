@@ -1,6 +1,6 @@
 """One thread's work: walk subproblems in time quanta, and deliver blocks of results.
 
-Make, grow and split the state of workers: the host's side of the tree walk.
+The host's side of the tree walk makes, grows and splits the states of workers.
 """
 
 from __future__ import annotations

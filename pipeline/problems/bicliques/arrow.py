@@ -173,7 +173,7 @@ class ParquetSink(RowSink[Summary]):
     n_shown : int
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
-        Who else takes each block in, with its keys.
+        Collectors that take each block too, with its keys.
     **writing
         As `RowSink` takes it.
     """

@@ -102,9 +102,9 @@ class ParquetSink(BlockWriter):
     n_shown : int
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
-        Who else takes each piece of a block in, with its keys.
+        Collectors that take each piece of a block too, with its keys.
     journal : Journal, optional
-        As of `BlockWriter`.
+        As in `BlockWriter`.
 
     Attributes
     ----------

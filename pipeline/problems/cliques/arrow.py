@@ -119,7 +119,7 @@ class ParquetSink(RowSink[Summary]):
     hashes : (n,) uint64
         As `clique_keys` takes them.
     derived : sequence of DerivedCollector
-        Who else takes each block in, with its keys.
+        Collectors that take each block too, with its keys.
     **writing
         As `RowSink` takes it.
     """

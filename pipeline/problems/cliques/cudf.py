@@ -118,9 +118,9 @@ class ParquetSink(BlockWriter):
     sort : bool
         Rows in canonical order, ascending by `clique_key`.
     derived : sequence of DerivedCollector
-        Who else takes each piece of a block in, with its keys.
+        Collectors that take each piece of a block too, with its keys.
     journal : Journal, optional
-        As of `BlockWriter`.
+        As in `BlockWriter`.
 
     Attributes
     ----------

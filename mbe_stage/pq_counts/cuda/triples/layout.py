@@ -15,7 +15,7 @@ MOST_PARTNERS = 46_340
 WINDOW, AREA = 4096, 7168
 """Ranks of a window, and 32-bit words for masks: with `SMALL` counters of leaves, a block's share of shared memory."""
 HEAD = 64
-"""Rows of the highest ranks, most of which share columns with each other. A word of a lane has a bit for each, and
+"""Rows of the highest ranks: most of them share columns with each other. A word of a lane has a bit for each, and
 the area has room for a counter of each pair, and a part of their masks."""
 LEAST_CHUNK, USUAL_CHUNK = 8, 32
 """Words of a mask made at a time if not all fit: fewest in shared memory, and in device memory."""
