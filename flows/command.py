@@ -29,7 +29,7 @@ from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
 from mbe_stage.flows.transcript import transcript
-from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.cli.terminal import say, visible_lines
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import INTERRUPTED, ConfigError, exit_code

@@ -17,7 +17,7 @@ from pathlib import Path
 
 _SECONDS_BETWEEN_LINES = 2.0
 _LOADED = (
-    "mbe_stage.pipeline.cli.show",
+    "mbe_stage.pipeline.cli.json_or_text",
     "mbe_stage.pipeline.report",
     "mbe_stage.pipeline.verify",
     "mbe_stage.bicliques.engine_cpu",

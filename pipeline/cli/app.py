@@ -324,7 +324,7 @@ def top(
         raise typer.BadParameter("and --json are two formats: choose one", param_hint="--csv")
     with opened_run(run_path) as run_dir:
         if problem_of(run_dir) != OURS:
-            from mbe_stage.pipeline.cli.show import show_by_problem
+            from mbe_stage.pipeline.cli.json_or_text import show_by_problem
 
             of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
             of_bicliques |= {"--copies": copies is not None, "--csv": csv}
@@ -352,7 +352,7 @@ def runs(
     as_json: opt.Json = False,
 ) -> None:
     """List the runs of an output directory, the newest last, and the resumable ones."""
-    from mbe_stage.pipeline.cli import show
+    from mbe_stage.pipeline.cli import json_or_text as show
     from mbe_stage.pipeline.execution.unfinished import list_unfinished
     from mbe_stage.pipeline.publish.listing import list_runs
 
@@ -367,7 +367,7 @@ def clean(
     """Remove the files of interrupted runs, including resumable ones."""
     from contextlib import closing
 
-    from mbe_stage.pipeline.cli import show
+    from mbe_stage.pipeline.cli import json_or_text as show
     from mbe_stage.pipeline.stores.open_store import store_at
 
     with closing(store_at(directory)) as store:
@@ -429,7 +429,7 @@ def diff(
 ) -> None:
     """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
     from mbe_stage.pipeline.cli.diff import compare
-    from mbe_stage.pipeline.cli.show import compared_by_problem
+    from mbe_stage.pipeline.cli.json_or_text import compared_by_problem
     from mbe_stage.pipeline.stores.open_store import opened_runs
     from mbe_stage.pipeline.views.diff.job import resolve_both
 
@@ -476,7 +476,8 @@ def compile_(
     verbose: opt.Verbose = False,
 ) -> None:
     """Compile all code ahead of time, for images and read-only installations."""
-    from mbe_stage.pipeline.cli import console, show
+    from mbe_stage.pipeline.cli import console
+    from mbe_stage.pipeline.cli import json_or_text as show
 
     with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "looking for compiled code") as progress:
         from mbe_stage.pipeline.cli.compile import compile_everything

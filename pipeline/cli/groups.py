@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging

@@ -9,7 +9,8 @@ from typing import Any
 
 from mbe_stage import stream
 from mbe_stage.bicliques import keys
-from mbe_stage.pipeline.cli import console, show
+from mbe_stage.pipeline.cli import console
+from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.cli.publishing import set_up_logging
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution import ingest

@@ -18,7 +18,8 @@ UNCHANGED = 5
 def publish(config: Config, options: Mapping[str, Any]) -> None:
     """Do the whole job; `options` are those outside the configuration, which control publishing and printing."""
     from mbe_stage import pipeline
-    from mbe_stage.pipeline.cli import console, show
+    from mbe_stage.pipeline.cli import console
+    from mbe_stage.pipeline.cli import json_or_text as show
     from mbe_stage.pipeline.problems.result_text import passing
 
     if_changed, count_only, as_json, quiet = (

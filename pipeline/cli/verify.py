@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from mbe_stage.bicliques import keys
-from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.publishing import set_up_logging
 from mbe_stage.pipeline.cli.terminal import print_json

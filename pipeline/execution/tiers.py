@@ -110,9 +110,7 @@ class Tier:
         if self.name != RAPIDS:
             return
         if process.is_ours():
-            from mbe_stage.pipeline.backends.cudf.one_gpu import import_pylibcugraph_alone
-
-            import_pylibcugraph_alone()
+            process.import_pylibcugraph_alone()
         importlib.import_module("mbe_stage.pipeline.backends.cudf.backend")
 
     @contextmanager

@@ -23,7 +23,8 @@ MOST_ABORTED = 3
 LIMITED = """
 import resource
 from pathlib import Path
-from mbe_stage.pipeline.cli import app, console, show
+from mbe_stage.pipeline.cli import app, console
+from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.execution import job
 from mbe_stage.pipeline.execution.tiers import load_host_modules
 load_host_modules()

@@ -18,8 +18,8 @@ import pytest
 from mbe_stage import run_limits
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pipeline.backends.arrow.worker_parts import WorkerParts
+from mbe_stage.pipeline.cli.json_or_text import run_facts
 from mbe_stage.pipeline.cli.options import QUERY, configuration, publishing
-from mbe_stage.pipeline.cli.show import run_facts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import ConfigError, exit_code
 from mbe_stage.pipeline.execution.job import RunResult, count, run

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mbe_stage.pipeline import count, read_manifest, run
-from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli import json_or_text as show
 from mbe_stage.pipeline.execution import tiers
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.job import RunResult

@@ -12,14 +12,14 @@ from mbe_stage.bits import deposit_bits, lowest_bit_index
 from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
-from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, UNIVERSAL, WORDS
+from mbe_stage.cliques.cpu.pivot import branches_by_pivot
+from mbe_stage.cliques.cpu.techniques import DOMINATED, UNIVERSAL, WORDS
 from mbe_stage.cliques.cpu.wide_rows import (
     fill,
     has_bit,
     holds_all,
     inserted,
     is_empty,
-    n_common,
     n_in,
     packed_row,
     packed_word,
@@ -72,7 +72,7 @@ def begin_wide(worker, output, matrix, path):
     for k in range(n_words):
         words[candidates + k] = words[top + k]
     branches = new_path.start + new_path.n
-    n_branches = _branch(worker, matrix, candidates, branches)
+    n_branches = branches_by_pivot(worker, matrix, candidates, branches)
     control[layout.DEPTH] += 1
     frame = worker.frames[control[layout.DEPTH]]
     frame[layout.KIND] = layout.WIDE
@@ -136,33 +136,6 @@ def _is_dominated(words, row, rows, candidates, n_words):
         if common != _ZERO:
             return True
     return False
-
-
-@njit(inline="always")
-def _branch(worker, matrix, candidates, branches):
-    """Write the candidates that are not adjacent to the pivot; return their number.
-
-    The kept excluded rows end at the mask of the candidates.
-    """
-    words = worker.words
-    n, n_words, rows, excluded, _, _ = matrix
-    pivot, best = rows, np.int64(-1)
-    for column in range(n):
-        if has_bit(words, candidates, column):
-            degree = n_common(words, rows + column * n_words, candidates, n_words)
-            if degree > best:
-                pivot, best = rows + column * n_words, degree
-    if PIVOT_X:
-        for row in range(excluded, candidates, n_words):
-            degree = n_in(words, row, n_words)
-            if degree > best:
-                pivot, best = row, degree
-    n_branches = 0
-    for column in range(n):
-        if has_bit(words, candidates, column) and not has_bit(words, pivot, column):
-            worker.ints[branches + n_branches] = column
-            n_branches += 1
-    return n_branches
 
 
 @compiled(nrt=False)

@@ -1,8 +1,8 @@
 """Nodes of at most 64 candidates: a row is a word, and the walk a loop over a stack of masks.
 
 A node is cut if an excluded row holds all candidates. Its universal candidates join at once, and it branches on the
-candidates that are not adjacent to its pivot (Tomita, Tanaka and Takahashi, TCS 363, 2006). Children of at most six
-candidates are finished at once (`emit`), with the excluded rows of their parent.
+candidates that are not adjacent to its pivot (`pivot`). Children of at most six candidates are finished at once
+(`emit`), with the excluded rows of their parent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.cliques.cpu import layout
 from mbe_stage.cliques.cpu.emit import WIDTH, emit_columns, emit_subsets, has_room, maximal_subsets
 from mbe_stage.cliques.cpu.layout import Excluded
-from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
+from mbe_stage.cliques.cpu.pivot import pivot_or_excluded
+from mbe_stage.cliques.cpu.techniques import DOMINATED, SUBSETS, UNIVERSAL
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
@@ -94,11 +95,7 @@ def _open(worker, output, candidates, joined, excluded):
         subsets = maximal_subsets(candidates, n, rows, _ZERO, words, start, end, _ZERO)
         emit_subsets(worker, output, joined, candidates, subsets)
         return
-    if PIVOT_X:
-        for k in range(start, end):
-            degree = popcount(words[k])
-            if degree > best:
-                pivot, best = words[k], degree
+    pivot = pivot_or_excluded(words, start, end, pivot, best)
     control[layout.NODE] += 1
     node = worker.nodes[control[layout.NODE]]
     node[layout.P], node[layout.R] = candidates, joined
