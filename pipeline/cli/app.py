@@ -1,9 +1,8 @@
 """`mbe`: the command line. Commands are thin and import their code when called.
 
-Nothing heavy is imported at the top, so `mbe --help` answers at once.
+Nothing heavy is imported at the top, so `mbe --help` answers at once. For the same reason annotations are objects here,
+not text: Typer would compile the text of each.
 """
-
-from __future__ import annotations
 
 import errno
 import logging
@@ -485,7 +484,7 @@ def compile_(
     show.compiled(found, as_json)
 
 
-def _inspected(options: dict[str, Any]) -> Config:
+def _inspected(options: dict[str, Any]) -> "Config":
     """Return the configuration of `mbe inspect`: a file and options, or a configuration that options override."""
     first, *others = map(Path, options["source"])
     overrides = options["override"] or ()
