@@ -1,21 +1,20 @@
 """`mbe`: the command line. Commands are thin and import their code when called.
 
-Nothing heavy is imported at the top, so `mbe --help` answers at once.
+Nothing heavy is imported at the top, so `mbe --help` answers at once. For the same reason annotations are objects here,
+not text: Typer would compile the text of each.
 """
-
-from __future__ import annotations
 
 import errno
 import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from typer.core import TyperGroup
@@ -48,8 +47,44 @@ _ABOUT = 200
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+# A Typer of one command, by name.
+_APPS: dict[str, typer.Typer] = {}
+
+
+class _Commands(Mapping[str, Any]):
+    """Our commands by name, each made when first asked for: the options of all of them take a while to make."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = typer.main.get_command(_APPS[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_APPS)
+
+    def __len__(self) -> int:
+        return len(_APPS)
+
+
+def _command(name: str = "", cls: type[Command] = Command) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a function that is a command, of its own name if none is given."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        holder = _APPS[name or function.__name__] = command_line(add_completion=False)
+        return holder.command(name=name or None, cls=cls)(function)
+
+    return add
+
+
 class _Group(TyperGroup):
     """A command group that turns errors into one line and an exit code, for the real command and for tests."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast(Any, _Commands())
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse the arguments; printing the list of commands may ask other packages."""
@@ -64,9 +99,9 @@ class _Group(TyperGroup):
         with settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
             return self._invoke(ctx)
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, _ctx: Any) -> list[str]:
         """List our commands, then those of other packages' problems."""
-        names = super().list_commands(ctx)
+        names = list(self.commands)
         place = names.index("enumerate") + 1
         return [*names[:place], *commands_of_problems(self.commands), *names[place:]]
 
@@ -130,7 +165,6 @@ class _Group(TyperGroup):
 
 
 app = command_line(name="mbe", cls=_Group, no_args_is_help=True, epilog=_EXIT_CODES)
-_command = partial(app.command, cls=Command)
 
 
 def main() -> None:
@@ -263,7 +297,7 @@ def run(
 _ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *opt.GROUPS)
 
 
-@app.command(name="enumerate", cls=ProblemCommand)
+@_command("enumerate", ProblemCommand)
 @opt.taking(_ENUMERATING)
 def enumerate_(**options: Any) -> None:
     """Enumerate the maximal bicliques of one input, by options."""
@@ -465,7 +499,7 @@ def verify(
     check(run_path, given, sample, seed, threads or 0, as_json, quiet, verbose)
 
 
-@_command(name="compile")
+@_command("compile")
 def compile_(
     engine: opt.Tier = None,
     problem: Annotated[
@@ -486,7 +520,7 @@ def compile_(
     show.compiled(found, as_json)
 
 
-def _inspected(options: dict[str, Any]) -> Config:
+def _inspected(options: dict[str, Any]) -> "Config":
     """Return the configuration of `mbe inspect`: a file and options, or a configuration that options override."""
     first, *others = map(Path, options["source"])
     overrides = options["override"] or ()

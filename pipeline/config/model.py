@@ -37,10 +37,8 @@ from mbe_stage.pipeline.config.plugin_sections import (
 from mbe_stage.pipeline.config.registry import problem_facts
 from mbe_stage.pipeline.config.section import Section, is_section, message_of, refusal
 from mbe_stage.pipeline.config.setting_names import did_you_mean, setting
-from mbe_stage.pipeline.config.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 from mbe_stage.pipeline.config.units import parse_bytes, parse_duration
 from mbe_stage.pipeline.errors import ConfigError
-from mbe_stage.pipeline.package_files import default_configuration
 from mbe_stage.pipeline.stores.address import check_output, place_of
 from mbe_stage.problem import problem_named
 
@@ -473,29 +471,20 @@ def load_config(
     ConfigError
         The file cannot be read or parsed, or holds an unknown key or a wrong value.
     """
-    values = {} if path is None else _read(Path(path))
+    # YAML takes a while to load, and a manifest has a configuration without it.
+    from mbe_stage.pipeline.config.strict_yaml import read_yaml
+
+    values = {} if path is None else read_yaml(Path(path))
     for override in overrides:
         apply_override(values, override)
     complete(values)
     return Config.from_mapping(values, "configuration" if path is None else str(path))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            # One character more than the limit, and no more of a file that is not a configuration.
-            text = file.read(LARGEST_DOCUMENT + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        see = default_configuration()
-        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see {see}") from None
-    values = parse_yaml(text, str(path)) or {}
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")
-    return values
-
-
 def apply_override(values: dict[str, Any], override: str) -> None:
     """Set one key of plain values; the override is ``section.key=value``, or ``problem=value``."""
+    from mbe_stage.pipeline.config.strict_yaml import parse_yaml
+
     name, equals, text = override.partition("=")
     section, dot, key = name.strip().partition(".")
     if not equals or bool(dot) != bool(key) or not (dot or section == "problem"):

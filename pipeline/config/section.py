@@ -39,7 +39,7 @@ _ANYTHING = (bool, Any, object, dict, list, tuple, set, frozenset, Mapping)
 class Section(BaseModel):
     """The base of a section's model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod

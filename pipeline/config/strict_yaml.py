@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -58,6 +59,27 @@ def parse_yaml(text: str, source: str) -> Any:
     # An impossible date, or a number of thousands of digits, is a ValueError of the constructor.
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the sections of a YAML file.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or as `parse_yaml`.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            # One character more than the limit, and no more of a file that is not a configuration.
+            text = file.read(LARGEST_DOCUMENT + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        see = default_configuration()
+        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see {see}") from None
+    values = parse_yaml(text, str(path)) or {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")
+    return values
 
 
 def _check_bounds(text: str, source: str) -> None:

@@ -39,7 +39,7 @@ _STAYS = (".lock", JOURNAL_NAME)
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 _Kind = TypeVar("_Kind", bound=_Line)

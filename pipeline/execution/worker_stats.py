@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class WorkerTime(_Frozen):

@@ -14,7 +14,7 @@ _SHOWN_CLASSES = 20
 class LabelClass(BaseModel):
     """A class of labels: how many keys have it, and how it was taken; ``ignored`` keys count as unlabelled."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str
     taken: Literal["positive", "negative", "ignored"]
@@ -40,7 +40,7 @@ class DerivedInput(BaseModel):
         Of labels, by name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     source: str
     rows: int

@@ -38,7 +38,7 @@ from mbe_stage.pipeline.publish.run_files import MANIFEST_NAME, SCHEMA_VERSION, 
 from mbe_stage.pipeline.safe_paths import is_path_within, odd_entry
 
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
-_PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])
+_PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt], config=ConfigDict(defer_build=True))
 
 
 def __getattr__(name: str) -> Any:
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ComparedGroup(_Frozen):

@@ -34,7 +34,7 @@ class Counts(BaseModel):
         Distinct sizes ``(n_left, n_right)``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     bicliques: int
     left_members: int

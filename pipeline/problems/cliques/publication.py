@@ -38,7 +38,7 @@ class Counts(BaseModel):
         Largest core number.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     cliques: int
     members: int

@@ -35,7 +35,7 @@ class Counts(BaseModel):
         The most neighbours of a left and of a right vertex: from there on all counts are 0.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     counts: int
     above_zero: int
