@@ -24,6 +24,7 @@ from mbe_stage.pipeline.cli.early_exit import ENDINGS, leave_at_signals, nothing
 from mbe_stage.pipeline.cli.help import Command, command_line, write_example, write_options
 from mbe_stage.pipeline.cli.problems import ProblemCommand, command_named, commands_of_problems
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, publish, set_up_logging
+from mbe_stage.pipeline.config.setting_names import setting, settings_called
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.config.model import Config
@@ -93,8 +94,6 @@ class _Group(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        from mbe_stage.pipeline.config.setting_names import settings_called
-
         # The command is only known when it is invoked.
         with settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
             return self._invoke(ctx)
@@ -239,8 +238,6 @@ def _report(error: Exception) -> int:
 def _out_of_memory() -> int:
     """Report lack of memory; return the exit code."""
     import resource
-
-    from mbe_stage.pipeline.config.setting_names import setting
 
     is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     limit = "raise the limit of the address space (ulimit -v), " if is_limited else ""

@@ -14,7 +14,7 @@ from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, 
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
 from mbe_stage.pipeline.cli.tables import keys, results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
-from mbe_stage.pipeline.execution.job import RunResult
+from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.stores.open_store import holds_runs
 from mbe_stage.pipeline.views.listed_groups import listed_groups, nothing_significant
@@ -93,8 +93,6 @@ def make_groups(options: Mapping[str, Any]) -> None:
         if of_run:
             result = _of_run(source[0], options, progress)
         else:
-            from mbe_stage.pipeline.execution.job import run
-
             result = run(
                 configuration(GROUPING, options, given=_GROUPS_ALONE),
                 on_progress=progress.enumerated,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mbe_stage import pipeline
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -17,7 +19,6 @@ UNCHANGED = 5
 
 def publish(config: Config, options: Mapping[str, Any]) -> None:
     """Do the whole job; `options` are those outside the configuration, which control publishing and printing."""
-    from mbe_stage import pipeline
     from mbe_stage.pipeline.cli import console
     from mbe_stage.pipeline.cli import json_or_text as show
     from mbe_stage.pipeline.problems.result_text import passing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.patience import completed
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
 # What commands do without that only read what is published, and of these what a list of runs needs neither.
-NOT_TO_READ = {"asyncio", "llvmlite", "numba", "pandas", "prefect", "scipy"}
+NOT_TO_READ = {"asyncio", "llvmlite", "numba", "pandas", "prefect", "scipy", "yaml"}
 NOT_TO_LIST = NOT_TO_READ | {"numpy", "pyarrow"}
 # What finds the problems of other packages.
 LIGHT = {
@@ -122,3 +123,20 @@ def test_reading_imports_only_what_it_needs(out: Path, arguments: list[str], avo
     shown = in_a_new_process(code, arguments[0], out, *arguments[1:])
     assert shown.splitlines()[-1] == "imported: set()"
     assert len(shown.splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fast"),
+    [(["runs", "DIR"], True), (["enumerate", "--help"], True), (["enumerate", "runs", "--min-left", "0"], False)],
+    ids=str,
+)
+def test_only_commands_that_compute_nothing_start_with_less_work(arguments: list[str], fast: bool) -> None:
+    code = (
+        "import gc, os; before = gc.get_threshold(); from mbe_stage.pipeline.cli.entry import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('fast:', gc.get_threshold() != before, 'OPENBLAS_NUM_THREADS' in os.environ)"
+    )
+    unset = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    shown = completed([sys.executable, "-c", code, *arguments], cwd=ROOT, env=unset, check=True).stdout
+    assert shown.splitlines()[-1] == f"fast: {fast} {fast}"

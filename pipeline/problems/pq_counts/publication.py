@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict
 
 from mbe_stage.pipeline.problems.base import Numbers, Publication, deferred
 from mbe_stage.pipeline.problems.pq_counts.section import PqCountsSection
+from mbe_stage.pq_counts.query import PqQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mbe_stage.pipeline.config.model import Config
-    from mbe_stage.pq_counts.query import PqQuery
     from mbe_stage.pq_counts.results import Detail, PqSink
 
 
@@ -79,8 +79,6 @@ class PqCountsPublication(Publication):
 
     def query_shape(self, config: Config) -> PqQuery:
         """Return a query with or without members: compiling does not depend on which they are."""
-        from mbe_stage.pq_counts.query import PqQuery
-
         asked = config.asked
         return PqQuery(
             *(1 if asked.table else asked.p, asked.p, 1 if asked.table else asked.q, asked.q),
@@ -106,7 +104,6 @@ class PqCountsPublication(Publication):
         return Detail.EDGES if config is None else detail_of(config.asked)
 
     def count_sink(self) -> PqSink:
-        from mbe_stage.pq_counts.query import PqQuery
         from mbe_stage.pq_counts.results import PqSink
 
         return PqSink(PqQuery.of(1, 1))
