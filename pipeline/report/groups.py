@@ -115,7 +115,7 @@ def _incomplete(manifest: Manifest) -> str:
     if manifest.truncated is not None:
         return "<p>Of the bicliques that this incomplete run has found: better groups may be missing.</p>"
     if manifest.derived["groups"].get("half_later_truncated"):
-        return "<p>A limit ended the search of the buckets that begin half later: better groups may be missing.</p>"
+        return "<p>A limit ended the search of the buckets shifted by half: better groups may be missing.</p>"
     return ""
 
 

@@ -77,7 +77,7 @@ def compare_with_last(
         # Whether the run can be published, the publication finds out.
         return not_sought(error)
     if last is None:
-        return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
+        return Comparison(run_id=None, remarks=("no complete run of the same query is published here",))
     before, of_before = last
     if of_before.counts.bicliques + manifest.counts.bicliques > MOST_BICLIQUES:
         too_many = "too many to compare one by one in a report; mbe diff does"

@@ -132,7 +132,7 @@ def _not_looked_at(manifest: Manifest) -> list[str]:
     sizes = ", ".join(f"{setting(f'query.{key}')} {value}" for key, value in query.items())
     return [
         *([] if manifest.truncated is None else [f"the rest of the search, which {manifest.truncated}"]),
-        *(["the rest of the buckets that begin half later"] if counts.get("half_later_truncated") else []),
+        *(["the rest of the buckets shifted by half"] if counts.get("half_later_truncated") else []),
         *([f"{plural(counts['seeds_not_grown'], 'seed')} left to grow"] if counts["seeds_not_grown"] else []),
         *([f"bicliques outside {sizes}"] if sizes else []),
     ]

@@ -34,7 +34,7 @@ def test_a_run_says_what_differs_from_the_one_before(tmp_path: Path) -> None:
     first, page = publish(tmp_path, FIRST)
     assert first.manifest.comparison is not None
     assert (first.manifest.comparison.run_id, first.manifest.comparison.counts) == (None, {})
-    assert "No complete run that was asked the same is published here." in page
+    assert "No complete run of the same query is published here." in page
 
     second, page = publish(tmp_path, SECOND)
     found = second.manifest.comparison

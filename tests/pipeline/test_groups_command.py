@@ -253,7 +253,7 @@ def test_every_option_of_the_section_is_there_without_its_prefix() -> None:
     [
         (("--limit", "0"), "--limit is '0'"),
         (("--rank-by", "edges"), "--rank-by is 'edges'"),
-        (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is for the short list"),
+        (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is only for the short list"),
         (("--input", "x.csv"), "--input: gives the input's new place for a published run"),
         (("--left", "nobody"), "nobody"),
     ],

@@ -109,7 +109,7 @@ def test_they_are_checked_with_and_without_the_input(run_dir: Path) -> None:
     with_input = verify_run(run_dir, ingest(Config().input, EDGES))
     for report in (alone, with_input):
         assert {"groups", "group members", "vertex scores"} <= {check.name for check in report.checks}
-        assert any("not grown again" in text for text in report.not_checked)
+        assert any("growing is not repeated" in text for text in report.not_checked)
     assert any("edges of groups" in text for text in alone.not_checked)
     assert not any("edges of groups" in text for text in with_input.not_checked)
 
@@ -133,11 +133,11 @@ def test_the_command_line_asks_the_same(run_dir: Path, tmp_path: Path) -> None:
     assert rows(Path(told["run"]), "groups") == rows(run_dir, "groups")[:1]
     assert said("verify", told["run"], "--quiet")["verified"]
     message = refusal("enumerate", edges, "--groups-kind", "grown_cover", "--groups-max-overlap", 0.3, code=2)
-    assert "--groups-max-overlap is for the short list, and --groups-kind is grown_cover" in message
+    assert "--groups-max-overlap is only for the short list, but --groups-kind is grown_cover" in message
 
 
 def test_what_is_for_the_short_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"groups: groups\.rank_by is for the short list"):
+    with pytest.raises(ConfigError, match=r"groups: groups\.rank_by is only for the short list"):
         grown(tmp_path, groups={**GROWN, "rank_by": "surprise_per_vertex"})
 
 
@@ -176,9 +176,9 @@ FORGED: list[tuple[str, Any, str]] = [
     ("group_members", changed("n_edges", lambda n: n + 1), "n_edges is"),
     ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),
     ("group_members", lambda table: table[1:], "n_left is"),
-    ("group_edges", changed("group_key", lambda key: key + 1), "its group_key is no group"),
-    ("group_edges", changed("left", lambda _: 10_000), "the left vertex is no member"),
-    ("group_edges", changed("right", lambda _: 10_000), "the right vertex is no member"),
+    ("group_edges", changed("group_key", lambda key: key + 1), "its group_key is not in groups"),
+    ("group_edges", changed("left", lambda _: 10_000), "the left vertex is not a member"),
+    ("group_edges", changed("right", lambda _: 10_000), "the right vertex is not a member"),
     ("group_edges", lambda table: [table[0], *table], "out of order"),
     ("group_edges", lambda table: table[1:], "the input has"),
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2), "group_edge_share is"),
@@ -211,7 +211,7 @@ def test_an_edge_that_is_none_is_found(run_dir: Path) -> None:
 
 @pytest.mark.parametrize(
     ("section", "message"),
-    [({"groups": {"limit": 1}}, "one group too many"), ({"query": {"min_left": 10}}, "is not what the run's query")],
+    [({"groups": {"limit": 1}}, "one group too many"), ({"query": {"min_left": 10}}, "does not meet the run's query")],
 )
 def test_other_groups_than_were_asked_for_are_found(run_dir: Path, section: dict[str, Any], message: str) -> None:
     edit(run_dir, lambda values: [values["config"][name].update(keys) for name, keys in section.items()])

@@ -259,7 +259,7 @@ def test_forged_words_on_the_run_before_are_found(tmp_path: Path) -> None:
     result = run(settings(tmp_path), EDGES)
     edit(result.run_dir, lambda values: values.update(comparison=None))
     edit(result.run_dir, lambda values: values["config"]["output"].update(compare=0))
-    with pytest.raises(VerificationError, match=r"derived_comparison is there; output\.compare of its config is 0"):
+    with pytest.raises(VerificationError, match=r"derived_comparison is set, but output\.compare of its config is 0"):
         verify_run(result.run_dir)
 
 

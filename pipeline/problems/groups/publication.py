@@ -60,7 +60,7 @@ class GroupsPublication(DerivedPublication):
         """Return groups with their members' own keys: those of new cases first, then new and changed ones, by rank.
 
         A case is new if all its groups are. Without a run to compare with, the order is the rank. Muted groups are left
-        out. `group_key` is text: a browser would round an int64.
+        out. `group_key` is text because a browser would round an int64.
         """
         from mbe_stage.pipeline.report.markdown import first_keys
         from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
@@ -99,7 +99,7 @@ class GroupsPublication(DerivedPublication):
         return (
             *candidates.compile_steps(),
             *vertex_scores.compile_steps(),
-            # With buckets of time near copies are dropped from grown groups too.
+            # With time buckets, near copies are dropped from grown groups too.
             *(short_list.compile_steps() if asked != "grown_cover" or has_buckets else ()),
             *(selection.compile_steps() if asked != "short_list" else ()),
         )
@@ -108,7 +108,7 @@ class GroupsPublication(DerivedPublication):
         from mbe_stage.bicliques import keys
         from mbe_stage.pipeline.problems.groups.cudf import compile_steps
 
-        # Grown groups are not bicliques of the stream, so the host makes their keys.
+        # Grown groups are not bicliques of the stream, so the host computes their keys.
         is_grown = config is None or config.section("groups").kind == "grown_cover"
         return (*compile_steps(), *(keys.compile_steps() if is_grown else ()))
 
