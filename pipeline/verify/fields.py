@@ -84,7 +84,7 @@ def _listing(fields: Mapping[str, Iterable[str]]) -> str:
     )
 
 
-UNTOLD_NOTE = f"fields that only manifest.json states: {_listing(UNTOLD)}"
+UNTOLD_NOTE = f"manifest.json, fields found nowhere else: {_listing(UNTOLD)}"
 
 
 # Settings that the result must obey. A value that the result contradicts is found; a value without effect is not, such

@@ -94,7 +94,7 @@ def test_a_run_is_published_where_others_cannot_be_listed(
         result, _ = publish(tmp_path / "bicliques", FIRST)
         of_groups, _ = publish(tmp_path / "groups", FIRST, groups={})
     assert result.manifest.comparison is not None
-    said = "no run to compare with could be sought: s3://bucket/out/runs: does not answer"
+    said = "runs to compare with could not be listed: s3://bucket/out/runs: does not answer"
     assert result.manifest.comparison.remarks == (said,)
     assert of_groups.manifest.derived_comparison["groups"].remarks == (said,)
     # Each run, and the groups.
@@ -107,7 +107,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert few.manifest.comparison is not None
     assert few.manifest.comparison.counts == {"new": 2, "gone": 2}
     assert few.manifest.comparison.largest == ()
-    assert "Too many bicliques differ to look for what became of each." in page
+    assert "Too many bicliques differ to pair them." in page
     monkeypatch.setattr(comparison, "MOST_BICLIQUES", 3)
     many, page = publish(tmp_path, FIRST)
     assert many.manifest.comparison is not None

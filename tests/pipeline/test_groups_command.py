@@ -112,27 +112,28 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
         assert told[1:] in page.replace("&#x27;", "'").replace("--min-left", "query.min_left")
         return text
 
-    explained = "the degrees of the vertices explain what there is"
+    explained = "the vertices' degrees explain all groups"
     assert re.fullmatch(
-        explained + r"; (\d+) bicliques looked at, the best 2\.98 nats short of significance", why(sparse)
+        explained + r"; (\d+) bicliques examined, the best 2\.98 nats short of significance", why(sparse)
     )
     never = (
-        "no group can be with these degrees: naming its members costs more than it can gain; 17 bicliques looked at, "
+        "no group is possible with these degrees: naming its members costs more than the group can gain; 17 "
+        "bicliques examined, "
     )
     assert why(path) == never + "the best 2.3 nats short of significance"
     one = tmp_path / "one.csv"
     one.write_text("left,right\na,b\n")
-    assert why(one).endswith("; 1 biclique looked at, the best 0 nats short of significance")
+    assert why(one).endswith("; 1 biclique examined, the best 0 nats short of significance")
     stopped = why(sparse, "--max-bicliques", 30)
     assert stopped.startswith(
-        "the degrees of the vertices explain what was looked at; 30 bicliques looked at, the best "
+        "the vertices' degrees explain all groups that were examined; 30 bicliques examined, the best "
     )
-    assert stopped.endswith("; not looked at: the rest of the search, which stopped at max_bicliques = 30")
+    assert stopped.endswith("; not examined: the rest of the search, which stopped at max_bicliques = 30")
     sized = why(sparse, "--min-left", 2)
     assert explained not in sized
-    assert sized.endswith("; not looked at: bicliques outside --min-left 2")
+    assert sized.endswith("; not examined: bicliques outside --min-left 2")
     none = why(sparse, "--min-left", 50)
-    assert none.startswith("no biclique was found; 0 bicliques looked at; not looked at: ")
+    assert none.startswith("no biclique was found; 0 bicliques examined; not examined: ")
     assert said("groups", path, "--out", tmp_path / "a", *QUICK)["groups"] == []
 
 
@@ -298,7 +299,7 @@ def test_groups_of_a_run_are_those_that_it_could_have_had(
     assert_sound(result.run_dir)
     for given in (None, ingest(Config().input, edges)):
         report = verify_run(result.run_dir, given)
-        assert "of" in next(check.detail for check in report.checks if check.name == "bicliques")
+        assert "from run" in next(check.detail for check in report.checks if check.name == "bicliques")
 
 
 def test_weights_and_times_are_those_of_the_input(tmp_path: Path) -> None:
@@ -349,7 +350,7 @@ def test_where_no_bicliques_were_kept_the_input_is_enumerated_again(
     heard: list[Any] = []
     result = regroup(tmp_path / "a", {"groups": {"kind": kind}}, on_progress=heard.append)
     assert heard[-1].work_done == 1.0
-    assert f"{first['run']} was published without its bicliques: its input is enumerated again" in caplog.text
+    assert f"{first['run']} was published without its bicliques; enumerating its input again" in caplog.text
     asked = run(settings(tmp_path / "b", groups={"kind": kind}, query={"min_left": 2}), EDGES)
     assert tables(result.run_dir) == tables(asked.run_dir)
     assert result.manifest.content_fingerprint == first["content_fingerprint"]
@@ -423,7 +424,7 @@ def test_an_input_that_has_changed_is_refused(source: Path, edges_file: Path) ->
 
 def test_an_input_that_is_gone_is_refused_and_may_be_named(tmp_path: Path, source: Path, edges_file: Path) -> None:
     edges_file.rename(tmp_path / "moved.parquet")
-    refused(source, InputError, r"which is not there any more; .*--input INPUT")
+    refused(source, InputError, r"which no longer exists; .*--input INPUT")
     assert said("groups", source, "--quiet", "--input", tmp_path / "moved.parquet")["groups"]
 
 
@@ -445,9 +446,9 @@ def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"query": {"min_left": 2}}, r"query\.min_left is a question to a graph"),
-        ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques is a question to a graph"),
-        ({"input": {"left": "l"}}, r"input\.left is a question to a graph"),
+        ({"query": {"min_left": 2}}, r"query\.min_left changes the search"),
+        ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques changes the search"),
+        ({"input": {"left": "l"}}, r"input\.left changes the search"),
         ({"groups": {"limit": 0}}, r"groups\.limit is 0"),
         ({"output": {"sort": True}}, r"output\.sort needs the table of bicliques"),
     ],
@@ -479,7 +480,7 @@ def test_a_damaged_source_is_refused(source: Path) -> None:
     refused(source, PublishError, "its bicliques are not those of its manifest")
     part = source / "size_histogram.parquet"
     part.write_bytes(part.read_bytes() + b"?")
-    refused(source, PublishError, r"size_histogram\.parquet has .* bytes, not .*; expected a whole run")
+    refused(source, PublishError, r"size_histogram\.parquet has .* bytes, not .*; expected an undamaged run")
 
 
 def test_members_that_are_no_vertices_are_refused(source: Path) -> None:

@@ -180,7 +180,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("group_edges", changed("left", lambda _: 10_000), "the left vertex is not a member"),
     ("group_edges", changed("right", lambda _: 10_000), "the right vertex is not a member"),
     ("group_edges", lambda table: [table[0], *table], "out of order"),
-    ("group_edges", lambda table: table[1:], "the input has"),
+    ("group_edges", lambda table: table[1:], "in the input"),
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2), "group_edge_share is"),
     ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
 ]

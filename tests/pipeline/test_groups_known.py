@@ -286,7 +286,7 @@ def test_the_refusal_names_the_options_of_the_command(tmp_path: Path) -> None:
     assert "with --positive, or the other classes with --negative" in refusal(
         "groups", *asked, "--labels", labels, code=2
     )
-    assert "with --groups-negative, or those that are with --groups-positive" in refusal(
+    assert "with --groups-positive, or the other classes with --groups-negative" in refusal(
         "enumerate", *asked, "--groups-labels", labels, code=2
     )
     assert not (tmp_path / "o").exists()

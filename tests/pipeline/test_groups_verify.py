@@ -271,5 +271,5 @@ def test_other_candidates_than_are_defined_are_found(tmp_path: Path, monkeypatch
         verify_run(fewer.run_dir)
     monkeypatch.setattr(reference, "TOP", 1)
     verify_run(fewer.run_dir)
-    with pytest.raises(VerificationError, match=r"is no candidate|n_bicliques is|significant_candidates"):
+    with pytest.raises(VerificationError, match=r"is not a candidate|n_bicliques is|significant_candidates"):
         verify_run(made.run_dir)

@@ -277,7 +277,7 @@ def test_a_trial_of_another_problem_that_is_cut_short_says_so(
     assert not found.trial.complete
     ((label, text),) = found.lines
     assert label == "trial"
-    assert text.endswith("; the problem stars has no other estimate")
+    assert text.endswith("; the problem stars has no better estimate")
     assert found.suggestions == ("count before you store: mbe stars INPUT --count-only --time-limit 60",)
 
 

@@ -618,7 +618,7 @@ def with_value(name: str, value: Any) -> Any:
         ("pq_vertices", with_number(3, 1), "add up to"),
         ("pq_vertices", with_value("key", "somebody"), "row 2: key is 'somebody'"),
         ("pq_vertices", with_value("side", "right"), "row 2: side is 'right'; expected 'left'"),
-        ("pq_vertices", lambda table: table[1:], "rows; expected 15 of each of 6 counts"),
+        ("pq_vertices", lambda table: table[1:], "rows; expected 15 for each of 6 counts"),
         ("pq_edges", with_number(3, 1), "the edges of (p, q)"),
         ("pq_edges", with_value("p", 3), "row 2: p is 3"),
         ("pq_edges", lambda table: [*table[:2], table[3], table[2], *table[4:]], "row 2: "),

@@ -293,7 +293,7 @@ def test_shortened_file(run: Path, edges: EdgeData) -> None:
 
 def test_missing_file(run: Path, edges: EdgeData) -> None:
     (run / "size_histogram.parquet").unlink()
-    refused(run, edges, "size_histogram.parquet", "is missing")
+    refused(run, edges, "size_histogram.parquet", "but missing")
 
 
 def test_extra_file(run: Path, edges: EdgeData) -> None:
