@@ -86,8 +86,8 @@ def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:
 def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     """Return the summary of a published run as Markdown."""
     publication = publication_of(manifest.problem)
-    source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, text_of_run(run_dir, manifest)
-    number = f"{manifest.n_found:,}" if told is None else text(told.headline)
+    source, on_device, result_text = manifest.input, manifest.peak_device_memory_bytes, text_of_run(run_dir, manifest)
+    number = f"{manifest.n_found:,}" if result_text is None else text(result_text.headline)
     rows = {
         "input": f"{code_cell(source.source)} ({code_cell(source.taken)})",
         "graph": sizes_text(manifest.graph, source),

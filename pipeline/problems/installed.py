@@ -81,9 +81,12 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
         return ()
     import pyarrow as pa
 
-    asked = tuple(each for each in derived_publications(config.problem) if config.section(each.name) is not None)
+    outputs = tuple(each for each in derived_publications(config.problem) if config.section(each.name) is not None)
     writers: dict[str, str] = {}
-    tables_of = {config.problem: publication_of(config.problem).schemas, **{each.name: each.schemas for each in asked}}
+    tables_of = {
+        config.problem: publication_of(config.problem).schemas,
+        **{each.name: each.schemas for each in outputs},
+    }
     for name, schemas in tables_of.items():
         for table in schemas(config, (pa.int64(), pa.int64())):
             if table in writers:
@@ -92,7 +95,7 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
                     f"section {name!r} out"
                 )
             writers[table] = name
-    return asked
+    return outputs
 
 
 def reading_of(config: Config, **given: str) -> InputConfig:

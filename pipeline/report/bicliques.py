@@ -92,10 +92,10 @@ def _graph(manifest: Manifest, sides: tuple[SideSummary, SideSummary]) -> str:
 
 def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> str:
     config, total = manifest.config, sizes.total
-    told = explanation(sizes, manifest.input.n_edges, sides, manifest.truncated)
+    text = explanation(sizes, manifest.input.n_edges, sides, manifest.truncated)
     drawing = Markup(heat_map(sizes)) if total else None
     rungs = ladder(sizes, config.query.min_left, config.query.min_right) if total else []
-    return fragment(_TEMPLATE, "found", conditions(config), told, drawing, rungs)
+    return fragment(_TEMPLATE, "found", conditions(config), text, drawing, rungs)
 
 
 @dataclass(frozen=True, slots=True)

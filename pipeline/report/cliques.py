@@ -30,9 +30,9 @@ _BATCH_ROWS = 1 << 18
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     """The page of a run of cliques; see `pipeline.problems.base.Publication`."""
-    counts, asked = manifest.counts, manifest.config.asked
+    counts, section = manifest.counts, manifest.config.problem_section
     # What a size limit or a vertex leaves out may be larger.
-    is_whole = manifest.truncated is None and asked.max_size is None and not asked.containing and counts.cliques
+    is_whole = manifest.truncated is None and section.max_size is None and not section.containing and counts.cliques
     largest = "clique number" if is_whole else "largest clique"
     return Page(
         title="Maximal cliques",
@@ -56,19 +56,19 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 
 def _asked(manifest: Manifest) -> list[str]:
-    asked, counts, wanted = manifest.config.asked, manifest.counts, list[str]()
-    if asked.project is not None:
-        shared = plural(asked.min_shared, "neighbour")
+    section, counts, wanted = manifest.config.problem_section, manifest.counts, list[str]()
+    if section.project is not None:
+        shared = plural(section.min_shared, "neighbour")
         wanted.append(
-            f"the {asked.project} vertices, joined where they share {shared} or more: {count(counts.vertices)} "
+            f"the {section.project} vertices, joined where they share {shared} or more: {count(counts.vertices)} "
             f"vertices, {plural(counts.edges, 'edge')}"
         )
-    if asked.min_size > 1:
-        wanted.append(f"at least {plural(asked.min_size, 'vertex', 'vertices')}")
-    if asked.max_size is not None:
-        wanted.append(f"at most {plural(asked.max_size, 'vertex', 'vertices')}")
-    if asked.containing:
-        wanted.append(Markup(f"containing {', '.join(key(vertex) for vertex in asked.containing)}"))
+    if section.min_size > 1:
+        wanted.append(f"at least {plural(section.min_size, 'vertex', 'vertices')}")
+    if section.max_size is not None:
+        wanted.append(f"at most {plural(section.max_size, 'vertex', 'vertices')}")
+    if section.containing:
+        wanted.append(Markup(f"containing {', '.join(key(vertex) for vertex in section.containing)}"))
     wanted += conditions(manifest.config)
     return wanted
 

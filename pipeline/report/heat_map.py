@@ -46,10 +46,10 @@ def heat_map(sizes: Sizes) -> str:
     )
 
 
-def _axis(values: np.ndarray, most: int, room: float) -> Axis:
+def _axis(values: np.ndarray, most: int, pixels: float) -> Axis:
     starts = bin_starts(int(values.min()), int(values.max()), most)
     ends = np.append(starts[1:] - 1, int(values.max()))
-    return Axis(starts, ends, min(_LARGEST_CELL, math.floor(room / starts.size)))
+    return Axis(starts, ends, min(_LARGEST_CELL, math.floor(pixels / starts.size)))
 
 
 def _binned(sizes: Sizes, columns: Axis, rows: Axis) -> np.ndarray:

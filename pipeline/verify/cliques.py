@@ -68,14 +68,14 @@ class _Cliques:
 
     def __init__(self, job: Job) -> None:
         self.job, self.run, self.manifest = job, job.run, job.manifest
-        self.asked = job.manifest.config.asked
+        self.section = job.manifest.config.problem_section
         self.path = job.run / "vertices.parquet"
         facts = job.manifest.input
-        n_vertices = facts.n_right if self.asked.project == "right" else facts.n_left
+        n_vertices = facts.n_right if self.section.project == "right" else facts.n_left
         self.keys = check_vertex_table(self.path, n_vertices, "vertices")
         check_key_type(self.path, job.manifest, self.keys)
         self.hashes = recipe.vertex_hashes(self.keys, "left")
-        self.containing = rows.wanted_ids(self.keys, self.asked.containing)
+        self.containing = rows.wanted_ids(self.keys, self.section.containing)
         self.graph = self._graph()
         self.parts = table_parts(job.run, "cliques")
         n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
@@ -86,7 +86,7 @@ class _Cliques:
 
     def _graph(self) -> CliqueGraph | None:
         """Build the searched graph again, and compare the input's keys with those of the table."""
-        edges, project = self.job.edges, self.asked.project
+        edges, project = self.job.edges, self.section.project
         if edges is None:
             return None
         keys = edges.right_keys if project == "right" else edges.left_keys
@@ -97,7 +97,7 @@ class _Cliques:
                 f"{self.run / 'manifest.json'}: input.n_left and n_right are {self.manifest.input.n_left} and "
                 f"{self.manifest.input.n_right}; recomputed {len(edges.left_keys)} and {len(edges.right_keys)}"
             )
-        graph = graph_of(edges, project, self.asked.min_shared)
+        graph = graph_of(edges, project, self.section.min_shared)
         if graph is None:
             self.job.not_checked("the projection, and cliques against it: building it again takes too many steps")
         return graph
@@ -148,8 +148,8 @@ class _Cliques:
         check_containing(batch, 0, self.containing, "")
 
     def _accepts(self, sizes: np.ndarray) -> np.ndarray:
-        accepted = sizes >= self.asked.min_size
-        return accepted if self.asked.max_size is None else accepted & (sizes <= self.asked.max_size)
+        accepted = sizes >= self.section.min_size
+        return accepted if self.section.max_size is None else accepted & (sizes <= self.section.max_size)
 
     def _judge(self, joined: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
         offsets, members = batch.offsets[0], batch.members[0]

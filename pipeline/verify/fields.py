@@ -129,11 +129,11 @@ _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
 def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     """`BY_EFFECT` with the sections of the run's problem and derived outputs, by section."""
     publication = publication_of(manifest.problem)
-    asked = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
+    own = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
     derived = {f"config.{each.name}": tuple(each.section.model_fields) for each in derived_of(manifest.config)}
     limit = limit_of(manifest.problem)
     limits = {} if limit is None else {"config.execution": (limit, "time_limit_seconds")}
-    return {**asked, **derived, **BY_EFFECT, **limits}
+    return {**own, **derived, **BY_EFFECT, **limits}
 
 
 def standing_notes(manifest: Manifest) -> list[str]:
@@ -184,10 +184,10 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
     """
     place = run / "manifest.json"
     facts = manifest.input
-    asked = _config_fingerprint(manifest)
-    if manifest.config_fingerprint != asked:
+    recomputed = _config_fingerprint(manifest)
+    if manifest.config_fingerprint != recomputed:
         raise VerificationError(
-            f"{place}: config_fingerprint is {manifest.config_fingerprint}; recomputed {asked} from its config"
+            f"{place}: config_fingerprint is {manifest.config_fingerprint}; recomputed {recomputed} from its config"
         )
     left_out = facts.rows_dropped_null + facts.rows_dropped_weight + facts.rows_dropped_time + facts.duplicate_edges
     if facts.undirected is not None:
@@ -222,14 +222,14 @@ def check_derived(run: Path, manifest: Manifest) -> None:
     VerificationError
         It describes another one.
     """
-    asked = sorted(each.name for each in derived_of(manifest.config))
-    if sorted(manifest.derived) != asked:
+    requested = sorted(each.name for each in derived_of(manifest.config))
+    if sorted(manifest.derived) != requested:
         raise VerificationError(
             f"{run / 'manifest.json'}: derived holds {', '.join(sorted(manifest.derived)) or 'nothing'}; expected "
-            f"{', '.join(asked) or 'nothing'}, by its config"
+            f"{', '.join(requested) or 'nothing'}, by its config"
         )
     for name in ("derived_inputs", "derived_comparison"):
-        if others := sorted(set(getattr(manifest, name)) - set(asked)):
+        if others := sorted(set(getattr(manifest, name)) - set(requested)):
             raise VerificationError(
                 f"{run / 'manifest.json'}: {name} holds {others[0]}, which its config does not request"
             )
@@ -285,25 +285,25 @@ def _config_fingerprint(manifest: Manifest) -> str:
     """Return the SHA-256 of the query in the configuration, as JSON with sorted keys."""
     config = manifest.config.model_dump(mode="json")
     section = publication_of(manifest.problem).section_name
-    asked = {
+    settings = {
         "schema_version": manifest.schema_version,
         "key_type": config["input"]["key_type"],
-        section: config.get(section, manifest.config.asked.model_dump(mode="json")),
+        section: config.get(section, manifest.config.problem_section.model_dump(mode="json")),
         "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
         "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
     }
     if config["execution"]["max_cliques"] is not None:
-        asked["execution"]["max_cliques"] = config["execution"]["max_cliques"]
+        settings["execution"]["max_cliques"] = config["execution"]["max_cliques"]
     if config["execution"]["max_output_bytes"] is not None:
-        asked["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
+        settings["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
     if not config["output"]["bicliques"]:
-        asked["output"]["bicliques"] = False
+        settings["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):
-        asked["derived"] = {
+        settings["derived"] = {
             each.name: {key: value for key, value in config[each.name].items() if key not in each.input_keys}
             for each in derived
         }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def check_vertex_ids(run: Path, side: str, n_expected: int) -> pa.ChunkedArray:

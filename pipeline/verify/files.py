@@ -66,7 +66,7 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
     VerificationError
         A file was not requested, or the report is missing.
     """
-    asked = {name.removesuffix(".parquet") for name in tables}
+    names = {name.removesuffix(".parquet") for name in tables}
     is_reported, paths = manifest.config.output.report, {entry.path for entry in manifest.files}
     if is_reported != (REPORT in paths):
         there = "is missing" if is_reported else "is there"
@@ -75,9 +75,9 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
         )
     for path in sorted(paths - {REPORT}):
         # A table is one file, or a directory of parts.
-        is_table = path.removesuffix(".parquet") in asked or path.rpartition("/")[0] in asked
+        is_table = path.removesuffix(".parquet") in names or path.rpartition("/")[0] in names
         if not (is_table and path.endswith(".parquet")):
-            expected = ", ".join(sorted(asked))
+            expected = ", ".join(sorted(names))
             raise VerificationError(f"{run / path}: is not one of the tables of the config: {expected}")
 
 

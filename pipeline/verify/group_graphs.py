@@ -220,8 +220,8 @@ def read_graphs(job: Job) -> Graphs | None:
     if has_two_graphs(job):
         return _read_two(job, degrees)
     groups = read_groups(job, degrees)
-    is_told = groups.table["half_later"].is_valid().to_numpy()
-    refuse_first(groups.path, is_told, "half_later is set without time buckets")
+    is_stated = groups.table["half_later"].is_valid().to_numpy()
+    refuse_first(groups.path, is_stated, "half_later is set without time buckets")
     part = OneGraph(job, groups, np.arange(len(groups)), degrees, job.manifest.input.n_edges)
     return Graphs(job, groups, (part,))
 

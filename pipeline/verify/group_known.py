@@ -166,11 +166,11 @@ def _members(groups: Groups) -> list[list[np.ndarray]]:
 
 def _read_known(job: Job) -> Known:
     assert job.hashes is not None
-    asked = job.manifest.config.section("groups")
-    given = [name for name in _LISTS if getattr(asked, name) is not None]
+    section = job.manifest.config.section("groups")
+    given = [name for name in _LISTS if getattr(section, name) is not None]
     sizes = job.hashes[0].size, job.hashes[1].size
     if not given:
-        return Known(asked.limit, None, (set(), set()), (set(), set()), sizes, None)
+        return Known(section.limit, None, (set(), set()), (set(), set()), sizes, None)
     path = job.run / "known_keys.parquet"
     table = pq.read_table(path)
     rows = list(zip(*(table[name].to_pylist() for name in ("list", "side", "key", "class")), strict=True))
@@ -192,7 +192,7 @@ def _read_known(job: Job) -> Known:
     )
     allowed = tuple(set(_by_vertex(rows, vertices, "allow", side)) for side in _SIDES)
     return Known(
-        limit=asked.limit,
+        limit=section.limit,
         classes=(labels[0], labels[1]) if "labels" in given else None,
         positive=(positive[0], positive[1]),
         counted=(counted[0], counted[1]),
@@ -203,21 +203,21 @@ def _read_known(job: Job) -> Known:
 
 def _check_classes(job: Job, rows: list[tuple[Any, ...]]) -> dict[str, str]:
     """Check the meaning of each label class, from the configuration or from the class name."""
-    asked = job.manifest.config.section("groups")
-    sure = {how: {asked.word(name) for name in given} for how, given in asked.names_classes.items()}
+    section = job.manifest.config.section("groups")
+    sure = {how: {section.word(name) for name in given} for how, given in section.names_classes.items()}
     if not any(sure.values()):
-        sure = {"positive": asked.POSITIVE_WORDS, "negative": asked.NEGATIVE_WORDS}
-    ignored = asked.UNLABELLED_WORDS - sure["positive"] - sure["negative"]
+        sure = {"positive": section.POSITIVE_WORDS, "negative": section.NEGATIVE_WORDS}
+    ignored = section.UNLABELLED_WORDS - sure["positive"] - sure["negative"]
     taken, counts = {}, Counter(of_class for name, _, _, of_class in rows if name == "labels")
     for name in counts:
-        is_sure = [how for how, words in sure.items() if asked.word(name) in words]
+        is_sure = [how for how, words in sure.items() if section.word(name) in words]
         others = [how for how, words in sure.items() if not words]
-        taken[name] = "ignored" if asked.word(name) in ignored else [*is_sure, *others, "ignored"][0]
+        taken[name] = "ignored" if section.word(name) in ignored else [*is_sure, *others, "ignored"][0]
     facts = job.manifest.derived_inputs.get("groups", {}).get("labels")
     stated = {} if facts is None else {each.name: (each.taken, each.keys) for each in facts.classes}
     if not stated and counts:
         job.not_checked("groups: the meaning of label classes: the manifest, of an earlier version, does not state it")
-        negative = {str(name).strip().lower() for name in asked.negative}
+        negative = {str(name).strip().lower() for name in section.negative}
         return {name: "negative" if name.strip().lower() in negative else "positive" for name in counts}
     if stated != (recomputed := {name: (how, counts[name]) for name, how in taken.items()}):
         raise VerificationError(
@@ -247,7 +247,7 @@ def _by_vertex(rows: list[tuple[Any, ...]], vertices: np.ndarray, name: str, sid
 
 def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], vertices: np.ndarray) -> None:
     """Check the manifest's facts on the lists; of keys that are not in the graph, check only that they are listed."""
-    asked, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
+    section, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
     place = job.run / "manifest.json"
     if sorted(stated) != sorted(given):
         raise VerificationError(
@@ -259,7 +259,7 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
         absent = [f"{row[1]} {row[2][:200]!r}" for row, vertex in of_list if vertex < 0]
         facts = stated[name]
         for what, found, expected in (
-            ("source", facts.source, getattr(asked, name)),
+            ("source", facts.source, getattr(section, name)),
             ("rows", facts.rows, len(of_list)),
             ("fingerprint", facts.fingerprint, hashlib.sha256("".join(lines).encode()).hexdigest()),
             ("n_not_in_graph", facts.n_not_in_graph, len(absent)),

@@ -107,7 +107,7 @@ def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[With
 
 def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
     """Check the list of the candidates and their surprise; return the number of significant ones."""
-    groups, asked = graphs.groups, graphs.job.manifest.config.section("groups")
+    groups, section = graphs.groups, graphs.job.manifest.config.section("groups")
     rows = Bicliques.joined(
         [
             replace(of.candidates, members=(of.candidates.members[0], of.candidates.members[1] + part.first_right))
@@ -122,19 +122,24 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
         "surprise_per_vertex": (surprise, (rows.sizes(0) + rows.sizes(1)).tolist()),
         "surprise_per_edge": (surprise, (rows.sizes(0) * rows.sizes(1)).tolist()),
         "evidence": (evidence, None),
-    }[asked.rank_by]
+    }[section.rank_by]
     order = ranked(rows.keys.tolist(), values.tolist(), parts)
-    copies, listed, n_bicliques, n_heard = NearCopies(overlap_fraction(asked.max_overlap)), list[int](), list[int](), 0
+    copies, listed, n_bicliques, n_unmuted = (
+        NearCopies(overlap_fraction(section.max_overlap)),
+        list[int](),
+        list[int](),
+        0,
+    )
     left, right = rows.side(0), rows.side(1)
     for row in order:
         if (near := copies.first(left[row])) is not None:
             n_bicliques[near] += 1
-        elif n_heard < asked.limit:
+        elif n_unmuted < section.limit:
             copies.keep(left[row])
             listed.append(row)
             n_bicliques.append(1)
-            n_heard += not known.is_muted((left[row], right[row]))
-    _check_keys(groups, rows.keys, listed, asked.limit)
+            n_unmuted += not known.is_muted((left[row], right[row]))
+    _check_keys(groups, rows.keys, listed, section.limit)
     n = len(groups)
     compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
     compare(groups.path, "kind", groups.column("kind"), ["short_list"] * n)
@@ -239,10 +244,14 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         Candidates not scored because the steps ran out.
     """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
-    best, told = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
+    best, stated_best = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
     # Earlier versions do not store it.
-    if told is not None and all(each.is_whole for each in found) and abs(float(told) - best) * UNIT > _UNSURE:
-        raise VerificationError(f"{groups.path}: best_surprise is {told.decode():.80}; recomputed {best}")
+    if (
+        stated_best is not None
+        and all(each.is_whole for each in found)
+        and abs(float(stated_best) - best) * UNIT > _UNSURE
+    ):
+        raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {

@@ -41,11 +41,11 @@ def check(job: Job) -> None:
     VerificationError
         The first error found.
     """
-    asked = job.manifest.config.asked
+    section = job.manifest.config.problem_section
     cells = [
         (p, q)
-        for p in range(1 if asked.table else asked.p, asked.p + 1)
-        for q in range(1 if asked.table else asked.q, asked.q + 1)
+        for p in range(1 if section.table else section.p, section.p + 1)
+        for q in range(1 if section.table else section.q, section.q + 1)
     ]
     counts = read_counts(job.run, cells)
     job.report.n_found = len(cells)
@@ -54,7 +54,7 @@ def check(job: Job) -> None:
     again = None if job.edges is None else _Again.of(job, job.edges, cells)
     of_counts = hashlib.sha256()
     _add(of_counts, (f"{p} {q} {_text(count)}" for (p, q), count in counts.items()))
-    of_local = () if asked.local == "none" else _check_local(job, counts, again)
+    of_local = () if section.local == "none" else _check_local(job, counts, again)
     whole = hashlib.sha256("\n".join([of_counts.hexdigest(), *of_local]).encode()).hexdigest()
     if job.manifest.content_fingerprint != whole:
         raise VerificationError(
@@ -74,16 +74,16 @@ class _Again:
 
     @classmethod
     def of(cls, job: Job, edges: EdgeData, cells: list[Cell]) -> _Again:
-        asked = job.manifest.config.asked
+        section = job.manifest.config.problem_section
         ones = np.ones(edges.left_ids.size, np.int64)
         shape = len(edges.left_keys), len(edges.right_keys)
         joined = csr_array((ones, (edges.left_ids, edges.right_ids)), shape=shape)
         wanted = (
-            _ids(asked.containing_left, edges.left_keys, job, "left"),
-            _ids(asked.containing_right, edges.right_keys, job, "right"),
+            _ids(section.containing_left, edges.left_keys, job, "left"),
+            _ids(section.containing_right, edges.right_keys, job, "right"),
         )
         recount = Recount(joined, *wanted)
-        return cls(recount, recount.walked(cells, with_local=asked.local != "none"))
+        return cls(recount, recount.walked(cells, with_local=section.local != "none"))
 
     def count(self, cell: Cell) -> int | None:
         closed = self.recount.count(*cell)
@@ -173,7 +173,7 @@ def _keys(job: Job) -> pa.Array:
 
 def _pairs(job: Job) -> tuple[pa.Array, pa.Array] | None:
     """Return the keys of each edge's ends, in table order; None without a table."""
-    if job.manifest.config.asked.local != "edges":
+    if job.manifest.config.problem_section.local != "edges":
         return None
     if job.edges is None:
         left, right = _first_rows(job, "pq_edges.parquet", ["left_key", "right_key"], job.manifest.input.n_edges)

@@ -179,7 +179,7 @@ def inspect_edges(
     """
     config = config or Config()
     execution, publication = config.execution.to_execution(), publication_of(config.problem)
-    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     read_memory = peak_memory_bytes()
     has_sides = isinstance(graph, BipartiteCSR)
     cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
@@ -190,9 +190,9 @@ def inspect_edges(
             Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         )
     unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
-    room = publication.table_memory(config, query, graph)
+    table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
-    beside_engine = room.n_bytes + _sampling_memory(config, graph)
+    beside_engine = table_memory.n_bytes + _sampling_memory(config, graph)
     density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(
         problem=config.problem,
@@ -204,12 +204,12 @@ def inspect_edges(
         graph_bytes=graph.nbytes,
         read_memory_bytes=read_memory,
         expected_memory_bytes=read_memory + execution.memory_budget_bytes + beside_engine,
-        tables_bytes=room.n_bytes,
+        tables_bytes=table_memory.n_bytes,
         cores=cores,
         trial=None if outlook is None else outlook.trial,
         suggestions=_SHORT_TRIAL if outlook is None else tuple(outlook.suggestions),
         estimate=None if outlook is None else outlook.estimate,
-        lines=(*lines, *room.lines),
+        lines=(*lines, *table_memory.lines),
     )
 
 

@@ -86,9 +86,9 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
     elif manifest.config.input.time_bucket is None and not can_be_significant(*_degrees(run_path)):
         reason = "no group is possible with these degrees: naming its members costs more than the group can gain"
     elif unseen:
-        reason = "the vertices' degrees explain all groups that were examined"
+        reason = "vertex degrees explain all groups that were examined"
     else:
-        reason = "the vertices' degrees explain all groups"
+        reason = "vertex degrees explain all groups"
     parts = [reason, f"{plural(n, 'biclique')} examined{_best(run_path) if n and not n_significant else ''}"]
     return "; ".join([*parts, *([f"not examined: {', '.join(unseen)}"] if unseen else [])])
 

@@ -190,12 +190,15 @@ def _config(run_dir: Path, manifest: Manifest, sections: Mapping[str, Mapping[st
                 f"{setting(f'{section}.{key}')} changes the search, but the bicliques of {run_dir} are read back "
                 "unchanged; leave it out, or make groups of the input"
             )
-    asked = manifest.config.model_dump(mode="json")
+    settings = manifest.config.model_dump(mode="json")
     return Config.from_mapping(
         {
-            **{section: {**asked[section], **sections.get(section, {})} for section in ("input", "query", "execution")},
+            **{
+                section: {**settings[section], **sections.get(section, {})}
+                for section in ("input", "query", "execution")
+            },
             "output": {
-                **{key: value for key, value in asked["output"].items() if key in _KEPT_OUTPUT},
+                **{key: value for key, value in settings["output"].items() if key in _KEPT_OUTPUT},
                 "bicliques": False,
                 "directory": sections.get("output", {}).get("directory") or _store_of(run_dir),
                 **sections.get("output", {}),

@@ -75,7 +75,7 @@ def test_nothing_significant_is_a_state_of_its_own(tmp_path: Path) -> None:
     assert state.is_completed()
     assert state.name == "NothingSignificant"
     assert re.fullmatch(
-        r"no group is significant: the vertices' degrees explain all groups that were examined; \d+ bicliques "
+        r"no group is significant: vertex degrees explain all groups that were examined; \d+ bicliques "
         "examined, "
         r"the best [\d.]+ nats short of significance; not examined: bicliques outside query\.min_left 2, "
         r"query\.min_right 2",
@@ -131,4 +131,4 @@ def test_half_of_a_search_that_finds_nothing_is_no_such_result(tmp_path: Path) -
     assert (state.name, state.result()["groups"]) == ("Completed", 0)
     assert state.message.startswith("no group is significant so far; incomplete: ")
     assert "explain all groups that were examined; 1 biclique examined" in state.message
-    assert "explain all groups" not in artifacts(state)["groups"].data
+    assert "explain all groups;" not in artifacts(state)["groups"].data

@@ -155,7 +155,7 @@ def test_another_problem_and_a_derived_output_run_as_its_configuration_says(edge
     state = run(edges_file, out, overrides=asked)
     result = state.result()
     manifest = read_manifest(result["run"])
-    assert (manifest.problem, manifest.config.asked.min_butterflies) == ("butterflies", 1)
+    assert (manifest.problem, manifest.config.problem_section.min_butterflies) == ("butterflies", 1)
     assert result["counted"] == manifest.n_found > 0
     assert len(artifacts(state)) >= 2
     assert run(edges_file, out, overrides=asked).name == "Unchanged"

@@ -1,4 +1,4 @@
-"""A run beside the last complete one that was asked the same: in the manifest and the report, before publication."""
+"""Comparison with the last complete run of the same query: in the manifest and the report, before publication."""
 
 from __future__ import annotations
 

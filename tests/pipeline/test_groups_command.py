@@ -112,7 +112,7 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
         assert told[1:] in page.replace("&#x27;", "'").replace("--min-left", "query.min_left")
         return text
 
-    explained = "the vertices' degrees explain all groups"
+    explained = "vertex degrees explain all groups"
     assert re.fullmatch(
         explained + r"; (\d+) bicliques examined, the best 2\.98 nats short of significance", why(sparse)
     )
@@ -125,9 +125,7 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
     one.write_text("left,right\na,b\n")
     assert why(one).endswith("; 1 biclique examined, the best 0 nats short of significance")
     stopped = why(sparse, "--max-bicliques", 30)
-    assert stopped.startswith(
-        "the vertices' degrees explain all groups that were examined; 30 bicliques examined, the best "
-    )
+    assert stopped.startswith("vertex degrees explain all groups that were examined; 30 bicliques examined, the best ")
     assert stopped.endswith("; not examined: the rest of the search, which stopped at max_bicliques = 30")
     sized = why(sparse, "--min-left", 2)
     assert explained not in sized
@@ -338,7 +336,7 @@ def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, 
     assert mbe("export", tmp_path / "out", "--csv").stdout == mbe("export", source, "--csv").stdout
     shutil.rmtree(source)
     message = refusal("top", tmp_path / "out", code=3)
-    assert f"; run {source.name}, of which it was made, is not beside it" in message
+    assert f"; run {source.name}, from which it was made, is not in the same directory" in message
 
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
@@ -490,7 +488,7 @@ def test_members_that_are_no_vertices_are_refused(source: Path) -> None:
         return pa.Table.from_pylist(listed, table.schema)
 
     damaged(source, change)
-    refused(source, PublishError, "left holds a vertex that left_vertices does not have")
+    refused(source, PublishError, "left has a vertex that is not in left_vertices")
 
 
 def test_a_run_that_was_copied_needs_a_place(tmp_path: Path, source: Path) -> None:
@@ -513,7 +511,7 @@ def test_tables_by_name(source: Path) -> None:
     result = regroup(source)
     assert set(result.tables) == {path.stem for path in result.run_dir.glob("*.parquet")}
     assert result.tables["groups"] == pq.read_table(result.run_dir / "groups.parquet")
-    with pytest.raises(KeyError, match=r"'bicliques' is no table of .*; expected one of .*groups"):
+    with pytest.raises(KeyError, match=r"'bicliques' is not a table of .*; expected one of .*groups"):
         result.tables["bicliques"]
     whole = RunResult(source, read_manifest(source)).tables
     assert whole["bicliques"].num_rows == read_manifest(source).n_found

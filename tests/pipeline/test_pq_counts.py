@@ -250,9 +250,9 @@ def test_a_time_limit_gives_lower_bounds_and_says_so(tmp_path: Path, edges_file:
     limited = {"engine": "cpu", "time_limit_seconds": 1e-9, "threads": 1}
     result = published(tmp_path / "a", "cpu", source, p=4, q=4, execution=limited)
     whole = count(settings(tmp_path, "cpu", p=4, q=4), source)
-    assert whole.told is not None
+    assert whole.result_text is not None
     assert result.manifest.truncated == "stopped at time_limit_seconds = 1e-09"
-    assert counts_of(result.run_dir)[4, 4] < whole.told.values["counts"][0]["count"]
+    assert counts_of(result.run_dir)[4, 4] < whole.result_text.values["counts"][0]["count"]
     page = (result.run_dir / "report.html").read_text()
     assert "Every count is a lower bound: there are at least so many." in page
     assert "There are at least <b" in page
@@ -683,7 +683,11 @@ def test_the_shipped_defaults_are_those_of_the_model() -> None:
     assert set(values) == set(PqCountsSection.model_fields)
     assert all("#" in line.removeprefix("# ") for line in section[1:])
     shipped = load_config(root / "pq_counts.yaml")
-    assert (shipped.problem, shipped.asked.table, shipped.asked.local) == ("pq_counts", True, "vertices")
+    assert (shipped.problem, shipped.problem_section.table, shipped.problem_section.local) == (
+        "pq_counts",
+        True,
+        "vertices",
+    )
 
 
 def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFixture) -> None:

@@ -99,14 +99,14 @@ class GroupEdges:
     explained_right: np.ndarray
 
 
-def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
+def short_list_of(candidates: Candidates, section: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
     """Return the best candidates without near copies (`mbe_stage.groups.short_list`), up to the limit of unmuted ones.
 
     Candidates of several graphs have no common model. Without one, `with_evidence` fills in `evidence` later.
     """
-    choose = partial(short_list, candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, model=model)
+    choose = partial(short_list, candidates, rank_by=section.rank_by, max_overlap=section.max_overlap, model=model)
     rows, n = up_to_limit(
-        asked.limit,
+        section.limit,
         lambda limit: choose(limit=limit),
         lambda rows: known.is_muted(candidates.members.take(rows)),
     )
@@ -120,7 +120,7 @@ def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel
         surprise=candidates.surprise[rows],
         evidence=candidates.surprise[rows],
         gains=None,
-        n_bicliques=1 + _near_copies(members, candidates.members.take(others), asked.max_overlap),
+        n_bicliques=1 + _near_copies(members, candidates.members.take(others), section.max_overlap),
         members=members,
     )
     return chosen if model is None else chosen.with_evidence(model)

@@ -25,7 +25,7 @@ from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, mem
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
-from mbe_stage.pipeline.problems.groups.searched import Searched, refuse_half_questions, search_half_later
+from mbe_stage.pipeline.problems.groups.searched import Searched, refuse_one_graph_queries, search_half_later
 from mbe_stage.pipeline.problems.groups.tables import edges_table, groups_table, members_table, scores_table
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
 from mbe_stage.pipeline.problems.groups.two_offsets import (
@@ -93,7 +93,7 @@ class GroupsCollector:
     """See `pipeline.problems.base.DerivedCollector`: scores every biclique once, and keeps the candidates."""
 
     def __init__(self, collecting: Collecting) -> None:
-        refuse_half_questions(collecting)
+        refuse_one_graph_queries(collecting)
         self.seconds: dict[str, float] = {}
         # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
@@ -160,12 +160,12 @@ class GroupsCollector:
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         ranked = choose(searches, known)
         parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
-        told = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
+        of_keys = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
         tables = merged([found for found, _ in parts], ranked) if len(searches) > 1 else parts[0][0]
         tables = {
             **tables,
-            "groups": with_columns(tables["groups"], told.columns),
-            "vertex_scores": with_columns(tables["vertex_scores"], {"association": told.association}),
+            "groups": with_columns(tables["groups"], of_keys.columns),
+            "vertex_scores": with_columns(tables["vertex_scores"], {"association": of_keys.association}),
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
         }
@@ -181,7 +181,7 @@ class GroupsCollector:
             "significant_candidates": sum(int(np.count_nonzero(one.candidates.surprise > 0)) for one in searches),
             "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
             "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
-            **told.counts,
+            **of_keys.counts,
             **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
         }
 

@@ -25,7 +25,7 @@ from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manif
 from mbe_stage.pipeline.stores.local_copies import addresses_in
 from mbe_stage.pipeline.views.comparison import SEARCH_LIMIT, last_complete, not_sought
 from mbe_stage.pipeline.views.diff import compile_steps
-from mbe_stage.pipeline.views.diff.remarks import unlike_questions
+from mbe_stage.pipeline.views.diff.remarks import unlike_queries
 from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def complete(completing: Completing) -> Completed:
         nothing = Comparison(run_id=None, remarks=("no complete run of the same query is published here",))
         return Completed(inputs, nothing, warnings)
     before, manifest = last
-    if unlike := [*unlike_questions(manifest, completing), *_half_searched(manifest, completing)]:
+    if unlike := [*unlike_queries(manifest, completing), *_half_searched(manifest, completing)]:
         return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
     # Hashing keys compiles code that a run with tables in device memory has not needed so far.
     prepared = compile_ahead(keys.compile_steps())
@@ -137,15 +137,15 @@ def _comparison(
         else:
             remark = f"more groups differ than {setting('output.compare')}; the changes of each were not determined"
         return Comparison(run_id=before.name, remarks=(remark,))
-    heard = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
+    unmuted = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
     gone = since.gone[~old.is_muted[since.gone]]
-    counts = {status: heard.count(status) for status in _STATUSES} | {"gone": gone.size}
+    counts = {status: unmuted.count(status) for status in _STATUSES} | {"gone": gone.size}
     remarks = () if since.is_complete else ("not all pairs of groups were compared",)
     return Comparison(
         run_id=before.name,
         remarks=remarks,
         counts={status: count for status, count in counts.items() if count},
-        n_same=heard.count("same"),
+        n_same=unmuted.count("same"),
         largest=tuple(_gone(old, int(row)) for row in gone[:_SHOWN_GONE]),
     )
 
@@ -170,8 +170,8 @@ def _gone(old: GroupRows, row: int) -> ComparedGroup:
 
 def _inputs(completing: Completing) -> dict[str, DerivedInput]:
     """Return the facts about the lists of keys, from the published table of them."""
-    asked = completing.config.section("groups")
-    paths = {LABELS: asked.labels, ALLOW: asked.allow}
+    section = completing.config.section("groups")
+    paths = {LABELS: section.labels, ALLOW: section.allow}
     if not any(paths.values()):
         return {}
     known = pq.read_table(completing.run_path / "known_keys.parquet")
@@ -188,6 +188,6 @@ def _inputs(completing: Completing) -> dict[str, DerivedInput]:
                 not_in_graph=tuple(
                     f"{row['side']} {row['key'][:_KEY_CHARACTERS]!r}" for row in absent.slice(0, _NAMED).to_pylist()
                 ),
-                classes=classes_of(rows["class"], asked) if name == LABELS else (),
+                classes=classes_of(rows["class"], section) if name == LABELS else (),
             )
     return found

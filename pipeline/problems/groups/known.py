@@ -110,17 +110,17 @@ def up_to_limit(limit: int, choose: Callable[[int], T], is_muted: Callable[[T], 
     n : int
         Number of leading groups to keep. If `limit` is reached, the last of them is unmuted.
     """
-    asked = limit
+    n_wanted = limit
     while True:
-        chosen = choose(asked)
+        chosen = choose(n_wanted)
         muted = is_muted(chosen)
         counted = np.flatnonzero(~muted)
         if counted.size >= limit:
             return chosen, int(counted[limit - 1]) + 1
-        if muted.size < asked:
+        if muted.size < n_wanted:
             return chosen, muted.size
         # Twice the missing number: muted groups are usually few, and choosing starts over each time.
-        asked += 2 * (limit - counted.size)
+        n_wanted += 2 * (limit - counted.size)
 
 
 def _all_of(is_allowed: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:

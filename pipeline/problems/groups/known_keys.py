@@ -57,7 +57,7 @@ class KeyList:
     classes: tuple[LabelClass, ...] = ()
 
 
-def read_lists(asked: GroupsSection) -> dict[str, KeyList]:
+def read_lists(section: GroupsSection) -> dict[str, KeyList]:
     """Read the lists that the section names; return them by name.
 
     Raises
@@ -66,8 +66,8 @@ def read_lists(asked: GroupsSection) -> dict[str, KeyList]:
         A file cannot be read or lacks a column; a key or class is missing; a side is invalid; a key has two classes; or
         it is unclear which classes are known cases.
     """
-    paths = {LABELS: asked.labels, ALLOW: asked.allow}
-    return {name: _read(name, path, asked) for name, path in paths.items() if path is not None}
+    paths = {LABELS: section.labels, ALLOW: section.allow}
+    return {name: _read(name, path, section) for name, path in paths.items() if path is not None}
 
 
 def fingerprint_of(table: pa.Table) -> str:
@@ -78,27 +78,27 @@ def fingerprint_of(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def taken_as(name: str, asked: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
+def taken_as(name: str, section: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
     """Return the meaning of a class of labels; None if neither the section nor its name tells."""
-    word = asked.word(name)
-    positive, negative = ({asked.word(each) for each in given} for given in asked.names_classes.values())
+    word = section.word(name)
+    positive, negative = ({section.word(each) for each in given} for given in section.names_classes.values())
     if word in positive or word in negative:
         return "positive" if word in positive else "negative"
-    if word in asked.UNLABELLED_WORDS or (positive and negative):
+    if word in section.UNLABELLED_WORDS or (positive and negative):
         return "ignored"
     if positive or negative:
         return "negative" if positive else "positive"
-    return "positive" if word in asked.POSITIVE_WORDS else "negative" if word in asked.NEGATIVE_WORDS else None
+    return "positive" if word in section.POSITIVE_WORDS else "negative" if word in section.NEGATIVE_WORDS else None
 
 
-def classes_of(column: pa.ChunkedArray, asked: GroupsSection) -> tuple[LabelClass, ...]:
+def classes_of(column: pa.ChunkedArray, section: GroupsSection) -> tuple[LabelClass, ...]:
     """Return the classes of the labels, by name."""
     keys = {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
-    taken = ((name, taken_as(name, asked)) for name in sorted(keys))
+    taken = ((name, taken_as(name, section)) for name in sorted(keys))
     return tuple(LabelClass(name=name, taken=how, keys=keys[name]) for name, how in taken if how is not None)
 
 
-def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
+def _read(name: str, path: str, section: GroupsSection) -> KeyList:
     called, with_class = setting(f"groups.{name}"), name == LABELS
     raw = read_named_columns(path, ("key",), ("side", "class") if with_class else ("side",), called)
     n_rows = raw.table.num_rows
@@ -111,32 +111,32 @@ def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
     table = table.sort_by([("side", "ascending"), ("key", "ascending"), ("row", "ascending")]).combine_chunks()
     table = _distinct(raw, table)
     if with_class:
-        _check_classes(raw, table["class"], asked)
-    return KeyList(name, table, fingerprint_of(table), classes_of(table["class"], asked) if with_class else ())
+        _check_classes(raw, table["class"], section)
+    return KeyList(name, table, fingerprint_of(table), classes_of(table["class"], section) if with_class else ())
 
 
-def _check_classes(raw: RawEdges, column: pa.ChunkedArray, asked: GroupsSection) -> None:
+def _check_classes(raw: RawEdges, column: pa.ChunkedArray, section: GroupsSection) -> None:
     """Refuse labels if the known cases are unclear, if none is negative, or if a setting is mistyped."""
     names = sorted(pc.unique(column).to_pylist())
     has_classes = "class" in raw.names
-    words = {asked.word(name) for name in names}
+    words = {section.word(name) for name in names}
     # Without the column, all keys are known cases.
-    checked = {how: given for how, given in asked.names_classes.items() if has_classes or how == "positive"}
+    checked = {how: given for how, given in section.names_classes.items() if has_classes or how == "positive"}
     for how, given in checked.items():
-        if given and names and not words & {asked.word(each) for each in given}:
+        if given and names and not words & {section.word(each) for each in given}:
             key, meant = setting(f"groups.{how}"), did_you_mean(str(given[0]), names)
             found = f"none of the classes named by {key} ({_named(map(str, given))})"
             raise _of_classes(raw, found, f"one of {_named(names)}", f"{meant}correct {key}")
     if len(names) > _MOST_CLASSES:
         remedy = "check that the column holds classes"
         raise _of_classes(raw, f"{len(names):,} classes", f"at most {_MOST_CLASSES:,}", remedy)
-    taken = {name: taken_as(name, asked) for name in names}
+    taken = {name: taken_as(name, section) for name in names}
     unsure = [name for name, how in taken.items() if how is None]
     if any(map(_is_number, unsure)):
         # With -1 or 2 as another class, the meaning of 1 is unclear.
         taken = {name: None if _is_number(name) else how for name, how in taken.items()}
         unsure = [name for name, how in taken.items() if how is None]
-    if unsure or (has_classes and names and "negative" not in taken.values() and not asked.positive):
+    if unsure or (has_classes and names and "negative" not in taken.values() and not section.positive):
         raise _unsure(raw, taken, unsure)
 
 

@@ -38,11 +38,11 @@ class GroupsPublication(DerivedPublication):
         from mbe_stage.pipeline.problems.both_sides import key_type
         from mbe_stage.pipeline.problems.groups import schemas as of
 
-        keys, asked = key_type(key_types), config.section("groups")
-        has_lists = asked.labels is not None or asked.allow is not None
+        keys, section = key_type(key_types), config.section("groups")
+        has_lists = section.labels is not None or section.allow is not None
         has_buckets = config.input.time_bucket is not None
         return {
-            **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),
+            **({"group_edges.parquet": of.GROUP_EDGES} if section.kind == "grown_cover" else {}),
             **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
             **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if has_buckets else {}),
             **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
@@ -94,14 +94,14 @@ class GroupsPublication(DerivedPublication):
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.groups import candidates, selection, short_list, vertex_scores
 
-        asked = None if config is None else config.section("groups").kind
+        section = None if config is None else config.section("groups").kind
         has_buckets = config is not None and config.input.time_bucket is not None
         return (
             *candidates.compile_steps(),
             *vertex_scores.compile_steps(),
             # With time buckets, near copies are dropped from grown groups too.
-            *(short_list.compile_steps() if asked != "grown_cover" or has_buckets else ()),
-            *(selection.compile_steps() if asked != "short_list" else ()),
+            *(short_list.compile_steps() if section != "grown_cover" or has_buckets else ()),
+            *(selection.compile_steps() if section != "short_list" else ()),
         )
 
     def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:

@@ -55,7 +55,7 @@ class Searched:
     seconds: float = 0.0
 
 
-def refuse_half_questions(collecting: Collecting) -> None:
+def refuse_one_graph_queries(collecting: Collecting) -> None:
     """Refuse queries that make sense for one graph only when groups are searched in two.
 
     Raises

@@ -45,12 +45,12 @@ def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
     known : Known
         Known keys of the vertices of all graphs; right ids of a later graph follow those of earlier ones.
     """
-    asked = searches[0].collecting.config.section("groups")
-    if asked.kind == GROWN_COVER:
-        return _grown(searches, asked.limit, known)
+    section = searches[0].collecting.config.section("groups")
+    if section.kind == GROWN_COVER:
+        return _grown(searches, section.limit, known)
     starts = _starts(searches)
     candidates = together([(one.candidates, one.collecting.graph.n_right) for one in searches])
-    chosen = short_list_of(candidates, asked, searches[0].model if len(searches) == 1 else None, known)
+    chosen = short_list_of(candidates, section, searches[0].model if len(searches) == 1 else None, known)
     first = chosen.members.right_members[chosen.members.right_offsets[:-1]]
     ranked = []
     for (start, end), one in zip(pairwise(starts), searches, strict=True):

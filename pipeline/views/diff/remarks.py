@@ -17,7 +17,7 @@ _COLUMNS = ("left", "right", "weight", "timestamp")
 _FILTERS = ("min_weight", "time_bucket", "time_offset")
 
 
-class Asked(Protocol):
+class RunQuery(Protocol):
     """The query of a run: a manifest, or a future one."""
 
     @property
@@ -56,7 +56,7 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
     PublishError
         A vertex table is missing.
     """
-    unlike = [*unlike_questions(old_manifest, new_manifest), *_key_types(old, new)]
+    unlike = [*unlike_queries(old_manifest, new_manifest), *_key_types(old, new)]
     truncated = [
         f"the {name} run is incomplete: it {manifest.truncated}; what only the {other} run has may {verb}"
         for name, manifest, other, verb in (
@@ -78,7 +78,7 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
     )
 
 
-def unlike_questions(old: Asked, new: Asked) -> list[str]:
+def unlike_queries(old: RunQuery, new: RunQuery) -> list[str]:
     """Return the differences of two queries that make the runs less comparable, one sentence each."""
     found = []
     for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _FILTERS)):
@@ -89,7 +89,7 @@ def unlike_questions(old: Asked, new: Asked) -> list[str]:
     return [*found, *_other_columns(old, new)]
 
 
-def _other_columns(old: Asked, new: Asked) -> Iterator[str]:
+def _other_columns(old: RunQuery, new: RunQuery) -> Iterator[str]:
     """Yield settings that name different columns."""
     for name in _COLUMNS:
         before, after = _setting(old, name), _setting(new, name)
@@ -113,7 +113,7 @@ def _named_otherwise(old: Manifest, new: Manifest) -> Iterator[str]:
             )
 
 
-def _is_one_column(old: Asked, new: Asked, name: str) -> bool | None:
+def _is_one_column(old: RunQuery, new: RunQuery, name: str) -> bool | None:
     """Return True if the setting meant the same columns of both inputs; None if a manifest does not say."""
     before, after = _columns(old, name), _columns(new, name)
     if not before or not after:
@@ -128,16 +128,16 @@ def _is_same(before: InputColumn, after: InputColumn) -> bool:
     return before.name == after.name
 
 
-def _may_be_one_column(old: Asked, new: Asked, name: str) -> bool:
+def _may_be_one_column(old: RunQuery, new: RunQuery, name: str) -> bool:
     """Return True if a manifest does not identify a setting's column, and the settings may mean the same one."""
     return _is_one_column(old, new, name) is None and _may_mean_the_same(_setting(old, name), _setting(new, name))
 
 
-def _columns(run: Asked, name: str) -> list[InputColumn]:
+def _columns(run: RunQuery, name: str) -> list[InputColumn]:
     return [column for column in run.input.columns if column.setting == name]
 
 
-def _setting(run: Asked, name: str) -> object:
+def _setting(run: RunQuery, name: str) -> object:
     return getattr(run.config.input, name)
 
 
@@ -171,7 +171,7 @@ def _window(start: object, end: object) -> str:
     return f"{'everything' if start is None else f'from {start}'}{'' if end is None else f' until {end}'}"
 
 
-def _meant(run: Asked, name: str) -> str:
+def _meant(run: RunQuery, name: str) -> str:
     """Return the columns of a setting in brackets, if the manifest states them."""
     columns = [
         f"column {column.position}" if column.name is None else f"column {column.position}, {column.name!r}"
