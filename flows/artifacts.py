@@ -157,7 +157,7 @@ def since_markdown(comparison: Comparison, title: str = "Since the last run") ->
     lines = [f"# {text(title)}", "", f"Compared with run {code(comparison.run_id)}.", "", *remarks, ""]
     if comparison.n_same is not None:
         shown = ", ".join(f"**{n:,}** {text(status.replace('_', ' '))}" for status, n in comparison.counts.items())
-        lines += [f"{shown or 'Nothing differs'}; {comparison.n_same:,} as before.", ""]
+        lines += [f"{shown or 'Nothing differs'}; {comparison.n_same:,} unchanged.", ""]
     if comparison.largest:
         rows = [
             [

@@ -29,9 +29,9 @@ _BATCH_ROWS = 1 << 18
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of cliques; see `pipeline.problems.base.Publication`."""
+    """Build the page of a run of cliques; see `pipeline.problems.base.Publication`."""
     counts, section = manifest.counts, manifest.config.problem_section
-    # What a size limit or a vertex leaves out may be larger.
+    # A clique excluded by a size limit or a required vertex may be larger.
     is_whole = manifest.truncated is None and section.max_size is None and not section.containing and counts.cliques
     largest = "clique number" if is_whole else "largest clique"
     return Page(
@@ -74,14 +74,14 @@ def _asked(manifest: Manifest) -> list[str]:
 
 
 def _sizes(run_path: Path, conditions: list[str]) -> str:
-    """A row for each size, with a bar that is as long as there are many."""
+    """Return a row for each size, with a bar for the number of cliques."""
     rows = pq.read_table(run_path / "size_histogram.parquet").to_pylist()
     numbers = [row["n_cliques"] for row in rows]
     return fragment("cliques.html", "sizes", conditions, rows, sum(numbers), max(numbers, default=0))
 
 
 def _busiest(run_path: Path, top: int) -> list[dict[str, Any]]:
-    """The vertices in most cliques, most first, of equals those that come first."""
+    """Return the vertices in most cliques, most first; ties keep the table's order."""
     best: pa.Table | None = None
     with pq.ParquetFile(run_path / "vertices.parquet") as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):

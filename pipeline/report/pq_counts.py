@@ -20,7 +20,7 @@ from mbe_stage.pipeline.report.wording import fragment, key, percent
 
 _LEDE = """A (p, q)-biclique is a group of p <span class="left-name">left</span> vertices and q
     <span class="right-name">right</span> vertices, each of one joined to each of the other, maximal or not."""
-_LOWER_BOUNDS = "Every count is a lower bound: there are at least so many."
+_LOWER_BOUNDS = "Every count is a lower bound."
 _FOOTER = """\
 <p>The tables lie beside this page. <code>count</code> is null where a count has more than 38 digits;
     <code>count_text</code> has all digits of every one.</p>
@@ -31,7 +31,7 @@ _LONGEST_TITLE = 1000
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of counts; see `pipeline.problems.base.Publication`."""
+    """Build the page of a run of counts; see `pipeline.problems.base.Publication`."""
     counts, section = read_cells(run_path), manifest.config.problem_section
     at_least = "≥ " if manifest.truncated is not None else ""
     largest = number_of(manifest.counts.largest) or 0
@@ -100,7 +100,7 @@ def _heat_map(counts: Mapping[tuple[int, int], int], at_least: str) -> str:
     left_out = f" Only the first {n_columns} × {n_rows}; the table has all." if cut else ""
     return (
         f'<figure class="heat"><div class="scroll">{heat_grid(cells, columns, rows, most, words)}</div><figcaption>'
-        "Bicliques by p and q; the colour is logarithmic, and a pointer over a cell shows every digit."
+        "Bicliques by p and q; the colour is logarithmic, and the tooltip of a cell shows every digit."
         f"{left_out}</figcaption></figure>"
     )
 
@@ -116,7 +116,7 @@ def _exact(count: int) -> str:
 
 
 def _local(run_path: Path, manifest: Manifest, counts: Mapping[tuple[int, int], int], top: int) -> list[PageSection]:
-    """The vertices and the edges that are in most bicliques, where these were counted."""
+    """Return the vertices and edges in most bicliques, if these were counted."""
     local, cell = manifest.config.problem_section.local, shown_cell(manifest)
     if local == "none":
         return []

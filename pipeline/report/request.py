@@ -60,7 +60,7 @@ def _limits(config: Config) -> Iterator[str]:
 
 
 def side_name(config: Config, side: str) -> str:
-    """The side, with the name of its column where it has one: ``left (user)``."""
+    """Return the side, with the name of its column if it has one: ``left (user)``."""
     columns = (config.input.left,) if side == "left" else config.input.right_columns
     named = all(isinstance(column, str) for column in columns) and columns != (side,)
     return Markup(f"{side} ({', '.join(map(key, columns))})") if named else side

@@ -118,10 +118,10 @@ def test_what_is_new_comes_first(tmp_path: Path) -> None:
     assert first["case"] != second["case"]
     since = artifacts(state)["since-last-run"].data
     assert since.startswith("# Since the last run, groups\n")
-    assert "**1** new; 1 as before." in since
+    assert "**1** new; 1 unchanged." in since
     # The larger ring is gone: named, with its accounts.
     gone = artifacts(run(edges(tmp_path, newcomers), out))["since-last-run"].data
-    assert "**1** gone; 1 as before." in gone
+    assert "**1** gone; 1 unchanged." in gone
     assert "| gone | 5 × 6 | " in gone
 
 

@@ -127,7 +127,7 @@ def test_unchanged_input_is_skipped_unless_forced(edges_file, out):
     assert "nothing was enumerated" in artifacts(second)["bicliques-summary"].data
 
     forced = run(edges_file, out, force=True)
-    assert f"Nothing differs; {N_BICLIQUES} as before." in artifacts(forced)["since-last-run"].data
+    assert f"Nothing differs; {N_BICLIQUES} unchanged." in artifacts(forced)["since-last-run"].data
     assert forced.name == "Completed"
     assert forced.result()["run"] != first["run"]
     assert forced.result()["content_fingerprint"] == first["content_fingerprint"]

@@ -52,7 +52,7 @@ def test_a_run_says_what_differs_from_the_one_before(tmp_path: Path) -> None:
     assert read_manifest(second.run_dir).comparison == found
 
     _, page = publish(tmp_path, SECOND)
-    assert "Nothing differs; 2 as before." in page
+    assert "Nothing differs; 2 unchanged." in page
 
 
 def test_a_truncated_run_is_not_the_last_complete_one(tmp_path: Path) -> None:

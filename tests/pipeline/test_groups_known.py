@@ -437,7 +437,7 @@ def test_what_is_not_in_the_graph_is_counted_and_named(tmp_path: Path) -> None:
     assert facts.not_in_graph == tuple(f"right '<b>{i}'" for i in range(5))
     assert result.manifest.warnings == ()
     page = (result.run_dir / "report.html").read_text()
-    assert "7 of 8 keys are no vertex of this graph" in page
+    assert "7 of 8 keys are not vertices of this graph" in page
     assert "&lt;b&gt;4" in page
     assert "<b>4" not in page
     assert read_manifest(result.run_dir) == result.manifest

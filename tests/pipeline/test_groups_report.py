@@ -63,8 +63,8 @@ def test_long_lists_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.Monke
     run_dir = run(config, source).run_dir
     html = (run_dir / "report.html").read_text(encoding="utf-8")
     said = _plain(html)
-    assert "The first 2, which fill this page and are searched here, of 3 groups." in said
-    assert "and 20 that only the table group_members lists" in said
+    assert "This page lists and searches the first 2 of 3 groups." in said
+    assert "and 20 more in the table group_members" in said
     assert "The first 24 of 320 rows." in said
     assert html.count('<figure class="pattern">') == 2
 

@@ -74,7 +74,7 @@ def test_a_ring_over_some_days(tmp_path: Path) -> None:
     assert (of_gone.status, of_gone.n_left, of_gone.n_right) == ("gone", 4, 6)
     assert set(of_gone.left) == {f"ring 1 <{u}>" for u in range(1, 5)}
     page = (gone.run_dir / "report.html").read_text()
-    assert "Gone since the run before: 1 group" in page
+    assert "Gone since the last run: 1 group" in page
     assert "<bdi>ring 1 &lt;3&gt;</bdi>" in page
     back = publish(EDGES)
     assert told(back)["ring 1"][0] == "new"

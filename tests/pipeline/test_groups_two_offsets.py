@@ -395,7 +395,7 @@ def test_half_of_a_search_says_nothing_of_what_is_new(tmp_path: Path, monkeypatc
     assert {row["since"] for row in rows(result.run_dir, "groups")} == {None}
     (remark,) = result.manifest.derived_comparison["groups"].remarks
     assert "this run did not search all groups" in remark
-    assert "A limit ended the search of the buckets shifted by half" in (result.run_dir / "report.html").read_text()
+    assert "A limit stopped the search with buckets shifted by half" in (result.run_dir / "report.html").read_text()
 
     monkeypatch.undo()
     (remark,) = run(asked, events(3)).manifest.derived_comparison["groups"].remarks
