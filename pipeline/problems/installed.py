@@ -122,7 +122,7 @@ def reading_of(config: Config, **given: str) -> InputConfig:
 
 
 def _refuse_right_keys(config: Config) -> None:
-    """An edge without direction has two ends of one kind: no end of several columns, none with a bucket of time."""
+    """An edge without direction has two ends of one kind: no end of several columns, none with a time bucket."""
     several = len(config.input.right_columns) > 1
     if several or config.input.time_bucket is not None:
         key = setting("input.right" if several else "input.time_bucket")

@@ -62,7 +62,7 @@ def key(value: object) -> Markup:
 def tuple_key(value: object) -> Markup:
     """Format a key of several columns (a JSON array) part by part; any other key like `key`.
 
-    A bucket of time that begins at midnight is shown as its day.
+    A time bucket that begins at midnight is shown as its day.
 
     Examples
     --------
