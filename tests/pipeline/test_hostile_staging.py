@@ -194,7 +194,7 @@ def test_a_pointer_that_leads_elsewhere_is_none(out: Path, home: Path, target: s
     (out / "latest").unlink()
     (out / "latest").symlink_to(target.format(home=home, run=run.name))
     for use in (RunStore(out).latest, RunStore(out).check_writable, lambda: resolve_run(out), lambda: begin(out)):
-        with pytest.raises(PublishError, match=rf"^{out}/latest: is not a pointer to a run"):
+        with pytest.raises(PublishError, match=rf"^{out}/latest: does not point to a run"):
             use()
     for command in (("top",), ("verify",), ("export", "--csv"), ("runs",)):
         assert mbe(*command, out).exit_code == 3

@@ -28,7 +28,7 @@ from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.execution.tiers import on_a_tier_that_fits
 from mbe_stage.pipeline.large_numbers import digits_text, number_of
 from mbe_stage.pipeline.problems.pq_counts import trial
-from mbe_stage.pipeline.problems.pq_counts.memory import check_room, local_bytes, most_of_cell
+from mbe_stage.pipeline.problems.pq_counts.memory import check_local_memory, local_bytes, most_of_cell
 from mbe_stage.pipeline.problems.pq_counts.section import MOST_CELLS, PqCountsSection
 from mbe_stage.pipeline.problems.pq_counts.tables import columns_of_digits, columns_of_integers
 from mbe_stage.pipeline.publish.manifest import file_entry
@@ -296,7 +296,7 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
 def test_a_refusal_of_local_counts_says_what_takes_less(detail: Detail, size: int, remedy: str) -> None:
     query = PqQuery.of(3, 3) if size == 1 else PqQuery(1, size, 1, size)
     with pytest.raises(MemoryBudgetExceeded) as refused:
-        check_room(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
+        check_local_memory(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
     assert str(refused.value).endswith(f"is 10: {remedy}")
 
 

@@ -292,7 +292,7 @@ def test_a_folder_called_runs_is_a_place_like_any_other(tmp_path):
 
 def test_a_latest_that_is_no_link_is_left_alone(tmp_path):
     (tmp_path / "latest").mkdir()
-    with pytest.raises(PublishError, match="latest: is no symbolic link"):
+    with pytest.raises(PublishError, match="latest: is not a symbolic link"):
         RunStore(tmp_path).begin()
     assert (tmp_path / "latest").is_dir()
 

@@ -211,7 +211,7 @@ def test_another_process_is_quicker(tmp_path, edges, monkeypatch) -> None:
     config = config_for(tmp_path, edges)
     staging_dir = ended_after(1, config)
     found = iter([staging_dir])
-    monkeypatch.setattr(job, "room_to_resume", lambda *given: next(found, None) or staging_to_resume(*given))
+    monkeypatch.setattr(job, "staging_to_resume", lambda *given: next(found, None) or staging_to_resume(*given))
     with RunStore(tmp_path).begin(staging_dir=staging_dir):
         assert run(config, resume=True).manifest.warnings == ()
     assert RunStore(tmp_path).unfinished() == [staging_dir]

@@ -566,10 +566,10 @@ def test_a_lease_ends_when_the_disk_of_its_host_holds_enough(bucket: Bucket, tmp
         for proof, is_bounded in ((Proof("worker", "", is_stored=True), True), (Proof("worker", ""), False)):
             with parts.open(f"lease {is_bounded}", Execution(), proof) as sink:
                 assert not sink.is_full
-                assert sink._staging_dir.is_dir()
-                (sink._staging_dir / "part").write_bytes(bytes(101))
+                assert sink._directory.is_dir()
+                (sink._directory / "part").write_bytes(bytes(101))
                 assert sink.is_full is is_bounded
-                (sink._staging_dir / "part").unlink()
+                (sink._directory / "part").unlink()
 
 
 def test_what_was_fetched_and_cannot_be_removed_ends_nothing(

@@ -115,7 +115,7 @@ def test_a_key_that_is_no_path_is_named(bucket: Bucket) -> None:
             result = mbe(*command, f"{bucket.url}/out")
             said = " ".join(result.stderr.split())
             assert result.exit_code == 3, command
-            assert f'the key "{key}" is no path' in said
+            assert f'the key "{key}" is not a valid path' in said
             assert "does not answer" not in said
             assert "remove that object" in said
         client.delete_object(Bucket=bucket.name, Key=key)

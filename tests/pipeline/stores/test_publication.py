@@ -341,7 +341,7 @@ def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypat
 def test_places_that_are_refused(bucket: Bucket) -> None:
     out = f"{bucket.url}/out"
     run = publish(out)
-    with pytest.raises(PublishError, match=r"lies in .*/out/runs, where published runs are"):
+    with pytest.raises(PublishError, match=r"lies in .*/out/runs, the directory of published runs"):
         publish(f"{run.address}/more")
     bucket.put("other/latest", b"no pointer")
     with pytest.raises(PublishError, match="is not a pointer to a run"):
