@@ -86,5 +86,5 @@ def _opened(path: str | Path, flags: int, above: int | None) -> IO[bytes]:
     file = os.fdopen(os.open(path, _FLAGS | flags, 0o666, dir_fd=above), "rb+", buffering=0)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise FileExistsError(errno.EEXIST, "is no regular file")
+        raise FileExistsError(errno.EEXIST, "is not a regular file")
     return file

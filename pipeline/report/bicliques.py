@@ -192,7 +192,7 @@ def _why_so_many(total: int, n_edges: int, truncated: str | None) -> str:
     floor = "at least " if truncated else ""
     return (
         f"<strong>{count(total)} maximal bicliques from {plural(n_edges, 'edge')}: {floor}{times} times as many. "
-        "That is no error.</strong> "
+        "This is not an error.</strong> "
         "A maximal biclique is a set of vertices together with <em>everything they have in common</em>, and what "
         "vertices have in common can be combined in many ways: where <i>k</i> neighbourhoods overlap, up to "
         "2<sup><i>k</i></sup> − 1 different intersections can each be a maximal biclique. In the extreme, "

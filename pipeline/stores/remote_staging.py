@@ -70,7 +70,7 @@ class RemoteStaging(Staging):
             raise
 
     def publish(self, keep_runs: int | None = None) -> Path:
-        """Upload the run, and point `latest` at it unless another writer has published meanwhile.
+        """Upload the run, and point `latest` at it unless another writer has published in the meantime.
 
         Parameters
         ----------

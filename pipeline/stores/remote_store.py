@@ -443,7 +443,7 @@ def without_latest(place: str) -> str:
 
 
 def _run_named(address: Address) -> tuple[str, str] | None:
-    """Find the run at an address, as `found_run`; None if it is no run, such as another object below `runs`."""
+    """Find the run at an address, as `found_run`; None if it is not a run, such as another object below `runs`."""
     above, _, name = address.key.rpartition("/")
     if above.rpartition("/")[2] != RUNS or name == LATEST:
         return None

@@ -159,7 +159,7 @@ class _Cliques:
             return
         verdict, first, second = verdicts[wrong[0]].tolist()
         what = (
-            f"is no clique: no edge between {self._key(first)} and {self._key(second)}"
+            f"is not a clique: no edge between {self._key(first)} and {self._key(second)}"
             if verdict == closure.MISSING_EDGE
             else f"is not maximal: {self._key(first)} can join"
         )

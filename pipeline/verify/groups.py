@@ -311,7 +311,7 @@ def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None
     stated = found.left * n_right + found.right
     at = np.minimum(np.searchsorted(codes, stated), codes.size - 1)
     path = groups.path.with_name("group_edges.parquet")
-    refuse_first(path, codes[at] != stated, "is no edge of the input")
+    refuse_first(path, codes[at] != stated, "is not an edge of the input")
     graph = sparse.csr_matrix(
         (np.ones(codes.size, np.int64), (edges.left_ids, edges.right_ids)), shape=(len(edges.left_keys), n_right)
     )

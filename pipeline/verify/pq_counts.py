@@ -155,7 +155,7 @@ def _check_local(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> 
     if n_held:
         job.passed("local counts against the input", f"of {n_held:,} of {len(counts):,} counts")
     if n_held < len(counts):
-        why = "the input is not given" if again is None else "too many to count anew"
+        why = "the input is not given" if again is None else "too many to count again"
         job.not_checked(f"local counts against the input: of {len(counts) - n_held:,} of {len(counts):,} counts: {why}")
     return (of_vertices.hexdigest(), *([of_edges.hexdigest()] if ends is not None else []))
 

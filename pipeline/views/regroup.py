@@ -239,7 +239,7 @@ def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | N
             edges.facts.source,
             found=f"other edges (fingerprint {edges.facts.fingerprint}) than the run {run_dir} has",
             expected=f"its input, of fingerprint {stated.fingerprint}",
-            remedy=f"{remedy}; or make groups of the input as it is now: mbe groups INPUT",
+            remedy=f"{remedy}; or make groups of the current input: mbe groups INPUT",
         )
     return edges
 

@@ -205,7 +205,7 @@ def test_an_edge_that_is_none_is_found(run_dir: Path) -> None:
     absent = pairs[place]["right"] + 1
     assert (pairs[place]["left"], absent) not in there
     forge(run_dir, "group_edges.parquet", changed("right", lambda _: absent, row=place + 1))
-    with pytest.raises(VerificationError, match="is no edge of the input"):
+    with pytest.raises(VerificationError, match="is not an edge of the input"):
         verify_run(run_dir, ingest(Config().input, EDGES))
 
 

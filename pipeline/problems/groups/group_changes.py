@@ -139,7 +139,7 @@ def _paired(
     shared = SharedVertices(n_left, n, np.concatenate(sides), none, none)
     with tempfile.TemporaryDirectory(prefix="mbe-groups-") as directory:
         scratch = Path(directory)
-        with as_publish_errors(scratch, "the runs are as they were"):
+        with as_publish_errors(scratch, "the runs are unchanged"):
             rows = [
                 _rows(groups, chosen, sides, scratch / f"side-{at}")
                 for at, (groups, chosen) in enumerate((of_old, of_new))

@@ -226,7 +226,7 @@ def _paired(
     shared = shared_vertices(old, new)
     with tempfile.TemporaryDirectory(prefix="mbe-diff-") as directory:
         scratch = Path(directory)
-        with as_publish_errors(scratch, "the runs are as they were"):
+        with as_publish_errors(scratch, "the runs are unchanged"):
             rows = _read_both((old, new), keys, shared, scratch, on_progress)
             only_old, only_new = (of_run.side for of_run in rows)
             # Free memory for the next step: the keys are in the rows, and the reader holds buffers.
