@@ -57,7 +57,7 @@ def test_long_lists_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.Monke
     # The length of other lists does not matter.
     config = settings(tmp_path, output={"directory": str(tmp_path), "top": 2})
     whole = (run(config, source).run_dir / "report.html").read_text(encoding="utf-8")
-    assert "All of 3 groups." in _plain(whole)
+    assert "This page lists all 3 groups." in _plain(whole)
     largest = max(len(item) for item in whole.split("<li data-rank=")[1:3])
     monkeypatch.setattr(groups, "_MOST_BYTES", int(2.5 * largest))
     run_dir = run(config, source).run_dir

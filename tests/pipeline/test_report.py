@@ -158,7 +158,7 @@ def test_a_star_lists_a_part_of_its_leaves(tmp_path: Path) -> None:
 
 def test_explains_more_bicliques_than_edges(tmp_path: Path) -> None:
     said = _plain(_report(tmp_path, _crown(8)))
-    assert "254 maximal bicliques from 56 edges: 4.5 times as many. That is no error." in said
+    assert "254 maximal bicliques from 56 edges: 4.5 times as many. This is not an error." in said
     assert "With minimum sizes 4 × 4 (--min-left 4 --min-right 4) 70 are left" in said
     # Every vertex is in 127 of the 254.
     assert "0 (left, degree 7) in 50 %" in said
