@@ -153,7 +153,7 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
 def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
     html = (run_dir / "report.html").read_text(encoding="utf-8")
     said_there = _plain(html)
-    assert "have grown to" in said_there
+    assert "Groups grown from" in said_there
     assert "grown from" in said_there
     groups = rows(run_dir, "groups")
     shapes = [attributes for tag, attributes in _Page(html).tags if tag == "path" and attributes["class"] == "absent"]

@@ -35,7 +35,7 @@ def test_groups_come_first(tmp_path: Path) -> None:
     assert html.count("<h2>Groups</h2>") == 1
     said = _plain(html)
     listed = rows(run_dir, "groups")
-    assert f"All of {len(listed)} groups." in said
+    assert f"This page lists all {len(listed)} groups." in said
     for row in listed:
         assert f"{row['n_left']} × {row['n_right']}surprise {row['surprise']:,.1f}" in said
         assert f"{row['explanation']}." in said
