@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
 
 def _count(config: Config, edges: Any, limit: float) -> dict[str, Any]:
     publication, engine = publication_of(config.problem), get_engine(config.problem, "cpu")
-    graph, query = publication.graph(config, edges), publication.query(config.asked, edges)
+    graph, query = publication.graph(config, edges), publication.query(config.problem_section, edges)
     detail = publication.count_sink().detail
     visited: list[int] = []
     start = time.perf_counter()

@@ -86,8 +86,8 @@ def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:
 def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     """Return the summary of a published run as Markdown."""
     publication = publication_of(manifest.problem)
-    source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, text_of_run(run_dir, manifest)
-    number = f"{manifest.n_found:,}" if told is None else text(told.headline)
+    source, on_device, result_text = manifest.input, manifest.peak_device_memory_bytes, text_of_run(run_dir, manifest)
+    number = f"{manifest.n_found:,}" if result_text is None else text(result_text.headline)
     rows = {
         "input": f"{code_cell(source.source)} ({code_cell(source.taken)})",
         "graph": sizes_text(manifest.graph, source),
@@ -157,7 +157,7 @@ def since_markdown(comparison: Comparison, title: str = "Since the last run") ->
     lines = [f"# {text(title)}", "", f"Compared with run {code(comparison.run_id)}.", "", *remarks, ""]
     if comparison.n_same is not None:
         shown = ", ".join(f"**{n:,}** {text(status.replace('_', ' '))}" for status, n in comparison.counts.items())
-        lines += [f"{shown or 'Nothing differs'}; {comparison.n_same:,} as before.", ""]
+        lines += [f"{shown or 'Nothing differs'}; {comparison.n_same:,} unchanged.", ""]
     if comparison.largest:
         rows = [
             [

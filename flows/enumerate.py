@@ -40,7 +40,7 @@ from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted
 from mbe_stage.pipeline.execution.job import edges_read, stage
 from mbe_stage.pipeline.execution.steps import find_unchanged
 from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, noting_the_beginning, on_a_tier_that_fits, tier_named
-from mbe_stage.pipeline.execution.unfinished import room_to_resume, why_not_resumed
+from mbe_stage.pipeline.execution.unfinished import staging_to_resume, why_not_resumed
 from mbe_stage.pipeline.problems.installed import derived_of, inputs_of
 from mbe_stage.pipeline.problems.result_text import found, passing, text_of_run, values
 from mbe_stage.pipeline.publish.manifest import Manifest, read_manifest
@@ -267,7 +267,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
             with (
                 closing(store_at(config.output.directory)) as store,
                 store.begin(
-                    config.output.keep_unfinished_days, room_to_resume(store, config, begins_anew=_warn_of_change)
+                    config.output.keep_unfinished_days, staging_to_resume(store, config, begins_anew=_warn_of_change)
                 ) as staging,
             ):
                 # Refuse an impossible combination of outputs before anything is read.
@@ -283,8 +283,8 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
 def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     """Make the state of a published run, with its number of results."""
     end = f"; incomplete: {manifest.truncated}" if manifest.truncated else ""
-    told = text_of_run(local_path(result["run"]), manifest)
-    message = f"{found(manifest.problem, manifest.n_found, told)} published{end}"
+    result_text = text_of_run(local_path(result["run"]), manifest)
+    message = f"{found(manifest.problem, manifest.n_found, result_text)} published{end}"
     return Completed(message=message, data=result)
 
 

@@ -108,7 +108,7 @@ def _incomplete(manifest: Manifest) -> str:
     if manifest.truncated is not None:
         return f"; incomplete: {manifest.truncated}"
     is_half = manifest.derived["groups"].get("half_later_truncated")
-    return "; incomplete: a limit ended the search of the buckets that begin half later" if is_half else ""
+    return "; incomplete: a limit ended the search of the buckets shifted by half" if is_half else ""
 
 
 if __name__ == "__main__":

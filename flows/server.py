@@ -123,7 +123,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
     # Ctrl-C and SIGTERM (which systemd sends to all processes of a service) must reach this process first: it needs the
     # server while it stops. So the server has a session of its own and blocks SIGTERM.
     less = [] if schedules else ["--no-scheduler", "--no-late-runs"]
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port), *less],
@@ -133,7 +133,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
             start_new_session=True,
         )
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
     try:
         _wait_until_healthy(process, url, startup_seconds)
         with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: secret}):

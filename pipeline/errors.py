@@ -114,13 +114,14 @@ class RunIsBeingWritten(PublishError):
 
     Parameters
     ----------
-    room : path
-        The room of that run.
+    staging_dir : path
+        The staging directory of that run.
     """
 
-    def __init__(self, room: object) -> None:
+    def __init__(self, staging_dir: object) -> None:
         super().__init__(
-            f"{room}: is being written by another process; expected an unfinished run without a writer; wait for it, "
+            f"{staging_dir}: is being written by another process; expected an unfinished run without a writer; "
+            "wait for it, "
             "or start over without --resume"
         )
 

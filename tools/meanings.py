@@ -25,7 +25,7 @@ COLUMNS = {
     "first_time": "first event, UTC",
     "group_edge_share": "share of the vertex's edges in listed groups",
     "group_key": "key of a biclique with these members; of a vertex: the first listed group that holds it, or null",
-    "half_later": "whether the group was found in the buckets that begin half later; null without buckets",
+    "half_later": "whether the group was found in the buckets shifted by half; null without buckets",
     "is_muted": "whether one side is entirely known good",
     "jaccard": "common members by all members; null without a partner",
     "key": "as the input writes it",

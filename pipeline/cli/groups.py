@@ -106,12 +106,12 @@ def make_groups(options: Mapping[str, Any]) -> None:
 
 
 def _of_run(source: str, options: Mapping[str, Any], progress: ProgressDisplay) -> RunResult:
-    asked = settings_given([each for each in GROUPING if each.name != "source"], options)
+    sections = settings_given([each for each in GROUPING if each.name != "source"], options)
     if options["run_input"] is not None:
-        asked["input"] = {"path": options["run_input"]}
+        sections["input"] = {"path": options["run_input"]}
     return regroup(
         source,
-        asked,
+        sections,
         on_share=lambda share: progress.working("reading the bicliques back", share),
         on_progress=progress.enumerated,
         on_compile=progress.compiled,

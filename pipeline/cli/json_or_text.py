@@ -14,7 +14,7 @@ from mbe_stage.pipeline.errors import ConfigError, PublishError
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.problems.result_text import found, listed, text_of_run, values
 from mbe_stage.pipeline.problems.searched_graph import sizes_text
-from mbe_stage.pipeline.publish.listing import asked
+from mbe_stage.pipeline.publish.listing import query_settings
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.wording import bytes_text, percent_text, plural, seconds_text
@@ -46,9 +46,9 @@ def run(result: RunResult, as_json: bool) -> None:
         return
     if result.unchanged:
         say("unchanged  the latest run has the same edges and query: nothing enumerated, no file written")
-    told = text_of_run(result.place, manifest)
-    _headline(found(manifest.problem, manifest.n_found, told), manifest)
-    _more(told)
+    result_text = text_of_run(result.place, manifest)
+    _headline(found(manifest.problem, manifest.n_found, result_text), manifest)
+    _more(result_text)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
     for facts in (facts for inputs in manifest.derived_inputs.values() for facts in inputs.values() if facts.classes):
@@ -106,7 +106,7 @@ def count(result: CountResult, as_json: bool) -> None:
         print_json(
             {
                 "problem": result.problem,
-                **values(result.problem, result.n_found, result.told),
+                **values(result.problem, result.n_found, result.result_text),
                 "truncated": result.truncated,
                 "engine": result.engine,
                 "device": result.device,
@@ -123,8 +123,8 @@ def count(result: CountResult, as_json: bool) -> None:
             }
         )
         return
-    _headline(found(result.problem, result.n_found, result.told), result)
-    _more(result.told)
+    _headline(found(result.problem, result.n_found, result.result_text), result)
+    _more(result.result_text)
     on_device = result.peak_device_memory_bytes
     _means(result.engine, result.device, result.seconds, result.peak_memory_bytes, on_device)
 
@@ -230,7 +230,7 @@ def cleaned(directory: str, removed: list[str], as_json: bool) -> None:
 def _unfinished_run(run: Unfinished) -> dict[str, Any]:
     header = run.header
     return {
-        "run": str(run.room),
+        "run": str(run.staging_dir),
         "running": run.is_running,
         "problem": None if header is None else header.problem,
         "input": None if header is None else header.source,
@@ -244,12 +244,13 @@ def _unfinished_run(run: Unfinished) -> dict[str, Any]:
 def _unfinished_line(run: Unfinished) -> str:
     state = "running" if run.is_running else "unfinished"
     if run.header is None or not run.records:
-        return f"{state:10} {run.room.name}: cannot be resumed"
+        return f"{state:10} {run.staging_dir.name}: cannot be resumed"
     asks = ", ".join(f"{key}={value}" for key, value in run.header.asked.items())
     unit = publication_of(run.header.problem).unit
     how = "" if run.is_running else "; continue with --resume"
     return (
-        f"{state:10} {run.room.name}: {run.header.source}{f' ({asks})' if asks else ''}, {plural(run.n_found, *unit)}, "
+        f"{state:10} {run.staging_dir.name}: {run.header.source}{f' ({asks})' if asks else ''}, "
+        f"{plural(run.n_found, *unit)}, "
         f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}{how}"
     )
 
@@ -310,13 +311,13 @@ def compiled(found: Compiled, as_json: bool) -> None:
         say(f"saved in {visible(directory)}")
 
 
-def _more(told: ResultText | None) -> None:
-    if told is None:
+def _more(result_text: ResultText | None) -> None:
+    if result_text is None:
         return
-    for label, text in told.lines:
+    for label, text in result_text.lines:
         say(f"{label:10} {text}")
-    if told.table is not None:
-        columns, rows = told.table
+    if result_text.table is not None:
+        columns, rows = result_text.table
         lines: list[list[object]] = [list(row) for row in rows]
         results_console().print(table(list(columns), lines, right=columns))
 
@@ -366,7 +367,7 @@ def _listed_run(run: ListedRun) -> dict[str, Any]:
         "created_at": manifest.created_at,
         "input": manifest.input.as_json(),
         "graph": asdict(manifest.graph),
-        "asked": asked(manifest.config),
+        "asked": query_settings(manifest.config),
         "config_fingerprint": manifest.config_fingerprint,
         "problem": manifest.problem,
         _counted(manifest): _n_found(manifest),
@@ -397,7 +398,7 @@ def _run_row(run: ListedRun, with_words: bool) -> list[object]:
         state = f"{state} DAMAGED {run.damage}".strip()
     if manifest.truncated is not None:
         state = f"{state} INCOMPLETE {manifest.truncated}".strip()
-    settings = asked(manifest.config).items()
+    settings = query_settings(manifest.config).items()
     question = ", ".join(key if value == {} else f"{key}={value}" for key, value in settings) or "all"
     took = seconds_text(manifest.seconds["total"]) if "total" in manifest.seconds else ""
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")

@@ -139,20 +139,27 @@ GROUPS = (
     ),
     _group_setting(
         "max_overlap",
-        "Skip groups with this Jaccard index of left members with a better one (0.5; above 0; at most 1).",
+        "Skip a group if its left members have this Jaccard index with a better group's (0.5; above 0; at most 1).",
         "X",
     ),
     _group_setting("labels", "A table of known cases: key, optionally side and class.", "FILE"),
     _group_setting(
         "negative",
-        "A class that is no known case; given alone, all other classes are (repeatable).",
+        "A class of other cases; if it is given alone, all other classes are known cases (repeatable).",
         "CLASS",
         list[str],
     ),
     _group_setting(
-        "positive", "A class of known cases; given alone, no other class is (repeatable).", "CLASS", list[str]
+        "positive",
+        "A class of known cases; if it is given alone, no other class is one (repeatable).",
+        "CLASS",
+        list[str],
     ),
-    _group_setting("allow", "A table of known good keys; groups of these keys alone are muted.", "FILE"),
+    _group_setting(
+        "allow",
+        "A table of known good keys; a group is muted if all members of a side are listed.",
+        "FILE",
+    ),
 )
 _INPUT = (
     _setting("input.left", str, "COL", "Left column: name or position (0)."),

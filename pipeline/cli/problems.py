@@ -161,7 +161,7 @@ def _counting_first(config: Config, options: Mapping[str, Any]) -> Mapping[str, 
     if not publication.counts_first or options["out"] is not None or options["count_only"]:
         return options
     fields = publication.section.model_fields
-    keys = [key for key in publication.of_tables_only if getattr(config.asked, key) != fields[key].default]
+    keys = [key for key in publication.of_tables_only if getattr(config.problem_section, key) != fields[key].default]
     given = [setting(f"{publication.section_name}.{key}") for key in keys]
     given += [f"--{name.replace('_', '-')}" for name in ("if_changed", "resume") if options[name]]
     if given:

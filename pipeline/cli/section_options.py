@@ -115,9 +115,9 @@ def _is_union(annotation: Any) -> bool:
 
 def _help(field: FieldInfo, repeatable: bool) -> str:
     """Return the field's description, with default and bounds in brackets, as for our options."""
-    told = [*_default(field.default), *_bounds(field.metadata), *(["repeatable"] if repeatable else [])]
+    notes = [*_default(field.default), *_bounds(field.metadata), *(["repeatable"] if repeatable else [])]
     text = str(field.description).rstrip(".")
-    return f"{text} ({'; '.join(told)})." if told else f"{text}."
+    return f"{text} ({'; '.join(notes)})." if notes else f"{text}."
 
 
 def _default(value: Any) -> Sequence[str]:

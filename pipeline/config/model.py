@@ -343,7 +343,7 @@ class Config(Section):
     output: OutputConfig = OutputConfig()
 
     @property
-    def asked(self) -> Any:
+    def problem_section(self) -> Any:
         """The section of the problem: `QueryConfig` for bicliques; defaults if the section was left out."""
         if self.problem == OURS:
             return self.query
@@ -374,13 +374,13 @@ class Config(Section):
     @model_validator(mode="after")
     def _nothing_that_the_problem_does_not_know(self) -> Config:
         for key, problem in _of_another_limit(self):
-            asked = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
-            raise refusal((*key.split("."),), f"is for the problem {problem}, but {asked}; leave it out", self)
+            given = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
+            raise refusal((*key.split("."),), f"is for the problem {problem}, but {given}; leave it out", self)
         if self.problem == OURS:
             return self
         for key in _only_of_bicliques(self):
-            asked = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
-            raise refusal((*key.split("."),), f"is for the problem {OURS}, but {asked}; leave it out", self)
+            given = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
+            raise refusal((*key.split("."),), f"is for the problem {OURS}, but {given}; leave it out", self)
         return self
 
     @model_validator(mode="after")

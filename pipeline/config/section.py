@@ -79,9 +79,9 @@ def read_section(model: type[BaseModel], name: str, value: Any) -> BaseModel:
 def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str = "value_error") -> ValidationError:
     """Return the error for a value at a key of the configuration."""
     # The message is a template's parameter, because it may hold braces.
-    told = PydanticCustomError(kind, "{told}", {"told": message})
+    error = PydanticCustomError(kind, "{message}", {"message": message})
     return ValidationError.from_exception_data(
-        "configuration", [InitErrorDetails(type=told, loc=location, input=value)]
+        "configuration", [InitErrorDetails(type=error, loc=location, input=value)]
     )
 
 
@@ -101,7 +101,7 @@ def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
     raised = context.get("error")
     if isinstance(raised, ValueError | AssertionError) and str(raised):
         return str(raised)
-    if "told" in context:
+    if "message" in context:
         # Made by `refusal`.
         return error["msg"]
     if error["type"] == "literal_error":

@@ -44,7 +44,7 @@ def book_sums(
     PublishError
         The file cannot be written.
     """
-    directory = journal.room / "sums"
+    directory = journal.staging_dir / "sums"
     with as_publish_errors(directory):
         directory.mkdir(exist_ok=True)
         path = directory / f"sums-{next_number(directory):05d}.npz"

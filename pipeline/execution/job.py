@@ -18,7 +18,7 @@ from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.journal import Journal
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
 from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, on_a_tier_that_fits
-from mbe_stage.pipeline.execution.unfinished import journal_for, room_to_resume
+from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
 from mbe_stage.pipeline.execution.worker_stats import WorkerStats, worker_stats_of
 from mbe_stage.pipeline.problems.base import ResultText
 from mbe_stage.pipeline.problems.installed import inputs_of, publication_of, reading_of
@@ -99,7 +99,7 @@ class CountResult:
         As `pipeline.publish.manifest.Manifest.warnings`.
     problem : str
         The problem whose results were counted.
-    told : ResultText or None
+    result_text : ResultText or None
         For problems whose results are numbers: these numbers, as text and as values.
     """
 
@@ -115,7 +115,7 @@ class CountResult:
     warnings: tuple[str, ...] = ()
     problem: str = OURS
     ranks: WorkerStats | None = None
-    told: ResultText | None = None
+    result_text: ResultText | None = None
 
     @property
     def n_bicliques(self) -> int:
@@ -171,7 +171,7 @@ def run(
     store = store_at(config.output.directory)
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
-        staging = store.begin(config.output.keep_unfinished_days, room)
+        staging = store.begin(config.output.keep_unfinished_days, staging_dir)
         with (
             staging.noted_by_interrupts(),
             edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
@@ -189,7 +189,7 @@ def run(
     with kept_if_done(store):
         store.check_writable()
         while True:
-            room = room_to_resume(store, config) if resume else None
+            staging_dir = staging_to_resume(store, config) if resume else None
             # Another process may resume the run while the edges are read. Then it is no longer free.
             with suppress(RunIsBeingWritten):
                 return on_a_tier_that_fits(config, run_on, on_progress)
@@ -213,13 +213,13 @@ def count(
             seconds = summed(seconds, tier.compile(needed, on_compile))
             start = time.perf_counter()
             counted = steps.count(edges, config, note)
-            facts, told = counted.facts, counted.told
+            facts, result_text = counted.facts, counted.result_text
             seconds = summed(seconds, facts.prepared)
             seconds["graph"] = time.perf_counter() - start - facts.seconds - facts.compile_seconds
             seconds["enumerate"] = facts.seconds
             return CountResult(
-                n_found=facts.n_found if told is None else told.n_found,
-                told=told,
+                n_found=facts.n_found if result_text is None else result_text.n_found,
+                result_text=result_text,
                 problem=config.problem,
                 truncated=facts.truncated,
                 engine=facts.engine,
@@ -265,7 +265,7 @@ def edges_read(
         start = time.perf_counter()
         edges = steps.ingest(reading_of(config), source)
         # Refuse unknown keys before the wait for the next compilation.
-        publication_of(config.problem).query(config.asked, edges)
+        publication_of(config.problem).query(config.problem_section, edges)
         yield steps, edges, {"read": time.perf_counter() - start, **prepared}
 
 

@@ -82,7 +82,7 @@ class Record(_Line):
     done : tuple of (int, int)
         Ranges of these roots, whose search is complete.
     files : tuple of FileEntry
-        All of their results; paths are relative to the room; files in a store are not there yet.
+        All of their results; paths are relative to the staging directory; files in a store are not there yet.
     work : float
         Share of the whole work, as the engine estimates it.
     at : str
@@ -102,19 +102,19 @@ class Journal:
 
     Parameters
     ----------
-    room : Path
+    staging_dir : Path
         `Staging.path.parent`; the run grows below it.
     records : sequence of Record
         Of earlier processes.
     """
 
-    def __init__(self, room: Path, header: Header, records: Sequence[Record] = ()) -> None:
-        self.room = room
+    def __init__(self, staging_dir: Path, header: Header, records: Sequence[Record] = ()) -> None:
+        self.staging_dir = staging_dir
         self.header = header
         self.records = list(records)
         self._kept = (self.n_found, records[-1].at) if records else None
         # The work of earlier processes, and this process's latest share of the rest.
-        self._work_before, self._work_told = self.work_done, 0.0
+        self._work_before, self._work_reported = self.work_done, 0.0
 
     @property
     def n_found(self) -> int:
@@ -129,7 +129,7 @@ class Journal:
     @property
     def files(self) -> list[Path]:
         """Files of all records."""
-        return _files_of(self.records, self.room)
+        return _files_of(self.records, self.staging_dir)
 
     def remaining(self) -> tuple[Task, ...] | None:
         """Return the remaining tasks; None means all of them, before the first record."""
@@ -157,7 +157,7 @@ class Journal:
         work_done : float
             Share of the work that remained when this process began.
         files : sequence of Path
-            Complete, below the room, and synced here; or listed among those in a store (`stored_parts`).
+            Complete and synced in the staging directory, or listed among those in a store (`stored_parts`).
         n_found : int
             Number of results in them.
         is_whole : bool
@@ -167,12 +167,12 @@ class Journal:
         before = [(0, roots.n)]
         if self.records and not is_whole:
             before = [(task.first, task.end) for task in self.remaining() or ()]
-        told = 0.0 if is_whole else self._work_told
-        share, self._work_told = max(0.0, work_done - told), max(self._work_told, work_done)
-        stored = stored_entries(self.room / self.room.name)
+        warning = 0.0 if is_whole else self._work_reported
+        share, self._work_reported = max(0.0, work_done - warning), max(self._work_reported, work_done)
+        stored = stored_entries(self.staging_dir / self.staging_dir.name)
         with ThreadPoolExecutor(4) as pool:
-            entries = tuple(pool.map(lambda path: _booked(self.room, path, stored), files))
-        for directory in {path.parent for path in files} | {self.room / self.room.name}:
+            entries = tuple(pool.map(lambda path: _booked(self.staging_dir, path, stored), files))
+        for directory in {path.parent for path in files} | {self.staging_dir / self.staging_dir.name}:
             sync(directory)
         record = Record(
             roots=roots,
@@ -183,7 +183,7 @@ class Journal:
             at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         if self.records and not is_whole:
-            with (self.room / JOURNAL_NAME).open("ab") as file:
+            with (self.staging_dir / JOURNAL_NAME).open("ab") as file:
                 file.write(_line(record))
                 file.flush()
                 os.fsync(file.fileno())
@@ -197,16 +197,16 @@ class Journal:
 
     def write(self) -> None:
         """Rewrite the whole journal atomically."""
-        path = self.room / JOURNAL_NAME
+        path = self.staging_dir / JOURNAL_NAME
         new = path.with_name(f"{JOURNAL_NAME}.new")
         with new.open("wb") as file:
             file.writelines(_line(line) for line in (self.header, *self.records))
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
-        sync(self.room)
+        sync(self.staging_dir)
 
-    def told(self) -> str | None:
+    def warning(self) -> str | None:
         """Return a warning for the manifest; None if no earlier process had a part in the run."""
         if self._kept is None:
             return None
@@ -217,15 +217,15 @@ class Journal:
         )
 
 
-def read_journal(room: Path) -> tuple[Header, list[Record]]:
-    """Read a room's journal; torn or damaged lines are skipped.
+def read_journal(staging_dir: Path) -> tuple[Header, list[Record]]:
+    """Read a staging directory's journal; torn or damaged lines are skipped.
 
     Raises
     ------
     PublishError
         There is no journal, or its first line cannot be read.
     """
-    path = room / JOURNAL_NAME
+    path = staging_dir / JOURNAL_NAME
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -241,20 +241,20 @@ def read_journal(room: Path) -> tuple[Header, list[Record]]:
 
 def booked_entries(run_path: Path) -> list[FileEntry]:
     """List the files in the journal of a run that is being written, with paths within the run."""
-    room = run_path.parent
-    if not (room / JOURNAL_NAME).exists():
+    staging_dir = run_path.parent
+    if not (staging_dir / JOURNAL_NAME).exists():
         return []
-    _, records = read_journal(room)
+    _, records = read_journal(staging_dir)
     return [
         entry.model_copy(update={"path": path.relative_to(run_path).as_posix()})
         for record in records
         for entry in record.files
-        if run_path in (path := room / entry.path).parents
+        if run_path in (path := staging_dir / entry.path).parents
     ]
 
 
-def begun_journal(room: Path, header: Header) -> Journal:
-    """Open the journal of a room to resume it, or make a new one, which is not on disk yet.
+def begun_journal(staging_dir: Path, header: Header) -> Journal:
+    """Open the journal of a run to resume it, or make a new one, which is not on disk yet.
 
     When resuming, every file of its records is verified, other files are removed, and files in a store have been
     fetched.
@@ -262,32 +262,34 @@ def begun_journal(room: Path, header: Header) -> Journal:
     Raises
     ------
     PublishError
-        The room has another query, other edges or other software; the message says what has changed.
+        The run has another query, other edges or other software; the message says what has changed.
     """
-    if not (room / JOURNAL_NAME).exists():
+    if not (staging_dir / JOURNAL_NAME).exists():
         # Spills of an attempt without a record.
-        shutil.rmtree(room / "sort", ignore_errors=True)
-        return Journal(room, header)
-    begun, records = read_journal(room)
+        shutil.rmtree(staging_dir / "sort", ignore_errors=True)
+        return Journal(staging_dir, header)
+    begun, records = read_journal(staging_dir)
     if changed := changes(begun, header):
         raise PublishError(
-            f"{room}: cannot be resumed: {'; '.join(changed)}; start over without --resume, or remove it: mbe clean "
-            f"{room.parents[1]}"
+            f"{staging_dir}: cannot be resumed: {'; '.join(changed)}; start over without --resume, or remove it: "
+            "mbe clean "
+            f"{staging_dir.parents[1]}"
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # A resumed run reads every row again, and needs the parts here. Imported late, as few runs do.
         from mbe_stage.pipeline.stores.local_copies import meant_for
         from mbe_stage.pipeline.stores.part_objects import fetch_kept, remove_fetched
 
-        if {entry.store for entry in stored} != {meant_for(room.parents[1])}:
+        if {entry.store for entry in stored} != {meant_for(staging_dir.parents[1])}:
             raise PublishError(
-                f"{room}: cannot be resumed: its journal names parts in another store; expected parts of this output "
+                f"{staging_dir}: cannot be resumed: its journal names parts in another store; expected parts of "
+                "this output "
                 "directory; start over without --resume"
             )
-        fetch_kept(stored, room)
+        fetch_kept(stored, staging_dir)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     with ThreadPoolExecutor(4) as pool:
-        checks = [[pool.submit(_damage, room, entry) for entry in record.files] for record in records]
+        checks = [[pool.submit(_damage, staging_dir, entry) for entry in record.files] for record in records]
     whole = []
     for record, checked in zip(records, checks, strict=True):
         damage = next((found for each in checked if (found := each.result()) is not None), None)
@@ -295,17 +297,17 @@ def begun_journal(room: Path, header: Header) -> Journal:
             whole.append(record)
         else:
             log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
-    journal = Journal(room, header, whole)
-    _remove_all_but(journal.files, room, "scratch")
+    journal = Journal(staging_dir, header, whole)
+    _remove_all_but(journal.files, staging_dir, "scratch")
     journal.write()
     if stored:
         # From now on only local files count.
-        remove_fetched(stored, room)
+        remove_fetched(stored, staging_dir)
     return journal
 
 
-def remove_unbooked(room: Path) -> None:
-    """Remove files newer than the last record, and temporary files, from the room of a run that no process is writing.
+def remove_unbooked(staging_dir: Path) -> None:
+    """Remove temporary files, and files newer than the last record, of a run that no process is writing.
 
     Raises
     ------
@@ -314,8 +316,8 @@ def remove_unbooked(room: Path) -> None:
     OSError
         A file cannot be removed.
     """
-    _, records = read_journal(room)
-    _remove_all_but(_files_of(records, room), room)
+    _, records = read_journal(staging_dir)
+    _remove_all_but(_files_of(records, staging_dir), staging_dir)
 
 
 def changes(begun: Header, header: Header) -> list[str]:
@@ -343,26 +345,26 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def _damage(room: Path, entry: FileEntry) -> str | None:
+def _damage(staging_dir: Path, entry: FileEntry) -> str | None:
     """Describe the damage to a file; None if it is intact."""
-    path = room / entry.path
-    # Besides directories of parts, the room holds the lock and the journal.
-    if "/" not in entry.path or not is_file_within(room, entry.path):
+    path = staging_dir / entry.path
+    # Besides directories of parts, the staging directory holds the lock and the journal.
+    if "/" not in entry.path or not is_file_within(staging_dir, entry.path):
         return f"{path}: {'is not a file of this run' if os.path.lexists(path) else 'is missing'}"
     if path.stat().st_size != entry.bytes:
         return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
     try:
-        found = file_entry(room, path).sha256
+        found = file_entry(staging_dir, path).sha256
     except (OSError, ValueError) as error:
         return f"{path}: cannot be read ({error})"
     return None if found == entry.sha256 else f"{path}: has changed since it was written"
 
 
-def _files_of(records: Iterable[Record], room: Path) -> list[Path]:
-    return [room / entry.path for record in records for entry in record.files]
+def _files_of(records: Iterable[Record], staging_dir: Path) -> list[Path]:
+    return [staging_dir / entry.path for record in records for entry in record.files]
 
 
-def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
+def _remove_all_but(files: Iterable[Path], staging_dir: Path, *stays: str) -> None:
     """Remove files newer than the last record: they are incomplete, and their results are found again.
 
     Parameters
@@ -370,16 +372,16 @@ def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
     files : iterable of Path
         Files of all records.
     *stays : str
-        Other names in the room to keep, besides its lock and its journal.
+        Other names to keep, besides the lock and the journal.
     """
     kept = set(files)
-    for path in sorted(room.rglob("*"), reverse=True):
-        place = path.relative_to(room).parts
+    for path in sorted(staging_dir.rglob("*"), reverse=True):
+        place = path.relative_to(staging_dir).parts
         if place[0] in (*_STAYS, *stays) or path in kept:
             continue
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
-        elif path != room / room.name:
+        elif path != staging_dir / staging_dir.name:
             # The directory may hold files to keep, or workers of a killed run may still write there.
             with suppress(OSError):
                 path.rmdir()
@@ -401,8 +403,8 @@ def _parsed(kind: type[_Kind], line: bytes) -> _Kind | None:
         return None
 
 
-def _booked(room: Path, path: Path, stored: Mapping[str, StoredEntry]) -> FileEntry:
-    if (elsewhere := stored.get(path.relative_to(room).as_posix())) is not None:
+def _booked(staging_dir: Path, path: Path, stored: Mapping[str, StoredEntry]) -> FileEntry:
+    if (elsewhere := stored.get(path.relative_to(staging_dir).as_posix())) is not None:
         return elsewhere
     sync(path)
-    return file_entry(room, path)
+    return file_entry(staging_dir, path)

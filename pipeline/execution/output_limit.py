@@ -68,7 +68,7 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Out
         With a journal, the spills are beside the run.
     """
     limit = OutputLimit(
-        config.execution.max_output_bytes, run_path, *([] if journal is None else [journal.room / "sort"])
+        config.execution.max_output_bytes, run_path, *([] if journal is None else [journal.staging_dir / "sort"])
     )
     limit.share()
     return limit

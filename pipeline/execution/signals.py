@@ -261,15 +261,15 @@ class SigtermCheckpoint:
 
     seconds: float
     is_requested: bool = False
-    _is_told: bool = field(default=False, repr=False)
+    _is_announced: bool = field(default=False, repr=False)
 
     def ended(self) -> str | None:
         """Return the reason to end; see `mbe_stage.run_limits.RunLimits`."""
         if not self.is_requested:
             return None
         # Not in the handler: it may have interrupted a logging call, and would deadlock.
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_announced:
+            self._is_announced = True
             log.warning("received SIGTERM: saving a last checkpoint, which may take up to %g s", self.seconds)
         return "stopped by SIGTERM"
 

@@ -192,7 +192,7 @@ def collect_to(
     clock, publication = Clock(), publication_of(config.problem)
     # Parts of an earlier attempt do not count: those in the journal are local by now.
     forget_stored(run_path)
-    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     clock.lap("graph")
     collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress, journal=journal)
     with ExitStack() as ends:
@@ -227,17 +227,17 @@ def collect_to(
         peak_device_memory_bytes=backend.peak_device_memory_bytes(),
         ranks=worker_stats_of(facts),
         versions=backend.versions(),
-        warnings=(*facts.warnings, *([told] if journal is not None and (told := journal.told()) else ())),
+        warnings=(*facts.warnings, *([warning] if journal is not None and (warning := journal.warning()) else ())),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The result of `count`; `told` is None if the number of results is the whole result."""
+    """The result of `count`; `result_text` is None if the number of results is the whole result."""
 
     facts: StreamFacts
     graph: SearchedGraph
-    told: ResultText | None = None
+    result_text: ResultText | None = None
 
 
 def count(
@@ -250,13 +250,13 @@ def count(
     """Enumerate without storing anything; parameters and errors are those of `enumerate_to`."""
     publication = publication_of(config.problem)
     numbers = publication.numbers
-    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     sink = publication.count_sink() if numbers is None else numbers.sink(query)
     with backend.budget(config.execution.to_execution()) as execution:
         facts = _streamed(config, sink, graph, query, execution, engine, on_progress)
     facts = replace(facts, engine=backend.engine_name(facts.engine))
-    told = None if numbers is None else numbers.result_text(sink, config, graph, facts.truncated)
-    return Counted(facts, searched_graph(config, edges.facts, graph), told)
+    text = None if numbers is None else numbers.result_text(sink, config, graph, facts.truncated)
+    return Counted(facts, searched_graph(config, edges.facts, graph), text)
 
 
 def _streamed(
@@ -281,13 +281,13 @@ def _streamed(
     journal : Journal, optional
         Tasks recorded there are not searched again.
     """
-    told = publication_of(config.problem).progress
+    described = publication_of(config.problem).progress
     n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
 
     def note(progress: Progress) -> None:
         if on_progress is not None:
             work_done = work_before + (1.0 - work_before) * progress.work_done
-            on_progress(told(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
+            on_progress(described(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
 
     chosen = engine or config.execution.engine
     if config.execution.runner != "local":

@@ -22,7 +22,7 @@ from mbe_stage.pipeline.execution.journal import (
     read_journal,
 )
 from mbe_stage.pipeline.problems.installed import inputs_of, limit_of, publication_of
-from mbe_stage.pipeline.publish.listing import asked
+from mbe_stage.pipeline.publish.listing import query_settings
 from mbe_stage.pipeline.publish.locks import is_locked
 from mbe_stage.pipeline.publish.manifest import question, software_versions
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, as_publish_errors, written_at
@@ -44,7 +44,7 @@ class Unfinished:
         A process is writing it.
     """
 
-    room: Path
+    staging_dir: Path
     header: Header | None
     records: tuple[Record, ...]
     is_running: bool
@@ -63,7 +63,7 @@ class Unfinished:
 def list_unfinished(directory: str | Path) -> list[Unfinished]:
     """List every resumable run of an output directory, the newest last."""
     with closing(store_at(directory)) as store:
-        return [_read(room) for room in store.unfinished()]
+        return [_read(staging_dir) for staging_dir in store.unfinished()]
 
 
 def header_of(config: Config, source: str, edges: str) -> Header:
@@ -77,12 +77,12 @@ def header_of(config: Config, source: str, edges: str) -> Header:
             "compression": config.output.compression,
             "beside": inputs_of(config),
         },
-        asked=asked(config),
+        asked=query_settings(config),
         versions=software_versions(),
     )
 
 
-def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:
+def staging_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:
     """Return the newest unfinished run of the same query that no process is writing; None if there is none.
 
     Parameters
@@ -111,10 +111,10 @@ def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str],
         # The edges are not read yet.
         changed = changes(each.header, header_of(config, each.header.source, each.header.input))
         if not changed:
-            return each.room
-        if written_at(each.room) <= oldest:
+            return each.staging_dir
+        if written_at(each.staging_dir) <= oldest:
             continue
-        differing = differing or [f"{each.room}: cannot be resumed: {'; '.join(changed)}"]
+        differing = differing or [f"{each.staging_dir}: cannot be resumed: {'; '.join(changed)}"]
     if begins_anew is not None:
         for reason in differing:
             begins_anew(reason)
@@ -125,10 +125,10 @@ def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str],
     return None
 
 
-def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str | None:
+def why_not_resumed(staging_dir: Path, config: Config, input_facts: InputFacts) -> str | None:
     """Describe what has changed since a run was interrupted; None if it can be resumed."""
     try:
-        begun, records = read_journal(room)
+        begun, records = read_journal(staging_dir)
     except PublishError as error:
         return str(error)
     changed = "; ".join(changes(begun, _header(config, input_facts)))
@@ -143,20 +143,20 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
     PublishError
         The run has other edges, another query or other software; or the journal cannot be written.
     """
-    room, header = run_path.parent, _header(config, input_facts)
-    if (room / JOURNAL_NAME).exists():
-        with as_publish_errors(room):
-            journal = begun_journal(room, header)
+    staging_dir, header = run_path.parent, _header(config, input_facts)
+    if (staging_dir / JOURNAL_NAME).exists():
+        with as_publish_errors(staging_dir):
+            journal = begun_journal(staging_dir, header)
         if (reason := _beyond_limit(config, journal.n_found)) is not None:
-            raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or no limit")
+            raise PublishError(f"{staging_dir}: cannot be resumed: {reason}; expected a larger limit, or no limit")
         log.info("resumed with %s earlier results", f"{journal.n_found:,}")
         return journal
     if config.output.checkpoint_seconds is None:
         return None
     if not publication_of(config.problem).is_resumable:
         return None
-    with as_publish_errors(room):
-        return begun_journal(room, header)
+    with as_publish_errors(staging_dir):
+        return begun_journal(staging_dir, header)
 
 
 def _beyond_limit(config: Config, n_kept: int) -> str | None:
@@ -173,11 +173,11 @@ def _header(config: Config, input_facts: InputFacts) -> Header:
     return header_of(config, input_facts.source, edges)
 
 
-def _read(room: Path) -> Unfinished:
-    is_running = is_locked(room / ".lock")
+def _read(staging_dir: Path) -> Unfinished:
+    is_running = is_locked(staging_dir / ".lock")
     try:
-        header, records = read_journal(room)
+        header, records = read_journal(staging_dir)
     except PublishError as error:
         log.warning("%s", error)
-        return Unfinished(room, None, (), is_running)
-    return Unfinished(room, header, tuple(records), is_running)
+        return Unfinished(staging_dir, None, (), is_running)
+    return Unfinished(staging_dir, header, tuple(records), is_running)

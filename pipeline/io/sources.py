@@ -71,7 +71,7 @@ def at_hand(given: Any) -> Iterator[tuple[Any, Callable[[object], str]]]:
     copies: dict[str, str] = {}
 
     def named(text: object) -> str:
-        return functools.reduce(lambda told, copy: told.replace(*copy), copies.items(), str(text))
+        return functools.reduce(lambda text, copy: text.replace(*copy), copies.items(), str(text))
 
     with ExitStack() as stack:
 

@@ -394,7 +394,7 @@ class Publication(ProblemFacts, _Published):
     diff: Callable[[Path, Path, int, Path | None], Differences] | None = None
 
     @abstractmethod
-    def query(self, asked: Any, edges: KeyedEdges) -> Any:
+    def query(self, section: Any, edges: KeyedEdges) -> Any:
         """Return the problem's query in dense ids for an instance of `section`.
 
         Raises

@@ -53,5 +53,7 @@ class DerivedInput(BaseModel):
     def classes_text(self) -> str:
         """One line about the classes, those with most keys first; empty without classes."""
         ordered = sorted(self.classes, key=lambda each: (-each.keys, each.name))
-        told = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
-        return ", ".join(told) + (f" and {len(ordered) - len(told):,} more classes" if len(ordered) > len(told) else "")
+        shown = [f"{visible(repr(shortened(c.name, 40)))} {c.taken} ({c.keys:,})" for c in ordered[:_SHOWN_CLASSES]]
+        return ", ".join(shown) + (
+            f" and {len(ordered) - len(shown):,} more classes" if len(ordered) > len(shown) else ""
+        )

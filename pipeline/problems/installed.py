@@ -81,9 +81,12 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
         return ()
     import pyarrow as pa
 
-    asked = tuple(each for each in derived_publications(config.problem) if config.section(each.name) is not None)
+    outputs = tuple(each for each in derived_publications(config.problem) if config.section(each.name) is not None)
     writers: dict[str, str] = {}
-    tables_of = {config.problem: publication_of(config.problem).schemas, **{each.name: each.schemas for each in asked}}
+    tables_of = {
+        config.problem: publication_of(config.problem).schemas,
+        **{each.name: each.schemas for each in outputs},
+    }
     for name, schemas in tables_of.items():
         for table in schemas(config, (pa.int64(), pa.int64())):
             if table in writers:
@@ -92,7 +95,7 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
                     f"section {name!r} out"
                 )
             writers[table] = name
-    return asked
+    return outputs
 
 
 def reading_of(config: Config, **given: str) -> InputConfig:
@@ -119,7 +122,7 @@ def reading_of(config: Config, **given: str) -> InputConfig:
 
 
 def _refuse_right_keys(config: Config) -> None:
-    """An edge without direction has two ends of one kind: no end of several columns, none with a bucket of time."""
+    """An edge without direction has two ends of one kind: no end of several columns, none with a time bucket."""
     several = len(config.input.right_columns) > 1
     if several or config.input.time_bucket is not None:
         key = setting("input.right" if several else "input.time_bucket")

@@ -16,8 +16,8 @@ from mbe_stage.pipeline.publish.staging import Store
 from mbe_stage.pipeline.stores.local_copies import address_of
 from mbe_stage.pipeline.stores.open_store import store_at
 
-# Configuration keys that select edges and limit results; the columns are part of the input's facts. Other parts of a
-# query are in the sections of the problem and of derived outputs.
+# Configuration keys that select edges and limit results; columns are part of the input's facts. The rest of a query is
+# in the sections of the problem and of derived outputs.
 _ASKED = {
     "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset"),
     "execution": ("max_bicliques", "max_cliques", "max_output_bytes", "time_limit_seconds"),
@@ -26,18 +26,18 @@ _ASKED = {
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A directory among the published runs.
+    """A directory of published runs.
 
     Attributes
     ----------
     run_dir : Path
-        Of a store at an address only its name counts: what was copied of it is here no more.
+        For a store at an address only the name counts; local copies are gone.
     address : str
-        What the user calls it.
+        The user's name for it.
     manifest : Manifest or None
-        None where it cannot be read.
+        None if it cannot be read.
     damage : str or None
-        What is wrong with it, as far as names and sizes of files tell; None where nothing is.
+        The damage visible in names and sizes of files; None without any.
     """
 
     run_dir: Path
@@ -48,7 +48,7 @@ class ListedRun:
 
 
 def list_runs(directory: str | Path) -> list[ListedRun]:
-    """Every run of an output directory, in the order of publication: the newest is the last.
+    """List the runs of an output directory in the order of publication, newest last.
 
     Raises
     ------
@@ -62,10 +62,10 @@ def list_runs(directory: str | Path) -> list[ListedRun]:
     return [run for run in found if run is not None]
 
 
-def asked(config: Config) -> dict[str, Any]:
-    """Return a configuration's settings that differ from the defaults and limit the results.
+def query_settings(config: Config) -> dict[str, Any]:
+    """Return a configuration's settings of the query that differ from the defaults.
 
-    A derived output that is asked for stands there by its name, with the settings that are no defaults.
+    A requested derived output is listed by its name, with its settings that differ from the defaults.
     """
     given = config.model_dump(mode="json", exclude_defaults=True)
     of_input, of_execution = (
@@ -82,5 +82,5 @@ def _listed(store: Store, run_dir: Path, is_latest: bool) -> ListedRun | None:
         damage = lost_file(run_dir, manifest, store.sizes(run_dir))
     except (PublishError, OSError) as error:
         manifest, damage = None, str(error).removeprefix(f"{run_dir}/")
-    # Another writer may have removed it by now.
+    # Another writer may have removed it in the meantime.
     return ListedRun(run_dir, address_of(run_dir), manifest, damage, is_latest) if run_dir.exists() else None

@@ -1,7 +1,7 @@
-"""Locks of the operating system on open files; they end with their process and leave nothing behind.
+"""Operating-system locks on open files; they end with their process and leave nothing behind.
 
-The lock is the open file's and ends where that is closed, and a file closes itself when its context ends, without a
-statement of Python's in which a signal could come up: a lock that stays would have this process wait for itself.
+A lock belongs to its open file and ends when that is closed. A file closes at the end of its context without running
+Python code that a signal could interrupt. A lock left behind would make this process wait for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-# Neither through a link, nor waiting for the other end of a pipe.
+# Do not follow links, and do not wait for the other end of a pipe.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -24,9 +24,9 @@ def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -
     Parameters
     ----------
     file : binary file
-        Open for writing where it may be on another machine: network file systems lock no other for one holder.
+        Open for writing if it may be on a network file system, which requires that for an exclusive lock.
     tell_of_waiting : callable, optional
-        Called before it waits, if it has to.
+        Called before waiting, if that is necessary.
     """
     try:
         if tell_of_waiting is not None:
@@ -44,17 +44,17 @@ def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -
 
 
 def opened_lock(path: Path, above: int | None = None) -> IO[bytes]:
-    """Open a lock file, made if there is none.
+    """Open a lock file; create it if there is none.
 
     Parameters
     ----------
     above : int, optional
-        The descriptor of its directory, in which it is opened.
+        The descriptor of its directory.
 
     Raises
     ------
     OSError
-        It cannot be opened, or is a symbolic link or no regular file.
+        It cannot be opened, or is not a regular file.
     """
     try:
         return _opened(path if above is None else path.name, os.O_CREAT, above)
@@ -70,7 +70,7 @@ def is_locked(path: str | Path, above: int | None = None) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        # A link, a directory or a pipe is no lock of ours.
+        # A link, a directory or a pipe is not one of our locks.
         if error.errno in (errno.ELOOP, errno.EEXIST, errno.EISDIR, errno.ENXIO):
             return False
         raise
@@ -86,5 +86,5 @@ def _opened(path: str | Path, flags: int, above: int | None) -> IO[bytes]:
     file = os.fdopen(os.open(path, _FLAGS | flags, 0o666, dir_fd=above), "rb+", buffering=0)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise FileExistsError(errno.EEXIST, "is no regular file")
+        raise FileExistsError(errno.EEXIST, "is not a regular file")
     return file

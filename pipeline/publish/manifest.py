@@ -42,7 +42,7 @@ _PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt], config=ConfigDict(defer_build=
 
 
 def __getattr__(name: str) -> Any:
-    # This module knows no problem; the counts of bicliques were here before there were others.
+    # This module knows no problem; earlier versions had the counts of bicliques here.
     if name == "Counts":
         return problem_facts(OURS).counts
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -60,7 +60,7 @@ class ComparedGroup(_Frozen):
     status : str
         As `mbe_stage.pipeline.views.diff.Status`.
     left, right, came, went : tuple of str
-        Members, and those that its partner had not and those that only its partner had.
+        Members, those that its partner lacked, and those that only its partner had.
     jaccard : float or None
         None without a partner.
     """
@@ -77,16 +77,16 @@ class ComparedGroup(_Frozen):
 
 
 class Comparison(_Frozen):
-    """A run beside the last complete one that was asked the same.
+    """Comparison of a run with the last complete run of the same query.
 
     Attributes
     ----------
     run_id : str or None
-        The run before; None where there is none.
+        The earlier run; None without one.
     remarks : tuple of str
-        What should be known first, a sentence each.
+        Remarks, one sentence each.
     counts : dict
-        Bicliques by status; empty where the runs were not compared.
+        Bicliques by status; empty if the runs were not compared.
     """
 
     run_id: str | None
@@ -111,7 +111,7 @@ def _within_beside(name: str | None) -> str | None:
 PathWithin = Annotated[str, AfterValidator(_within)]
 
 
-"""A field of a model that is read from a file which others may have written."""
+"""A field of a model read from an untrusted file."""
 
 
 class FileEntry(_Frozen):
@@ -129,31 +129,30 @@ class Manifest(_Frozen):
     Attributes
     ----------
     seconds : dict
-        Wall time of each step, and ``total``, their sum. ``write`` and ``two_hop`` are the times that were
-        waited for the files and the two-hop degrees; the rest of either ran beside the enumeration.
+        Wall time of each step, and ``total``, their sum. ``write`` and ``two_hop`` are the times spent waiting for the
+        files and the two-hop degrees; the rest of that work ran beside the enumeration.
     peak_memory_bytes : int
         Largest resident set of the process up to the manifest.
     peak_device_memory_bytes : int or None
-        Most device memory that was allocated at once; None where no device was used, or its memory not followed.
+        Peak of allocated device memory; None if no device was used, or its memory was not tracked.
     ranks : WorkerStats or None
-        What each worker or device did of the search; None where this process did all of it.
+        Share of each worker or device in the search; None if this process did all of it.
     counts : Publication.counts, or dict
-        How many of what; whole numbers by name where the problem has no model of its own, or is not installed here.
+        Counts of results; whole numbers by name if the problem has no model, or is not installed here.
     derived : dict of dict
-        How many of what each derived output holds, by its name.
+        Counts of each derived output, by its name.
     derived_inputs : dict of dict
-        The files that derived outputs were given beside the edges, by output and key of its section.
+        The additional input files of derived outputs, by output and key of its section.
     derived_comparison : dict of Comparison
-        What of derived outputs differs from the run before, by output.
+        Comparison of derived outputs with the earlier run, by output.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
     made_of : str or None
-        The run whose published bicliques these are, where they were read back instead of enumerated (`mbe groups RUN`).
+        The run whose published bicliques were read back instead of enumerating (`mbe groups RUN`).
     comparison : Comparison or None
-        What differs from the last complete run that was asked the same; None where `output.compare` is 0.
+        Comparison with the last complete run of the same query; None if `output.compare` is 0.
     warnings : tuple of str
-        What the run had to do otherwise than asked, or could not check: the input's (`InputFacts.warnings`) and those
-        of the enumeration.
+        Warnings of the input (`InputFacts.warnings`) and of the enumeration.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -182,7 +181,7 @@ class Manifest(_Frozen):
 
     @property
     def problem(self) -> str:
-        """Whose results these are."""
+        """The problem of the results."""
         return self.config.problem
 
     @property
@@ -198,7 +197,7 @@ class Manifest(_Frozen):
 
     @property
     def graph(self) -> SearchedGraph:
-        """The graph that was searched; where the problem is not installed here, that of the input."""
+        """The searched graph; if the problem is not installed here, that of the input."""
         made = problem_facts(self.problem).made_of_input(self.config) if is_here(self.problem) else None
         if made is None:
             return graph_of_input(self.input)
@@ -226,43 +225,42 @@ class Manifest(_Frozen):
 
 
 def config_fingerprint(config: Config) -> str:
-    """Names what a configuration asks for (`question`)."""
+    """Return the fingerprint of a configuration's query (`question`)."""
     return hashlib.sha256(json.dumps(question(config), sort_keys=True).encode()).hexdigest()
 
 
 def question(config: Config) -> dict[str, Any]:
-    """Return the settings that decide the output: equal for two configurations that publish the same from equal edges.
+    """Return the settings that determine the output; equal settings and edges give equal output.
 
-    In it: the whole section of the problem and those of derived outputs, limits of results, time and bytes, the type of
-    the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
-    report's tables are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and
-    how they are filtered (the input fingerprint names the very edges), the files that derived outputs are given
-    (`derived_inputs` names what they say), the output directory, `keep_runs`, compression, engine, threads and memory:
-    none of them changes what a reader finds.
+    Included: the sections of the problem and of derived outputs; limits of results, time and bytes; the key type. From
+    the output: sorting, `bicliques/`, `members/`, the report and the length of its tables, and the limit of two-hop
+    steps. Not included: the source and filters of the edges (covered by the input fingerprint), the files of derived
+    outputs (covered by `derived_inputs`), the output directory, `keep_runs`, compression, engine, threads and memory.
+    None of these changes the results.
     """
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "key_type": config.input.key_type,
-        problem_facts(config.problem).section_name: config.asked.model_dump(mode="json"),
+        problem_facts(config.problem).section_name: config.problem_section.model_dump(mode="json"),
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
         "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
     if config.execution.max_cliques is not None:
-        # Runs without it are called what they were called before there was one.
-        asked["execution"]["max_cliques"] = config.execution.max_cliques
+        # Runs without it keep the fingerprint of earlier versions.
+        settings["execution"]["max_cliques"] = config.execution.max_cliques
     if config.execution.max_output_bytes is not None:
-        asked["execution"]["max_output_bytes"] = config.execution.max_output_bytes
+        settings["execution"]["max_output_bytes"] = config.execution.max_output_bytes
     if not config.output.bicliques:
-        # Runs that have the table are called what they were called before it could be left out.
-        asked["output"]["bicliques"] = False
-    # Where no section but the problem's own is there, no other package is looked for.
+        # Runs with the table keep the fingerprint of earlier versions, which always had it.
+        settings["output"]["bicliques"] = False
+    # Without other sections, no other package is imported.
     outputs = derived_facts(config.problem) if config.model_extra else ()
     if derived := [each for each in outputs if config.section(each.name) is not None]:
-        asked["derived"] = {
+        settings["derived"] = {
             each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
             for each in derived
         }
-    return asked
+    return settings
 
 
 def software_versions() -> dict[str, str]:
@@ -271,20 +269,20 @@ def software_versions() -> dict[str, str]:
 
 
 def peak_memory_bytes() -> int:
-    """Largest resident set of this process so far."""
+    """Return the largest resident set of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # macOS counts in bytes, everyone else in KiB.
+    # macOS counts in bytes, other systems in KiB.
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def sha256_of(path: Path) -> str:
-    """The checksum of a file, as manifests have it."""
+    """Return the checksum of a file for a manifest."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_entry(run_path: Path, path: Path) -> FileEntry:
-    """Size, checksum and rows of one file of a run."""
+    """Return size, checksum and rows of one file of a run."""
     # Reading a manifest does not need Arrow.
     import pyarrow.parquet as pq
 
@@ -294,29 +292,29 @@ def file_entry(run_path: Path, path: Path) -> FileEntry:
 
 
 def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileEntry, ...]:
-    """Entries of every file of a run but its manifest, by path.
+    """Return entries of every file of a run except its manifest, by path.
 
     Parameters
     ----------
     known : iterable of FileEntry
-        Of some of them, made when these were complete: nothing is read again.
+        Known entries of complete files, which are not read again.
     """
     paths = sorted(path for path in run_path.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
     entries = {run_path / entry.path: entry for entry in known}
-    # Hashing releases the GIL and runs at memory speed: a few threads are enough to wait for the disk only.
+    # Hashing releases the GIL and runs at memory speed, so a few threads saturate the disk.
     with ThreadPoolExecutor(max_workers=4) as pool:
         return tuple(pool.map(lambda path: entries.get(path) or file_entry(run_path, path), paths))
 
 
 def lost_file(run_dir: Path, manifest: Manifest, size_of: Callable[[str], int | None] | None = None) -> str | None:
-    """The first file of a run that is missing, a link, or of another size than its manifest says; nothing is read.
+    """Return the first file of a run that is missing, a link, or of another size than in the manifest.
 
     Parameters
     ----------
     size_of : callable, optional
-        `Store.sizes` of the run, where not all of it may be on this machine.
+        `Store.sizes` of the run, if some files may not be on this machine.
     """
-    # Of a run at an address only what was fetched is here, and nothing of it is odd.
+    # For a run at an address, only fetched files are here, and they were checked.
     if run_dir.exists() and (odd := odd_entry(run_dir)) is not None:
         return odd
     size_of = size_of or sizes_of(run_dir)
@@ -340,12 +338,12 @@ def read_manifest(run_dir: str | Path) -> Manifest:
     Raises
     ------
     PublishError
-        There is none, or it is of another schema version, or damaged.
+        There is none, it has another schema version, or it is damaged.
     """
     path = Path(run_dir) / MANIFEST_NAME
     try:
         if path.exists() and not path.is_file():
-            # A pipe would have the reader wait for ever.
+            # A pipe would block the reader forever.
             raise OSError(errno.EINVAL, "no regular file")
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

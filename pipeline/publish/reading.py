@@ -1,4 +1,4 @@
-"""Tables of a published run; a damaged one gives a one-line error that names the run."""
+"""Tables of a published run; a damaged table gives a one-line error that names the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mbe_stage.pipeline.safe_paths import is_directory
 if TYPE_CHECKING:
     from mbe_stage.pipeline.publish.manifest import Manifest
 
-_REMEDY = "mbe verify says more, or publish it again"
+_REMEDY = "see mbe verify, or publish it again"
 _PARQUET = ".parquet"
 
 
@@ -38,14 +38,14 @@ def reading(run_path: str | Path) -> Iterator[None]:
 
 
 def bicliques_parts(run_path: str | Path) -> list[Path]:
-    """The files of a run's table `bicliques`, in the order in which everything reads them.
+    """Return the files of a run's table `bicliques`, in reading order.
 
-    Of a run that was made of another's bicliques and has none itself, those of the other (`run_with_bicliques`).
+    For a run without bicliques that was made from another run, these are the other's (`run_with_bicliques`).
 
     Raises
     ------
     PublishError
-        There are none, or one of them has other columns.
+        There are none, or one has other columns.
     """
     source = run_with_bicliques(run_path)
     parts = [] if source is None else sorted((source / "bicliques").glob("*.parquet"))
@@ -67,12 +67,12 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
 
 
 def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.RecordBatch, float]]:
-    """Rows of the table in its order, and the share of the table that is done with them.
+    """Yield rows of the table in order, and the share of the table done.
 
     Parameters
     ----------
     members : int
-        Of a side, that a batch holds where its rows are like the average of their row group; this bounds memory.
+        Approximate members of a side per batch, by the average row of the row group; this bounds memory.
 
     Raises
     ------
@@ -102,9 +102,9 @@ def has_bicliques(run_path: str | Path) -> bool:
 
 
 def run_with_bicliques(run_path: str | Path) -> Path | None:
-    """The run whose table has a run's bicliques: itself, or the one that it was made of; None where neither is there.
+    """Return the run with the table of a run's bicliques: itself, or the run it was made from; None without either.
 
-    The other is taken where it lies beside this one, is whole, and has the same bicliques.
+    The other run must be in the same directory, complete, and have the same bicliques.
     """
     run_path = Path(run_path)
     if has_bicliques(run_path):
@@ -123,22 +123,22 @@ def run_with_bicliques(run_path: str | Path) -> Path | None:
 
 
 def _check_written(run_path: str | Path) -> None:
-    """Refuse a run that was not to have the table."""
+    """Refuse a run that was published without the table."""
     if not (Path(run_path) / MANIFEST_NAME).is_file():
         return
     manifest = read_manifest(run_path)
     if not manifest.config.output.bicliques:
-        remedy = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
+        remedy = "run it again with them: mbe enumerate writes them by default, mbe groups with --bicliques"
         if manifest.made_of is not None:
-            remedy += f"; run {manifest.made_of}, of which it was made, is not beside it"
+            remedy += f"; run {manifest.made_of}, from which it was made, is not in the same directory"
         raise PublishError(
-            f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "
-            f"{remedy}"
+            f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run with "
+            f"bicliques; {remedy}"
         )
 
 
 def problem_of(run_path: str | Path) -> str | None:
-    """Whose results a run holds; None where there is no manifest.
+    """Return the problem of a run's results; None without a manifest.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def problem_of(run_path: str | Path) -> str | None:
 
 
 def check_problem(run_path: str | Path) -> None:
-    """Refuse a run of another problem, where there is a manifest that says so.
+    """Refuse a run whose manifest names another problem.
 
     Raises
     ------
@@ -160,22 +160,22 @@ def check_problem(run_path: str | Path) -> None:
     if problem not in (None, BICLIQUE_PROBLEM.name):
         raise PublishError(
             f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, "
-            "whose members this command reads; its tables are Parquet files to read with anything"
+            "whose members this command reads; read its Parquet tables with another tool"
         )
 
 
 def open_part(part: Path) -> pq.ParquetFile:
-    """A part to read in batches; without `pre_buffer`, which keeps all that was read until the file is closed."""
+    """Open a part to read in batches; without `pre_buffer`, which keeps all read data until the file is closed."""
     return pq.ParquetFile(part, pre_buffer=False)
 
 
 def key_type(run_path: str | Path, side: str) -> pa.DataType:
-    """The type of one side's keys.
+    """Return the type of one side's keys.
 
     Raises
     ------
     PublishError
-        There is no such table, it cannot be read, or its keys are neither integers nor text.
+        The table is missing or cannot be read, or its keys are neither integers nor text.
     """
     path = Path(run_path) / f"{side}_vertices.parquet"
     if not path.is_file():
@@ -191,7 +191,7 @@ def key_type(run_path: str | Path, side: str) -> pa.DataType:
 
 
 def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
-    """The user's own keys of one side; position is the dense id.
+    """Return the user's own keys of one side; the position is the dense id.
 
     Raises
     ------
@@ -204,9 +204,9 @@ def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:
-    """The numbers of a column without nulls, in its own memory.
+    """Return the numbers of a column without nulls, without a copy.
 
-    Arrow's `to_numpy` imports pandas if it is installed, which takes longer than all else that `mbe top` does.
+    Arrow's `to_numpy` imports pandas if it is installed, which takes longer than the rest of `mbe top`.
 
     Raises
     ------
@@ -221,9 +221,9 @@ def numbers_of(column: pa.Array) -> np.ndarray:
 
 
 def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_vertices: int) -> None:
-    """Refuse members that are no vertices, and sizes that are not those of the lists, before anything relies on them.
+    """Refuse members that are not vertices, and sizes that differ from the lists.
 
-    Compiled code would look such a vertex up beyond the end of an array.
+    Compiled code would read beyond the end of an array.
 
     Raises
     ------
@@ -231,11 +231,11 @@ def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_verti
     """
     lists = rows.column(side)
     if not np.array_equal(np.diff(numbers_of(lists.offsets)), numbers_of(rows.column(f"n_{side}"))):
-        raise PublishError(f"{run_path}: n_{side} is not how many members {side} holds; {_REMEDY}")
+        raise PublishError(f"{run_path}: n_{side} is not the number of members in {side}; {_REMEDY}")
     members = numbers_of(lists.flatten())
     if members.size and not (members.min() >= 0 and members.max() < n_vertices):
         raise PublishError(
-            f"{run_path}: {side} holds a vertex that {side}_vertices does not have; expected ids below "
+            f"{run_path}: {side} has a vertex that is not in {side}_vertices; expected ids below "
             f"{n_vertices:,}; {_REMEDY}"
         )
 
@@ -247,12 +247,12 @@ def _plain(of_type: pa.DataType) -> pa.DataType:
 class PublishedTables(Mapping[str, "pa.Table"]):
     """The tables of a run: ``tables["groups"]`` reads ``groups.parquet``, ``tables["bicliques"]`` all of its parts.
 
-    Each look-up reads from the disk, and nothing is kept.
+    Each look-up reads from disk; nothing is cached.
 
     Parameters
     ----------
     manifest : Manifest
-        Its files say which tables there are.
+        Its files determine the tables.
     """
 
     def __init__(self, run_dir: Path, manifest: Manifest) -> None:
@@ -266,12 +266,12 @@ class PublishedTables(Mapping[str, "pa.Table"]):
         Raises
         ------
         KeyError
-            The run has no such table; the message names those that it has.
+            The run has no such table; the message lists its tables.
         PublishError
-            It cannot be read any more.
+            It can no longer be read.
         """
         if name not in self._names:
-            raise KeyError(f"{name!r} is no table of {self._run_dir}; expected one of {', '.join(self._names)}")
+            raise KeyError(f"{name!r} is not a table of {self._run_dir}; expected one of {', '.join(self._names)}")
         single = self._run_dir / f"{name}{_PARQUET}"
         with reading(self._run_dir):
             return pq.read_table(single if single.is_file() else self._run_dir / name)

@@ -27,7 +27,7 @@ KEPT, EXPIRED = "kept", "-expired"
 KEPT_DAYS = 7.0
 """Days for which resumable runs are kept."""
 ABANDONED_AFTER = timedelta(days=1)
-"""An upload to which nothing was added for so long has no writer any more."""
+"""An upload without additions for this long has no writer."""
 _REMEDIES = {
     errno.ENOSPC: "free some space, or choose another output directory",
     errno.EDQUOT: "your disk quota is used up: free some space, or choose another output directory",
@@ -44,19 +44,19 @@ _REMEDIES = {
 }
 _TIME, _SUFFIX = "[0-9]{8}T[0-9]{6}Z", "[0-9a-f]{6}"
 RUN_ID = f"{_TIME}-{_SUFFIX}"
-"""The one form of a name, as a regular expression."""
+"""The form of a run name, as a regular expression."""
 _SHAPE = re.compile(f"({_TIME})-({_SUFFIX})")
-# No name follows the last second that there is.
+# No name can follow the last possible second.
 _TOO_LATE = "9999"
 _SECOND = "%Y%m%dT%H%M%SZ"
 _SUFFIXES = 1 << 24
-# Within a second suffixes grow by a random step: 65,000 runs fit, and two directories hardly give the same name.
+# Within a second, suffixes grow by a random step: 65,000 runs fit, and two directories rarely give the same name.
 _STEP = 1 << 8
 
 
 @contextmanager
 def as_publish_errors(path: Path, outcome: str = "nothing was published") -> Iterator[None]:
-    """Turn whatever the operating system refuses while `path` is written into a `PublishError` with a remedy."""
+    """Turn an error of the operating system while writing `path` into a `PublishError` with a remedy."""
     try:
         yield
     except OSError as error:
@@ -66,38 +66,38 @@ def as_publish_errors(path: Path, outcome: str = "nothing was published") -> Ite
         raise PublishError(f"{place}: cannot be written ({reason}); {outcome}; {remedy}") from error
 
 
-def is_unfinished(room: Path) -> bool:
+def is_unfinished(staging_dir: Path) -> bool:
     """Return whether a staging directory can be resumed: it has a journal, and the run or its second names."""
-    has_journal = is_directory(room) and is_file_within(room, JOURNAL_NAME)
-    return has_journal and any(is_directory(room / name) for name in (room.name, KEPT))
+    has_journal = is_directory(staging_dir) and is_file_within(staging_dir, JOURNAL_NAME)
+    return has_journal and any(is_directory(staging_dir / name) for name in (staging_dir.name, KEPT))
 
 
-def rooms_in(staging: Path) -> list[Path]:
+def resumable_in(staging: Path) -> list[Path]:
     """List the resumable staging directories below a directory, in no order."""
     if not is_directory(staging):
         return []
-    return [room for room in staging.glob("*") if is_run_id(room.name) and is_unfinished(room)]
+    return [each for each in staging.glob("*") if is_run_id(each.name) and is_unfinished(each)]
 
 
-def written_at(room: Path) -> float:
-    """When its journal was written last, in seconds since 1970."""
+def written_at(staging_dir: Path) -> float:
+    """Return the time of the journal's last write, in seconds since 1970."""
     try:
-        return (room / JOURNAL_NAME).stat().st_mtime
+        return (staging_dir / JOURNAL_NAME).stat().st_mtime
     except FileNotFoundError:
-        # Published or removed meanwhile.
+        # It was published or removed in the meantime.
         return 0.0
 
 
-def is_room(name: str) -> bool:
+def is_staging_name(name: str) -> bool:
     """Return whether an entry of `.staging` is named like a run, or like one being removed."""
     return is_run_id(name.removesuffix(EXPIRED))
 
 
 def refuse_other_than_directory(path: Path) -> None:
-    """Refuse a symbolic link or a file in the place of a directory of ours; nothing there is fine."""
+    """Refuse a symbolic link or a file in place of one of our directories; a missing directory is fine."""
     if what := what_is_at(path):
         raise PublishError(
-            f"{path}: {what}; expected a directory that mbe has made; move it away, or choose another output directory"
+            f"{path}: {what}; expected a directory made by mbe; move it away, or choose another output directory"
         )
 
 
@@ -111,7 +111,7 @@ def sizes_of(run: Path) -> Callable[[str], int | None]:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or a directory, on the disk."""
+    """Sync a file or a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -120,7 +120,7 @@ def sync(path: Path) -> None:
 
 
 def is_run_id(name: str) -> bool:
-    """Return whether a name has the one form that names of runs have.
+    """Return whether a name has the form of a run name.
 
     Examples
     --------
@@ -142,17 +142,17 @@ def _parsed(name: str) -> re.Match[str] | None:
 
 
 def provisional_id(now: datetime) -> str:
-    """The name of a run until it is published; its suffix is random."""
+    """Return the name of a run until it is published; its suffix is random."""
     return f"{now:{_SECOND}}-{secrets.token_hex(3)}"
 
 
 def next_run_id(published: Iterable[str], now: datetime) -> str:
-    """A name that sorts behind every published one, even where the clock was set back or the second is the same.
+    """Return a name that sorts after every published one, even if the clock was set back or in the same second.
 
     Parameters
     ----------
     published : iterable of str
-        Names of runs; those of another shape do not count.
+        Names of runs; other names are ignored.
     now : datetime
         UTC.
 
@@ -175,16 +175,16 @@ def next_run_id(published: Iterable[str], now: datetime) -> str:
 
 
 def renamed(files: Mapping[str, bytes], manifest: str, old: str, new: str) -> dict[str, bytes]:
-    """Files that state the name of their run, stating another one; the manifest has the new checksums of the others.
+    """Replace the run name in files that contain it; update the checksums in the manifest.
 
     Parameters
     ----------
     files : mapping of str to bytes
-        The manifest is one of them.
+        One of them is the manifest.
     manifest : str
-        Which.
+        Name of the manifest.
     old, new : str
-        Of equal length, so that no file grows.
+        Run names of equal length, so that file sizes do not change.
     """
     changed = {name: content.replace(old.encode(), new.encode()) for name, content in files.items()}
     for name, content in files.items():

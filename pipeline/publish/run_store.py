@@ -1,4 +1,4 @@
-"""Atomic publication: a run is written beside the published ones, synced, renamed, and only then pointed at.
+"""Atomic publication: a run is written outside the published ones, synced, renamed, and then pointed at.
 
 ::
 
@@ -12,14 +12,15 @@
     (`pipeline.execution.journal`)
 
 A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
-them, but for those with a journal, which stay for some days. So does the room of a run that a limit has ended: what its
-journal names is there under two names, in the published run and in the room, and takes the disk's space once.
+them, except those with a journal, which stay for some days. The staging directory of a run stopped by a limit stays
+too. The files in its journal have two names, in the published run and in the staging directory, and use disk space
+once.
 
-Of several runs at once, the last to *publish* is `latest`, whichever began first. A process killed between the two
-renames leaves a complete run that `RunStore.runs` lists while `latest` still names the one before.
+Of several concurrent runs, the last to *publish* is `latest`. A process killed between the two renames leaves a
+complete run that `RunStore.runs` lists while `latest` still names the previous one.
 
-A run gets its name while it is moved into place, under the store's lock: names sort as runs were published. Until then
-it has a provisional one, which its report and manifest state and then exchange.
+A run gets its name while it is moved into place, under the store's lock, so names sort in the order of publication.
+Until then its report and manifest have a provisional name, which is then replaced.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from mbe_stage.pipeline.publish.run_files import (
     RUNS,
     STAGING,
     as_publish_errors,
-    is_room,
     is_run_id,
+    is_staging_name,
     refuse_other_than_directory,
-    rooms_in,
+    resumable_in,
     sizes_of,
     written_at,
 )
@@ -63,7 +64,7 @@ __all__ = [
 
 
 def refuse_among_published(path: Path) -> None:
-    """Refuse to write into a published run, which never changes, or beside it, where it would be taken for a run.
+    """Refuse to write into a published run, which never changes, or next to it, where the output would look like a run.
 
     Raises
     ------
@@ -73,7 +74,7 @@ def refuse_among_published(path: Path) -> None:
     for above in (place, *place.parents):
         if above.name == RUNS and _latest_in(above.parent)[0] is not None:
             raise PublishError(
-                f"{path}: lies in {above}, where published runs are; expected a place outside it; choose "
+                f"{path}: lies in {above}, the directory of published runs; expected a place outside it; choose "
                 f"{above.parent}, or another"
             )
 
@@ -84,7 +85,7 @@ class RunStore:
     Parameters
     ----------
     directory : path
-        Made by the first `begin`.
+        Created by the first `begin`.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -96,12 +97,12 @@ class RunStore:
         return str(self.directory)
 
     def check_writable(self) -> None:
-        """Refuse early, before any work, a directory that `begin` would refuse; nothing is created.
+        """Refuse early a directory that `begin` would refuse; nothing is created.
 
         Raises
         ------
         PublishError
-            A file is in the way, this user may not write there, or it is within what another directory has published.
+            A file is in the way, this user may not write there, or it is inside another directory's published runs.
         """
         refuse_among_published(self.directory)
         nearest = next(path for path in (self.directory, *self.directory.absolute().parents) if os.path.lexists(path))
@@ -116,18 +117,18 @@ class RunStore:
         latest = self.directory / LATEST
         if latest.exists() and not latest.is_symlink():
             raise PublishError(
-                f"{latest}: is no symbolic link; expected the pointer to the latest run; "
-                "move it away, or choose another output directory"
+                f"{latest}: is not a symbolic link; expected the pointer to the latest run; move it away, or "
+                "choose another output directory"
             )
         self.latest()
 
     def _check_places(self) -> None:
-        """Refuse what is no directory where this store has one."""
+        """Refuse anything but directories in the places of this store."""
         for name in (STAGING, RUNS):
             refuse_other_than_directory(self.directory / name)
 
     def check_listed(self) -> None:
-        """Refuse what is no output directory.
+        """Refuse anything but an output directory.
 
         Raises
         ------
@@ -136,19 +137,19 @@ class RunStore:
         """
         directory = self.directory
         if (directory / MANIFEST_NAME).exists():
-            raise PublishError(f"{directory}: is a run; expected an output directory, which holds runs; name that")
+            raise PublishError(f"{directory}: is a run; expected its output directory; name that")
         if not directory.is_dir():
             what = "is a file" if directory.exists() else "does not exist"
             raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
 
-    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+    def begin(self, kept_days: float = KEPT_DAYS, staging_dir: Path | None = None) -> Staging:
         """Return the staging of a new run, which is created when its context is entered.
 
         Parameters
         ----------
         kept_days : float
             Age at which leftovers of interrupted runs, including resumable ones, are removed.
-        room : Path, optional
+        staging_dir : Path, optional
             One of `unfinished`, to resume.
 
         Raises
@@ -156,15 +157,15 @@ class RunStore:
         PublishError
             The directory cannot be written.
         """
-        # What only reads has no time to import how runs are written.
+        # Readers start faster without the code for writing runs.
         from mbe_stage.pipeline.publish.staging import Staging
 
         self.check_writable()
-        return Staging(self, kept_days, room)
+        return Staging(self, kept_days, staging_dir)
 
     def unfinished(self) -> list[Path]:
         """List the staging directories of resumable runs and of running ones with checkpoints, the newest last."""
-        return sorted(rooms_in(self.directory / STAGING), key=written_at)
+        return sorted(resumable_in(self.directory / STAGING), key=written_at)
 
     def clean(self) -> list[str]:
         """Remove the leftovers of interrupted runs, including resumable ones; return the removed paths.
@@ -182,59 +183,59 @@ class RunStore:
         with as_publish_errors(staging, "not all was removed"):
             if not self._holds_output():
                 raise PublishError(
-                    f"{self.directory}: no run was ever written there; expected an output directory, as after "
-                    "mbe enumerate --out DIR; name that"
+                    f"{self.directory}: contains no runs; expected an output directory, as after mbe enumerate "
+                    "--out DIR; name that"
                 )
             if not is_directory(staging):
                 return []
             with opened_directory(staging) as above, locked(opened_lock(staging / LOCK, above)):
-                return [str(room) for room in remove_leftovers(staging, above, 0.0)]
+                return [str(staging_dir) for staging_dir in remove_leftovers(staging, above, 0.0)]
 
     def _holds_output(self) -> bool:
         """Return whether the directory is empty or holds runs."""
         names = set(os.listdir(self.directory))
         staged = set(os.listdir(self.directory / STAGING)) if STAGING in names else set()
-        if not (names - {STAGING} or staged) or LOCK in staged or any(map(is_room, staged)):
+        if not (names - {STAGING} or staged) or LOCK in staged or any(map(is_staging_name, staged)):
             return True
         return self.latest() is not None or any(is_run_id(run.name) for run in self.runs())
 
     def latest(self) -> Path | None:
-        """The run published last, or None.
+        """Return the run published last, or None.
 
         Raises
         ------
         PublishError
-            The pointer leads somewhere else than to a run of this directory.
+            The pointer does not lead to a run of this directory.
         """
         run, target = _latest_in(self.directory)
         if run is None and target is not None and not _is_of_a_run(target):
             raise PublishError(
-                f"{self.directory / LATEST}: is no pointer to a run, it leads to {target}; expected {RUNS}/RUN; "
+                f"{self.directory / LATEST}: does not point to a run but to {target}; expected {RUNS}/RUN; "
                 "remove it, or choose another output directory"
             )
         return run
 
     def runs(self) -> list[Path]:
-        """Every published run in the order of publication, which is that of their names: the newest is the last.
+        """List the published runs in the order of publication, which is that of their names, newest last.
 
         A renamed directory is sorted by its new name.
         """
         return [run for run in self.directories() if (run / MANIFEST_NAME).exists()]
 
     def directories(self) -> list[Path]:
-        """Every directory where published runs are, in the same order; one may have lost its manifest."""
+        """List the directories of published runs, in the same order; one may have lost its manifest."""
         refuse_other_than_directory(self.directory / RUNS)
         return sorted(path for path in (self.directory / RUNS).glob("*") if is_directory(path))
 
     def close(self) -> None:
-        """Nothing here is a copy."""
+        """Do nothing: there are no copies."""
 
     def opened(self, run: Path) -> Path:
-        """A run with its manifest, which it has."""
+        """Return the run, which has its manifest."""
         return run
 
     def whole(self, run: Path) -> Path:
-        """A run with all of its files, which are here."""
+        """Return the run, which has all its files."""
         return run
 
     def with_files(self, run: Path, _names: Sequence[str]) -> Path:
@@ -247,18 +248,18 @@ class RunStore:
 
 
 def resolve_run(path: str | Path, *, may_be_odd: bool = False) -> Path:
-    """The run directory meant by `path`: itself, or the latest run of an output directory.
+    """Return the run directory for `path`: itself, or the latest run of an output directory.
 
     Parameters
     ----------
     path : path
     may_be_odd : bool
-        Accept a run that holds symbolic links or special files, for a check that names them.
+        Accept a run with symbolic links or special files, for a check that reports them.
 
     Raises
     ------
     PublishError
-        It is neither; the message says what is there.
+        It is neither; the message describes what was found.
     """
     path = place_of(path)
     if is_address(path):
@@ -268,7 +269,7 @@ def resolve_run(path: str | Path, *, may_be_odd: bool = False) -> Path:
     run = _run_at(Path(path))
     odd = None if may_be_odd else odd_entry(run)
     if odd is not None:
-        raise PublishError(f"{run}/{odd}; expected the files of a run and no others; mbe verify says more")
+        raise PublishError(f"{run}/{odd}; expected only the files of a run; see mbe verify")
     return run
 
 
@@ -285,7 +286,7 @@ def _run_at(path: Path) -> Path:
         return latest
     runs = store.runs()
     if runs:
-        raise PublishError(f"{path}: its pointer 'latest' leads to no run; name a run yourself, for example {runs[-1]}")
+        raise PublishError(f"{path}: its pointer 'latest' does not lead to a run; name a run, for example {runs[-1]}")
     raise PublishError(f"{path}: holds no {MANIFEST_NAME} and no published run; publish one first: mbe enumerate")
 
 
@@ -295,7 +296,7 @@ def _is_of_a_run(target: str) -> bool:
 
 
 def _latest_in(directory: Path) -> tuple[Path | None, str | None]:
-    """The run that the pointer of a directory leads to, or None; and the text of that link, or None."""
+    """Return the run that a directory's pointer leads to, or None; and the text of the link, or None."""
     pointer = directory / LATEST
     if not pointer.is_symlink():
         return None, None

@@ -1,4 +1,4 @@
-"""The published tables, column by column; any change here is one of `pipeline.publish.run_files.SCHEMA_VERSION`."""
+"""The published tables, column by column; any change needs a new `pipeline.publish.run_files.SCHEMA_VERSION`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def vertices(key_type: pa.DataType) -> pa.Schema:
     """Schema of `left_vertices` and `right_vertices`; the user's keys are int64 or string.
 
     `vertex` is the dense id, the rank of the key among the side's keys (integers by value, strings by bytes).
-    `two_hop_degree` is the number of other vertices of the side that share a neighbour with the vertex; null throughout
-    where counting them would take more than `output.two_hop_steps`.
-    `largest_biclique_key` names the biclique with the most edges that the vertex is in; of several, the smallest key.
-    Vertices in no published biclique have 0, null and 0 in the last three columns.
+    `two_hop_degree` is the number of other vertices of the side that share a neighbour with the vertex; all null if
+    counting would take more than `output.two_hop_steps`. `largest_biclique_key` names the vertex's biclique with the
+    most edges; ties go to the smallest key. Vertices in no published biclique have 0, null and 0 in the last three
+    columns.
     """
     return pa.schema(
         [

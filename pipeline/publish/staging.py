@@ -29,8 +29,8 @@ from mbe_stage.pipeline.publish.run_files import (
     RUNS,
     STAGING,
     as_publish_errors,
-    is_room,
     is_run_id,
+    is_staging_name,
     is_unfinished,
     next_run_id,
     provisional_id,
@@ -65,12 +65,12 @@ class Store(Protocol):
         """The directory that holds staging directories of new runs."""
 
     def check_writable(self) -> None:
-        """Refuse early, before any work, what `Staging.publish` would refuse."""
+        """Refuse early a directory that `Staging.publish` would refuse."""
 
     def check_listed(self) -> None:
-        """Refuse what is no output directory."""
+        """Refuse anything but an output directory."""
 
-    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+    def begin(self, kept_days: float = KEPT_DAYS, staging_dir: Path | None = None) -> Staging:
         """Return the staging of a new run, or of one of `unfinished`; it is created when its context is entered."""
 
     def unfinished(self) -> list[Path]:
@@ -80,25 +80,25 @@ class Store(Protocol):
         """Remove the leftovers of interrupted runs that no process is writing; return the removed paths."""
 
     def latest(self) -> Path | None:
-        """The run published last, with its manifest; or None."""
+        """Return the run published last, with its manifest; or None."""
 
     def runs(self) -> list[Path]:
-        """Every published run in the order of publication: the newest is the last."""
+        """List the published runs in the order of publication, newest last."""
 
     def directories(self) -> list[Path]:
-        """Every place where a published run is, in the same order, with its manifest unless it has lost that."""
+        """List the places of published runs, in the same order, with the manifest unless it is lost."""
 
     def close(self) -> None:
-        """Remove copies of runs that are on this machine for the store's sake; nothing is asked of it afterwards."""
+        """Remove local copies of runs; the store is not used afterwards."""
 
     def opened(self, run: Path) -> Path:
-        """A run of `runs`, with its manifest."""
+        """Return a run of `runs` with its manifest."""
 
     def whole(self, run: Path) -> Path:
-        """A run of `runs`, with all of its files."""
+        """Return a run of `runs` with all of its files."""
 
     def with_files(self, run: Path, names: Sequence[str]) -> Path:
-        """A run of `runs`, with its files of these names, and perhaps no others."""
+        """Return a run of `runs` with its files of these names, perhaps without others."""
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
         """Return a function from a path within a run to the size of the file; None if there is no file."""
@@ -114,38 +114,38 @@ class Staging:
     Parameters
     ----------
     kept_days : float
-        As of `RunStore.begin`.
-    room : Path, optional
+        See `RunStore.begin`.
+    staging_dir : Path, optional
         A run to resume; entering the context takes its lock.
 
     Attributes
     ----------
     run_id : str
-        Provisional until `publish`, then the time of publication (UTC) and a suffix: sorts behind all that were
-        published before.
+        Provisional until `publish`, then the time of publication (UTC) and a suffix: sorts after all earlier runs.
     path : Path
-        The run directory as it grows; nothing of it can be seen among the published runs.
+        The growing run directory, not visible among the published runs.
     scratch : Path
-        For temporary files of this run; removed with it.
+        Directory for temporary files; removed with the run.
     manifest : bytes
-        The manifest as it was published: another writer with `keep_runs` may remove the run at any time.
+        The published manifest, because another writer with `keep_runs` may remove the run at any time.
     """
 
-    def __init__(self, store: Store, kept_days: float = KEPT_DAYS, room: Path | None = None) -> None:
+    def __init__(self, store: Store, kept_days: float = KEPT_DAYS, staging_dir: Path | None = None) -> None:
         self.store = store
         self._kept_days = kept_days
-        self._is_given = room is not None
-        self.run_id = provisional_id(datetime.now(UTC)) if room is None else room.name
-        self._room = store.directory / STAGING / self.run_id
-        self.path = self._room / self.run_id
-        self.scratch = self._room / "scratch"
+        self._is_given = staging_dir is not None
+        self.run_id = provisional_id(datetime.now(UTC)) if staging_dir is None else staging_dir.name
+        self._staging_dir = store.directory / STAGING / self.run_id
+        self.path = self._staging_dir / self.run_id
+        self.scratch = self._staging_dir / "scratch"
         self._published: Path | None = None
         self._named: dict[str, bytes] = {}
         self.manifest = b""
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Staging:
-        # Not earlier: a signal could arrive between creating the directory and entering the context that removes it.
+        # Not earlier, because a signal could arrive between creating the directory and entering the context that
+        # removes it.
         try:
             with as_publish_errors(self.store.directory):
                 self._make()
@@ -161,7 +161,7 @@ class Staging:
 
     @contextmanager
     def noted_by_interrupts(self) -> Iterator[None]:
-        """Let Ctrl-C that comes when this run has been published say so: around all that is done for the run."""
+        """Make Ctrl-C after publication report that the run is published; wraps all work for the run."""
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -173,7 +173,7 @@ class Staging:
     def publish(self, keep_runs: int | None = None) -> Path:
         """Make the run durable, move it among the published ones and point `latest` at it.
 
-        Where that was done and only the removal of old runs failed, calling it again tries the removal again.
+        If only the removal of old runs failed, calling it again retries the removal.
 
         Parameters
         ----------
@@ -188,15 +188,14 @@ class Staging:
         Raises
         ------
         PublishError
-            The run has no manifest or cannot be written: nothing is published, unless the message says that the run
-            is.
+            The run has no manifest or cannot be written. Nothing is published unless the message says so.
         """
         directory = self.store.directory
         lock = directory / STAGING / LOCK
         run = self._published or self._seal_and_move(lock)
-        with as_publish_errors(directory, f"{run} is published, but might not survive a power failure now"):
+        with as_publish_errors(directory, f"{run} is published, but may not survive a power failure yet"):
             sync(directory)
-        with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
+        with as_publish_errors(directory, f"{run} is published, but older runs could not be removed"):
             if keep_runs is not None:
                 with locked(opened_lock(lock)):
                     _remove_oldest(self.store, keep_runs)
@@ -204,8 +203,8 @@ class Staging:
         return run
 
     def discard(self) -> None:
-        """Remove what is left here and let go of the lock; does nothing the second time."""
-        with as_publish_errors(self._room):
+        """Remove the leftovers and release the lock; a second call does nothing."""
+        with as_publish_errors(self._staging_dir):
             try:
                 self._remove()
             except KeyboardInterrupt:
@@ -215,58 +214,58 @@ class Staging:
     @property
     def is_resumed(self) -> bool:
         """True if there is a journal to resume from."""
-        return (self._room / JOURNAL_NAME).exists()
+        return (self._staging_dir / JOURNAL_NAME).exists()
 
     def begin_anew(self) -> None:
-        """Remove all of the run that was written here, as if nothing had been begun; temporary files stay.
+        """Remove everything written for the run; temporary files stay.
 
         Raises
         ------
         PublishError
             It cannot be removed.
         """
-        with as_publish_errors(self._room):
-            # First: without the journal the rest cannot be resumed.
-            (self._room / JOURNAL_NAME).unlink(missing_ok=True)
-            with opened_directory(self._room) as room:
-                for name in set(os.listdir(room)) - {LOCK, self.scratch.name}:
-                    if is_directory(name, room):
-                        remove_tree(self._room / name, room)
+        with as_publish_errors(self._staging_dir):
+            # The journal goes first: without it the rest cannot be resumed.
+            (self._staging_dir / JOURNAL_NAME).unlink(missing_ok=True)
+            with opened_directory(self._staging_dir) as staging_dir:
+                for name in set(os.listdir(staging_dir)) - {LOCK, self.scratch.name}:
+                    if is_directory(name, staging_dir):
+                        remove_tree(self._staging_dir / name, staging_dir)
                     else:
-                        # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
-                        os.unlink(name, dir_fd=room)
+                        # A killed process may leave half a journal, or a pointer that was not moved yet.
+                        os.unlink(name, dir_fd=staging_dir)
             self.path.mkdir()
 
     def _make(self) -> None:
-        staging = self._room.parent
+        staging = self._staging_dir.parent
         refuse_other_than_directory(staging)
         staging.mkdir(parents=True, exist_ok=True)
         with opened_directory(staging) as above, locked(opened_lock(staging / LOCK, above)):
-            remove_leftovers(staging, above, self._kept_days, self._room)
-            _make_directory(self._room)
-            lock = self._room / LOCK
+            remove_leftovers(staging, above, self._kept_days, self._staging_dir)
+            _make_directory(self._staging_dir)
+            lock = self._staging_dir / LOCK
             if is_locked(lock):
-                raise RunIsBeingWritten(self._room)
+                raise RunIsBeingWritten(self._staging_dir)
             self._lock = locked(opened_lock(lock))
-            if is_unfinished(self._room):
-                # Before anything is written: it may be what has filled the disk.
+            if is_unfinished(self._staging_dir):
+                # Before anything is written, because the leftovers may have filled the disk.
                 self._remove_unbooked()
             _make_directory(self.path)
             _make_directory(self.scratch)
 
     def _remove(self) -> None:
-        if is_unfinished(self._room):
+        if is_unfinished(self._staging_dir):
             if self._lock is not None:
                 self._remove_unbooked_if_possible()
                 larger = "" if self._published is None else " and a larger limit"
                 log.warning(
                     "the results so far are kept: resume with --resume%s, or remove them with mbe clean", larger
                 )
-        elif self._room.exists() and not (self._is_given and self._lock is None):
-            # Under the store's lock, or a starting run could meet a directory that has just lost its own lock file.
-            staging = self._room.parent
+        elif self._staging_dir.exists() and not (self._is_given and self._lock is None):
+            # Under the store's lock; otherwise a starting run could find a directory that has just lost its lock file.
+            staging = self._staging_dir.parent
             with opened_directory(staging) as above, locked(opened_lock(staging / LOCK, above)):
-                remove_tree(self._room, above)
+                remove_tree(self._staging_dir, above)
         forget_stored(self.path)
         if self._lock is not None:
             self._lock.close()
@@ -276,14 +275,14 @@ class Staging:
         self._take_second_names()
         # The files named by an unreadable journal are unknown.
         with suppress(PublishError):
-            remove_unbooked(self._room)
+            remove_unbooked(self._staging_dir)
 
     def _remove_unbooked_if_possible(self) -> None:
-        """The same, of a run that has ended: what has ended it is what there is to say."""
+        """Remove unbooked files of an ended run; a failure is logged so that it does not hide the run's own error."""
         try:
             self._remove_unbooked()
         except OSError as error:
-            log.warning("%s: what is not kept could not be removed (%s)", self._room, error.strerror)
+            log.warning("%s: temporary files could not be removed (%s)", self._staging_dir, error.strerror)
 
     def _seal_and_move(self, lock: Path) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():
@@ -297,14 +296,14 @@ class Staging:
         return run
 
     def _linked(self) -> Path | None:
-        """Give the resumable files of a run that a limit has ended second names; return None if nothing is kept."""
-        kept = self._room / KEPT
+        """Give the resumable files of a run stopped by a limit second names; return None if nothing is kept."""
+        kept = self._staging_dir / KEPT
         if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
             return None
-        _, records = read_journal(self._room)
-        # Of what is in a store nothing is moved away: it stays as it is.
+        _, records = read_journal(self._staging_dir)
+        # Files in a store are not moved.
         entries = (entry for record in records for entry in record.files if not isinstance(entry, StoredEntry))
-        files = [self._room / entry.path for entry in entries]
+        files = [self._staging_dir / entry.path for entry in entries]
         try:
             if kept.exists():
                 shutil.rmtree(kept)
@@ -315,34 +314,36 @@ class Staging:
                     second.parent.mkdir(parents=True, exist_ok=True)
                     os.link(path, second)
         except OSError as error:
-            log.warning("%s: has no second names for files (%s): the run cannot be resumed", kept, error.strerror)
+            log.warning(
+                "%s: second names for files cannot be created (%s): the run cannot be resumed", kept, error.strerror
+            )
             shutil.rmtree(kept, ignore_errors=True)
             return None
         return kept
 
     def _keep(self, kept: Path | None) -> None:
-        """Have what `_linked` has given take the place of the run, which is published."""
+        """Move the directory from `_linked` into the place of the published run."""
         if kept is None:
             return
         try:
             self._take_second_names()
         except OSError as error:
-            log.warning("%s: the checkpoints are not in their place yet (%s)", self._room, error.strerror)
+            log.warning("%s: the checkpoints are not in their place yet (%s)", self._staging_dir, error.strerror)
 
     def _take_second_names(self) -> None:
-        """Restore a run that was moved away, even if its process was killed before it could do so."""
-        kept = self._room / KEPT
+        """Restore the checkpoints of a published run, even if its process was killed before it could do so."""
+        kept = self._staging_dir / KEPT
         if is_directory(kept) and not self.path.exists():
             os.rename(kept, self.path)
-            sync(self._room)
+            sync(self._staging_dir)
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory
-        runs, pointer = directory / RUNS, self._room / LATEST
+        runs, pointer = directory / RUNS, self._staging_dir / LATEST
         _make_directory(runs)
         self._take_name(next_run_id(os.listdir(runs), datetime.now(UTC)))
         run = runs / self.run_id
-        # A publication that failed may be tried again: its pointer may be there already.
+        # A failed publication may be retried, so its pointer may exist already.
         pointer.unlink(missing_ok=True)
         pointer.symlink_to(Path(RUNS) / self.run_id)
         os.rename(self.path, run)
@@ -357,8 +358,8 @@ class Staging:
         return run
 
     def _take_name(self, run_id: str) -> None:
-        """Have report and manifest state the name under which the run is published."""
-        # Kept as they were: another attempt at publishing takes another name.
+        """Put the published name into report and manifest."""
+        # Keep the originals: another attempt at publishing takes another name.
         self._named = self._named or {name: p.read_bytes() for name in _NAMED if (p := self.path / name).is_file()}
         files = renamed(self._named, MANIFEST_NAME, self.path.name, run_id)
         for name, content in files.items():
@@ -369,16 +370,16 @@ class Staging:
 
 @contextmanager
 def synced_beside(directory: Path) -> Iterator[None]:
-    """Sync a directory and its present files beside the work of the context.
+    """Sync a directory and its current files in a thread during the context.
 
-    The publication syncs it again, and finds little that is not on the disk.
+    The publication syncs it again, and has little left to write.
 
     Raises
     ------
     OSError
-        Something could not be written to the disk; raised when the work is done.
+        A file could not be written to disk; raised at the end of the context.
     """
-    # Several at once: a disk takes requests that wait together faster than one after the other.
+    # Several at once, because a disk handles queued requests faster than single ones.
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
         synced = [pool.submit(sync, path) for path in (directory, *directory.rglob("*"))]
         try:
@@ -391,25 +392,25 @@ def synced_beside(directory: Path) -> Iterator[None]:
 
 
 def remove_leftovers(staging: Path, above: int, kept_days: float, but: Path | None = None) -> list[Path]:
-    """Remove the rooms of dead writers, below the descriptor `above` of `staging`.
+    """Remove the staging directories of dead writers, below the descriptor `above` of `staging`.
 
-    The store's lock is held, so none is being made. Resumable ones stay for `kept_days`; other entries stay.
+    The store's lock is held, so no new one appears. Resumable ones stay for `kept_days`; other entries stay.
     """
     removed = []
-    for room in sorted(staging / name for name in os.listdir(above) if is_room(name)):
-        what = what_is_at(room.name, above)
+    for staging_dir in sorted(staging / name for name in os.listdir(above) if is_staging_name(name)):
+        what = what_is_at(staging_dir.name, above)
         if what == LINK:
-            refuse_other_than_directory(room)
-        if room == but or what != "":
+            refuse_other_than_directory(staging_dir)
+        if staging_dir == but or what != "":
             continue
-        with opened_directory(room.name, above) as within:
+        with opened_directory(staging_dir.name, above) as within:
             if is_locked(LOCK, within):
                 continue
-        if is_unfinished(room) and time.time() - written_at(room) < kept_days * 86_400:
+        if is_unfinished(staging_dir) and time.time() - written_at(staging_dir) < kept_days * 86_400:
             continue
-        log.info("removing what an unfinished run left: %s", room)
-        remove_tree(room, above)
-        removed.append(room)
+        log.info("removing leftovers of an unfinished run: %s", staging_dir)
+        remove_tree(staging_dir, above)
+        removed.append(staging_dir)
     return removed
 
 
@@ -417,7 +418,8 @@ def _remove_oldest(store: Store, keep_runs: int) -> None:
     latest = store.latest()
     others = [run for run in store.runs() if run != latest]
     for run in others[: max(0, len(others) + 1 - keep_runs)]:
-        # Renamed first: a reader sees the whole run or none, and a removal cut short is a leftover like any other.
+        # Renamed first, so a reader sees the whole run or none, and an interrupted removal becomes an ordinary
+        # leftover.
         name = run.name if is_run_id(run.name) else provisional_id(datetime.now(UTC))
         doomed = store.directory / STAGING / f"{name}{EXPIRED}"
         os.rename(run, doomed)
@@ -432,6 +434,6 @@ def _make_directory(path: Path) -> None:
 
 
 def _sync_tree(directory: Path) -> None:
-    # In any order, since nothing is visible yet.
+    # The order does not matter, because nothing is visible yet.
     with synced_beside(directory):
         pass

@@ -1,10 +1,9 @@
-"""Parts of a run in progress that are already in its object store and not on this machine.
+"""Parts of a run in progress that are already in its object store, not on this machine.
 
-Workers of a cluster upload them, and the run has their names, sizes and checksums. These are kept in the memory of the
-publishing process, not beside its files, so readers of the run's directory meet no placeholder files. Four places use
-them: the manifest (for the checksums), the limit of bytes, the journal (for resumed runs), and the publication, which
-has the store copy them to their places. Code that needs their rows fetches them first
-(`pipeline.stores.part_objects.fetch_missing`); then they are ordinary files of the run.
+Cluster workers upload them, and the publishing process keeps their names, sizes and checksums in memory. There are no
+placeholder files in the run's directory. Four places use them: the manifest (checksums), the limit of bytes, the
+journal (resumed runs), and the publication, which copies them within the store. Code that needs their rows fetches them
+first (`pipeline.stores.part_objects.fetch_missing`); then they are ordinary files of the run.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from mbe_stage.pipeline.publish.manifest import FileEntry, PathWithin
 
 
 class StoredEntry(FileEntry):
-    """A part in a store; `path` is where it belongs, relative to the staging directory of its run.
+    """A part in a store; `path` is its destination, relative to the staging directory of its run.
 
     Attributes
     ----------
     store : str
         The address of the output directory.
     name : str
-        Of the object, relative to that.
+        Name of the object, relative to the address.
     """
 
     store: str
@@ -34,13 +33,13 @@ class StoredEntry(FileEntry):
 
 @dataclass(slots=True)
 class _Stored:
-    """Parts of one run by path, and the sum of their bytes, which is read several times a second."""
+    """Parts of one run by path, and their total bytes, which are read several times a second."""
 
     entries: dict[str, StoredEntry] = field(default_factory=dict)
     n_bytes: int = 0
 
 
-# A checkpoint asks in a thread of its own while others are added.
+# A checkpoint reads in its own thread while others are added.
 _lock = threading.Lock()
 _of_runs: dict[Path, _Stored] = {}
 
@@ -61,7 +60,7 @@ def add_stored(run_path: Path, entry: StoredEntry) -> None:
 
 
 def forget_stored(run_path: Path) -> None:
-    """Have a run have none: an attempt at it begins, which has fetched what it goes on with, or all of it has ended."""
+    """Forget all parts of a run: a new attempt begins with fetched files, or the run has ended."""
     with _lock:
         _of_runs.pop(run_path.resolve(), None)
 
@@ -81,9 +80,9 @@ def stored_bytes(run_path: Path) -> int:
 
 
 def with_stored(run_path: Path, files: Iterable[FileEntry]) -> tuple[FileEntry, ...]:
-    """The entries of a run's files and of its parts in a store, by path.
+    """Return the entries of a run's files and of its parts in a store, by path.
 
-    A part that was fetched is both, and stays what its worker has said: the publication copies it within the store.
+    A fetched part is both; its worker's entry counts, because the publication copies it within the store.
     """
     stored = (as_file(entry, run_path.name) for entry in stored_entries(run_path).values())
     by_path = {entry.path: entry for entry in (*files, *stored)}

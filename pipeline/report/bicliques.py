@@ -40,17 +40,16 @@ _FOOTER_WITHOUT = """\
 _LEFT_OUT = """<p class="quiet">Not known: the bicliques were counted and not written
     (<code>output.bicliques: false</code>).</p>"""
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100, 200, 500, 1000)
-_A_HUB = 0.05  # a vertex in this share of all bicliques is worth naming
+_A_HUB = 0.05  # Vertices in this share of all bicliques are named.
 
 
 def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = None) -> Page:
-    """The page of a run of bicliques; see `pipeline.problems.base.Publication`.
+    """Build the page of a run of bicliques; see `pipeline.problems.base.Publication`.
 
     Parameters
     ----------
     seen : Largest, optional
-        What was kept of the bicliques while they streamed past; without it, and where too many of them are near copies,
-        the table is read.
+        Bicliques kept while they streamed past. Without it, or if too many are near copies, the table is read.
     """
     sizes = read_sizes(run_path / "size_histogram.parquet")
     sides = (
@@ -92,10 +91,10 @@ def _graph(manifest: Manifest, sides: tuple[SideSummary, SideSummary]) -> str:
 
 def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> str:
     config, total = manifest.config, sizes.total
-    told = explanation(sizes, manifest.input.n_edges, sides, manifest.truncated)
+    text = explanation(sizes, manifest.input.n_edges, sides, manifest.truncated)
     drawing = Markup(heat_map(sizes)) if total else None
     rungs = ladder(sizes, config.query.min_left, config.query.min_right) if total else []
-    return fragment(_TEMPLATE, "found", conditions(config), told, drawing, rungs)
+    return fragment(_TEMPLATE, "found", conditions(config), text, drawing, rungs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class _Largest:
         most = affordable(self.sizes.n_members, self.top)
         if self.seen is not None:
             known, are_all = self.seen.first(fewest)
-            # A table that is read no further holds no more.
+            # The table has no more.
             are_all = are_all or len(known) >= most
             if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
                 return found
@@ -124,7 +123,7 @@ class _Largest:
 
 
 def _largest(known: _Largest, written: Callable[[object], str]) -> str:
-    """The largest by edges; where most of these are stars or nearly, the largest broad ones come before them."""
+    """Return the largest by edges; if most are stars or nearly so, the largest broad ones come first."""
     sizes = known.sizes
     if not sizes.total:
         return '<p class="quiet">None.</p>'
@@ -158,7 +157,7 @@ def ladder(sizes: Sizes, min_left: int = 1, min_right: int = 1) -> list[Rung]:
     Parameters
     ----------
     min_left, min_right : int
-        Minimum sizes of the run itself: smaller ones would need another run, so they have no rung.
+        Minimum sizes of the run itself. Smaller ones would need another run, so they have no rung.
     """
     rungs = []
     for size in _STEPS:
@@ -172,11 +171,11 @@ def ladder(sizes: Sizes, min_left: int = 1, min_right: int = 1) -> list[Rung]:
 
 
 def explanation(sizes: Sizes, n_edges: int, sides: tuple[SideSummary, SideSummary], truncated: str | None) -> list[str]:
-    """HTML paragraphs on the number of bicliques; long only where the number is surprising."""
+    """Return HTML paragraphs on the number of bicliques; long only if the number is surprising."""
     total = sizes.total
     if total == 0:
         return [
-            "No maximal biclique satisfies what was asked. A graph with an edge always has some: "
+            "No maximal biclique satisfies the query. A graph with an edge always has some:  "
             "lower the minimum sizes, raise the maximum sizes, or ask for fewer vertices to be contained."
         ]
     coverage = float((sizes.n_left * sizes.n_right) @ sizes.n_bicliques.astype(float)) / max(n_edges, 1)
@@ -193,7 +192,7 @@ def _why_so_many(total: int, n_edges: int, truncated: str | None) -> str:
     floor = "at least " if truncated else ""
     return (
         f"<strong>{count(total)} maximal bicliques from {plural(n_edges, 'edge')}: {floor}{times} times as many. "
-        "That is no error.</strong> "
+        "This is not an error.</strong> "
         "A maximal biclique is a set of vertices together with <em>everything they have in common</em>, and what "
         "vertices have in common can be combined in many ways: where <i>k</i> neighbourhoods overlap, up to "
         "2<sup><i>k</i></sup> − 1 different intersections can each be a maximal biclique. In the extreme, "

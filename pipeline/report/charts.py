@@ -19,9 +19,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 14, 46
 
 
 def svg(width: float, height: float, label: str, parts: Iterable[str], least: float = 0) -> str:
-    """An inline SVG image that scales with its container; `label` (HTML) is what a screen reader says.
+    """Return an inline SVG image that scales with its container; `label` (HTML) is for screen readers.
 
-    A wide one stops shrinking at `least` pixels, below which its text could not be read: let its container scroll.
+    A wide image stops shrinking at `least` pixels, so that its text stays readable; let its container scroll.
     """
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px;min-width:{min(width, least):g}px" '
@@ -31,7 +31,7 @@ def svg(width: float, height: float, label: str, parts: Iterable[str], least: fl
 
 
 def degree_plot(side: SideSummary) -> str:
-    """Degree distribution of one side, both axes logarithmic.
+    """Draw the degree distribution of one side, both axes logarithmic.
 
     Dots: vertices of exactly that degree; line: vertices of at least that degree.
     """
@@ -64,11 +64,11 @@ def _axes(x: LogAxis, y: LogAxis, side: str) -> list[str]:
 
 
 def _tail_line(side: SideSummary, x: LogAxis, y: LogAxis) -> str:
-    """Steps: the number of vertices of at least each degree, falling from all of them to the hub alone."""
+    """Draw the number of vertices of at least each degree as steps, from all vertices down to the hub."""
     at_least = np.cumsum(side.degree_counts[::-1])[::-1]
     points = [(x(degree), y(number)) for degree, number in zip(side.degrees, at_least, strict=True)]
     points = thinned(points)
-    # Just above a degree only the vertices of larger ones are left: the step falls there, and then runs to the next.
+    # Just above a degree only vertices of larger degrees remain, so the step falls there and runs to the next degree.
     path = f"M{x(1)} {points[0][1]}" + "".join(f"V{py}H{px}" for px, py in points)
     return f'<path class="tail {side.side}" d="{path}"/>'
 
@@ -97,10 +97,9 @@ def thinned(points: list[tuple[float, float]], grid: float = 2.0) -> list[tuple[
 
 
 def bin_starts(low: int, high: int, most: int) -> np.ndarray:
-    """First whole number of each bin over ``low .. high``: one bin a number where `most` bins allow it, else growing.
+    """Return the first whole number of each bin over ``low .. high``: one per number if `most` allows, else growing.
 
-    The growing bins have a constant ratio, as far as whole numbers can, so that a logarithmic axis shows them equally
-    wide.
+    Growing bins have a nearly constant ratio, so that a logarithmic axis shows them equally wide.
 
     Returns
     -------
@@ -139,9 +138,9 @@ class LogAxis:
     Parameters
     ----------
     high : float
-        Largest number to be shown; the axis is padded to the next tick.
+        Largest number; the axis extends to the next tick.
     start, end : float
-        Positions of 1 and of the axis' end.
+        Positions of 1 and of the end of the axis.
     """
 
     def __init__(self, high: float, start: float, end: float) -> None:
@@ -150,12 +149,12 @@ class LogAxis:
         self._start = start
 
     def __call__(self, value: float) -> float:
-        """Position of a number of at least 1."""
+        """Return the position of a number of at least 1."""
         return round(self._start + math.log10(value) * self._scale, 1)
 
 
 def _ticks(high: float) -> list[int]:
-    """1, 2, 5, 10 ... where there are few decades, else 1, 10, 100 ...; the last one is at least `high`."""
+    """Return 1, 2, 5, 10 ... for few decades, else 1, 10, 100 ...; the last tick is at least `high`."""
     decades = math.log10(high)
     steps = (1, 2, 5) if decades <= 2 else (1, 3) if decades <= 3 else (1,)
     ticks: list[int] = []

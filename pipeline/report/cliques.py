@@ -29,10 +29,10 @@ _BATCH_ROWS = 1 << 18
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of cliques; see `pipeline.problems.base.Publication`."""
-    counts, asked = manifest.counts, manifest.config.asked
-    # What a size limit or a vertex leaves out may be larger.
-    is_whole = manifest.truncated is None and asked.max_size is None and not asked.containing and counts.cliques
+    """Build the page of a run of cliques; see `pipeline.problems.base.Publication`."""
+    counts, section = manifest.counts, manifest.config.problem_section
+    # A clique excluded by a size limit or a required vertex may be larger.
+    is_whole = manifest.truncated is None and section.max_size is None and not section.containing and counts.cliques
     largest = "clique number" if is_whole else "largest clique"
     return Page(
         title="Maximal cliques",
@@ -56,32 +56,32 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 
 def _asked(manifest: Manifest) -> list[str]:
-    asked, counts, wanted = manifest.config.asked, manifest.counts, list[str]()
-    if asked.project is not None:
-        shared = plural(asked.min_shared, "neighbour")
+    section, counts, wanted = manifest.config.problem_section, manifest.counts, list[str]()
+    if section.project is not None:
+        shared = plural(section.min_shared, "neighbour")
         wanted.append(
-            f"the {asked.project} vertices, joined where they share {shared} or more: {count(counts.vertices)} "
+            f"the {section.project} vertices, joined where they share {shared} or more: {count(counts.vertices)} "
             f"vertices, {plural(counts.edges, 'edge')}"
         )
-    if asked.min_size > 1:
-        wanted.append(f"at least {plural(asked.min_size, 'vertex', 'vertices')}")
-    if asked.max_size is not None:
-        wanted.append(f"at most {plural(asked.max_size, 'vertex', 'vertices')}")
-    if asked.containing:
-        wanted.append(Markup(f"containing {', '.join(key(vertex) for vertex in asked.containing)}"))
+    if section.min_size > 1:
+        wanted.append(f"at least {plural(section.min_size, 'vertex', 'vertices')}")
+    if section.max_size is not None:
+        wanted.append(f"at most {plural(section.max_size, 'vertex', 'vertices')}")
+    if section.containing:
+        wanted.append(Markup(f"containing {', '.join(key(vertex) for vertex in section.containing)}"))
     wanted += conditions(manifest.config)
     return wanted
 
 
 def _sizes(run_path: Path, conditions: list[str]) -> str:
-    """A row for each size, with a bar that is as long as there are many."""
+    """Return a row for each size, with a bar for the number of cliques."""
     rows = pq.read_table(run_path / "size_histogram.parquet").to_pylist()
     numbers = [row["n_cliques"] for row in rows]
     return fragment("cliques.html", "sizes", conditions, rows, sum(numbers), max(numbers, default=0))
 
 
 def _busiest(run_path: Path, top: int) -> list[dict[str, Any]]:
-    """The vertices in most cliques, most first, of equals those that come first."""
+    """Return the vertices in most cliques, most first; ties keep the table's order."""
     best: pa.Table | None = None
     with pq.ParquetFile(run_path / "vertices.parquet") as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):

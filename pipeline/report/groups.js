@@ -1,4 +1,4 @@
-// Search and sort of the groups. The page says everything without it: the controls are shown only here.
+// Search and sort groups. Without this script the page is complete but the controls stay hidden.
 (() => {
   "use strict";
   const bar = document.getElementById("find-groups");
@@ -7,7 +7,7 @@
   const folded = lists[1] && lists[1].closest("details");
   const groups = lists.flatMap((list) => [...list.children]);
   const open = lists[0].children.length;
-  // What is searched: the users' keys, whole where the page shows them cut, and the keys of the groups.
+  // Searched texts: the users' keys, in full even if the page shortens them, and the keys of the groups.
   const textOf = (element) => {
     const whole = [...element.querySelectorAll("bdi[title]")].map((cut) => cut.title);
     return [element.textContent, ...whole].join("\n").toLowerCase();
@@ -18,7 +18,7 @@
     const value = group.getAttribute("data-" + name);
     return value === null ? null : Number(value);
   };
-  // Groups without the figure stand last, whichever way.
+  // Groups without the figure come last in both directions.
   const compared = (one, other, up) => {
     if (one === null || other === null) return (one === null) - (other === null);
     return up ? one - other : other - one;

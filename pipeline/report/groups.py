@@ -35,15 +35,15 @@ WIDTHS = {
     "3d": (timedelta(days=3), "3 days"),
     "7d": (timedelta(days=7), "7 days"),
 }
-"""The windows of `busiest_window`, the narrowest first, with their words."""
+"""The windows of `busiest_window`, narrowest first, with their words."""
 MOST_ROWS, MOST_COLUMNS = 24, 72
 _CELL, _BAR, _GAP = 9, 40, 5
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The section of a run's groups, before all others; see `pipeline.problems.base.DerivedPublication`.
+    """Build the section of a run's groups, the first on the page; see `pipeline.problems.base.DerivedPublication`.
 
-    All groups are shown as far as they take 3 MB, and `top` of those that are muted.
+    It shows groups up to 3 MB of HTML, and `top` of the muted ones.
     """
     every_group = pq.read_table(run_path / "groups.parquet")
     groups = every_group.filter(pc.invert(every_group["is_muted"]))
@@ -75,7 +75,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 
 def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
-    """The groups by rank, until they fill the page."""
+    """Return the groups by rank, until they fill the page."""
     is_grown = config.section("groups").kind == "grown_cover"
     has_times = config.input.timestamp is not None
     written, n_bytes, is_first = right_key(config), 0, True
@@ -89,7 +89,7 @@ def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
             edges = {(edge["left"], edge["right"]) for edge in edges_of.get(group_key, [])}
             item = _group(group, members_of[group_key], edges, times_of.get(group_key, []), written)
             n_bytes += len(item.encode())
-            # The first one is there however large it is.
+            # The first one is shown whatever its size.
             if n_bytes > _MOST_BYTES and not is_first:
                 return
             is_first = False
@@ -97,7 +97,7 @@ def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
 
 
 def _by_group(path: Path, groups: pa.Table) -> dict[int, list[dict[str, Any]]]:
-    """The rows of a table that are of some groups, by group."""
+    """Return a table's rows of some groups, by group."""
     of_groups = pc.field("group_key").isin(groups["group_key"].combine_chunks())
     rows: dict[int, list[dict[str, Any]]] = {}
     for row in pq.read_table(path, filters=of_groups).to_pylist():
@@ -113,9 +113,9 @@ def _nothing(run_path: Path, manifest: Manifest) -> str:
 
 def _incomplete(manifest: Manifest) -> str:
     if manifest.truncated is not None:
-        return "<p>Of the bicliques that this incomplete run has found: better groups may be missing.</p>"
+        return "<p>This run is incomplete, so better groups may be missing.</p>"
     if manifest.derived["groups"].get("half_later_truncated"):
-        return "<p>A limit ended the search of the buckets that begin half later: better groups may be missing.</p>"
+        return "<p>A limit stopped the search with buckets shifted by half, so better groups may be missing.</p>"
     return ""
 
 
@@ -131,8 +131,8 @@ def _group(
     times: list[dict[str, Any]],
     written: Callable[[object], str],
 ) -> str:
-    """A group; `edges` are those that it has, where some may be missing, `times` the parts of its time line."""
-    # Where not all can be shown, those with most edges are.
+    """Format a group; `edges` are its edges if some may be missing, `times` the intervals of its time line."""
+    # If not all fit, those with most edges are shown.
     left, right = (
         sorted((row for row in rows if row["side"] == side), key=lambda row: (-row["n_edges"], row["vertex"]))
         for side in ("left", "right")
@@ -157,7 +157,7 @@ def _chance(value: float | None) -> str:
 
 
 def _orders(group: dict[str, Any]) -> dict[str, float | None]:
-    """By the names of `_ORDERS`."""
+    """Return the sort keys of a group, by the names of `_ORDERS`."""
     first, last, share = group["first_time"], group["last_time"], group["busiest_share"]
     return {
         "rank": group["rank"],
@@ -165,7 +165,7 @@ def _orders(group: dict[str, Any]) -> dict[str, float | None]:
         "left": group["n_left"],
         "right": group["n_right"],
         "surprise": group["surprise"],
-        # A narrower window before a larger share of a wider one.
+        # A narrower window precedes a larger share of a wider one.
         "sudden": None if share is None else share - list(WIDTHS).index(group["busiest_window"]),
         "first": None if first is None else (first - _EPOCH).total_seconds(),
         "last": None if last is None else (last - _EPOCH).total_seconds(),
@@ -195,7 +195,7 @@ _ORDERS = {
 
 
 def _known_orders(groups: pa.Table) -> list[tuple[str, str]]:
-    """List the sort orders of the page with their labels; orders that no group has a value for are left out."""
+    """List the sort orders of the page with their labels, without orders for which no group has a value."""
     known = {
         name
         for group in groups.slice(0, _AT_ONCE).to_pylist()
@@ -206,7 +206,7 @@ def _known_orders(groups: pa.Table) -> list[tuple[str, str]]:
 
 
 def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
-    """The picture as a figure with a caption; nothing where no times are known.
+    """Draw the time line as a figure with a caption; nothing without times.
 
     Parameters
     ----------
@@ -261,21 +261,21 @@ def time_line(group: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> s
 
 
 def _said(moment: datetime, step: timedelta) -> str:
-    """A moment as exactly as parts of that width are worth it."""
+    """Format a time with the precision of intervals of that width."""
     return moment.strftime("%Y-%m-%d" if step >= timedelta(days=1) else "%Y-%m-%d %H:%M")
 
 
 def pattern(left: Sequence[float], right: Sequence[float], absent: Iterable[tuple[int, int]] = ()) -> str:
-    """The picture of a group, as a figure; large groups are cut, and it says so.
+    """Draw a group as a figure; large groups are cut, with a note.
 
-    Beside the rows and above the columns stand bars, whose full length is marked by a line.
+    Bars stand beside the rows and above the columns; a line marks their full length.
 
     Parameters
     ----------
     left, right : sequence of float
-        For each member, which share of its own edges lies within the group.
+        For each member, the share of its edges inside the group.
     absent : iterable of (int, int)
-        The edges that the group has not: positions among the left and the right members.
+        The missing edges: positions among the left and the right members.
     """
     n_rows, n_columns = min(len(left), MOST_ROWS), min(len(right), MOST_COLUMNS)
     width, height = n_columns * _CELL, n_rows * _CELL
@@ -300,7 +300,7 @@ def pattern(left: Sequence[float], right: Sequence[float], absent: Iterable[tupl
 
 
 def _rules(n_rows: int, n_columns: int, y: int) -> str:
-    """Lines between the cells."""
+    """Draw the lines between the cells."""
     width, height = n_columns * _CELL, n_rows * _CELL
     down = "".join(f"M{column * _CELL} {y}v{height}" for column in range(1, n_columns))
     across = "".join(f"M0 {y + row * _CELL}h{width}" for row in range(1, n_rows))

@@ -1,4 +1,4 @@
-"""Heat maps as inline SVG with a logarithmic colour: the numbers of results by size, and the grid they share."""
+"""Heat maps as inline SVG with logarithmic colours: numbers of results by size, and the common grid."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _MOST_COLUMNS, _MOST_ROWS = 40, 28
 _WIDTH, _HEIGHT = 798, 430
 _LARGEST_CELL = 44
 
-_LEVELS = 16  # shades of the style sheet, classes h0 .. h15
+_LEVELS = 16  # Shades in the style sheet, classes h0 .. h15.
 _LEFT, _TOP, _BOTTOM, _LEGEND = 52, 28, 56, 58
 _STEP = 20
 _LEAST_BETWEEN_MARKS = 34
 
 
 def heat_map(sizes: Sizes) -> str:
-    """The heat map of a size histogram with at least one row, as a figure.
+    """Draw the heat map of a size histogram with at least one row, as a figure.
 
-    Every size has its own cell where that fits; otherwise the axes are binned logarithmically.
+    Every size has its own cell if they fit; otherwise the axes are binned logarithmically.
     """
     columns = _axis(sizes.n_left, _MOST_COLUMNS, _WIDTH)
     rows = _axis(sizes.n_right, _MOST_ROWS, _HEIGHT)
@@ -36,7 +36,7 @@ def heat_map(sizes: Sizes) -> str:
         "members on the left",
         "members on the right",
         "bicliques per cell",
-        f"Number of bicliques by size; the commonest cell holds {count(most)}",
+        f"Number of bicliques by size; the fullest cell holds {count(most)}",
     )
     drawing = heat_grid(_size_cells(cells, columns, rows), columns, rows, most, words)
     grouped = " A cell holds the sizes from its labels up to the next." if columns.grouped or rows.grouped else ""
@@ -46,10 +46,10 @@ def heat_map(sizes: Sizes) -> str:
     )
 
 
-def _axis(values: np.ndarray, most: int, room: float) -> Axis:
+def _axis(values: np.ndarray, most: int, pixels: float) -> Axis:
     starts = bin_starts(int(values.min()), int(values.max()), most)
     ends = np.append(starts[1:] - 1, int(values.max()))
-    return Axis(starts, ends, min(_LARGEST_CELL, math.floor(room / starts.size)))
+    return Axis(starts, ends, min(_LARGEST_CELL, math.floor(pixels / starts.size)))
 
 
 def _binned(sizes: Sizes, columns: Axis, rows: Axis) -> np.ndarray:
@@ -83,14 +83,14 @@ class Axis:
         return bool((self.starts != self.ends).any())
 
     def label(self, i: int) -> str:
-        """The numbers of a bin."""
+        """Return the numbers of a bin as a label."""
         first, last = int(self.starts[i]), int(self.ends[i])
         return str(first) if first == last else f"{first:,} to {last:,}"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A number above zero, of any size, where two bins meet; `title` (HTML) is what a pointer over it shows."""
+    """A positive number where two bins meet; `title` (HTML) is its tooltip."""
 
     row: int
     column: int
@@ -110,7 +110,7 @@ class HeatWords:
 
 
 def heat_grid(cells: Sequence[Cell], columns: Axis, rows: Axis, most: int, words: HeatWords) -> str:
-    """The drawing; `most` is the largest number."""
+    """Draw the grid; `most` is the largest number."""
     width = _LEFT + columns.cell * columns.starts.size + 10
     bottom = _TOP + rows.cell * rows.starts.size
     parts = [
@@ -124,19 +124,19 @@ def heat_grid(cells: Sequence[Cell], columns: Axis, rows: Axis, most: int, words
 
 
 def _shade(number: int, most: int) -> int:
-    """Shade of a number: logarithmic from 1 (0) to `most` (the last)."""
+    """Return the shade of a number, logarithmic from 1 (the first) to `most` (the last)."""
     return 0 if number <= 1 or most <= 1 else round(math.log(number) / math.log(most) * (_LEVELS - 1))
 
 
 def _cells(
     cells: Sequence[Cell], columns: Axis, rows: Axis, bottom: float, most: int, short: Callable[[int], str]
 ) -> list[str]:
-    """The coloured squares, with their numbers where these fit.
+    """Draw the coloured squares, with numbers that fit.
 
     Parameters
     ----------
     bottom : float
-        Where the first row ends.
+        End of the first row.
     most : int
         The largest number.
     short : callable
@@ -184,7 +184,7 @@ def _row_labels(axis: Axis, bottom: float, title: str) -> list[str]:
 
 
 def _legend(most: int, top: float, words: HeatWords) -> list[str]:
-    """The shades with the counts they stand for; a single count needs none."""
+    """Draw the legend of shades and counts; a single count needs none."""
     if most <= 1:
         return []
     parts = [f'<text x="{_LEFT}" y="{top + 10:g}">{words.legend}</text>']

@@ -1,4 +1,4 @@
-"""Markdown for a page that shows no files: keys that stay text, tables, and the essence of a run of bicliques."""
+"""Markdown for pages without files: escaped keys, tables, and the main facts of a run of bicliques."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MEMBERS = 12
 _LONGEST_KEY = 80
 _LEFT_OUT = "Not known: the bicliques were counted and not written (`output.bicliques: false`)."
 _SHADES = "░▒▓█"
-# Characters with a meaning in Markdown, in table cells, in HTML, or for programs that link addresses.
+# Characters with a meaning in Markdown, table cells or HTML, or for programs that link addresses.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
 
 
 def text(value: object, most: int = _LONGEST_KEY) -> str:
-    r"""A key as Markdown shows it within a line, whatever it holds: nothing of it is Markdown, HTML or a link.
+    r"""Escape a key for a line of Markdown: no part of it becomes Markdown, HTML or a link.
 
-    At most `most` characters of it.
+    It is cut to `most` characters.
 
     Examples
     --------
@@ -40,12 +40,12 @@ def text(value: object, most: int = _LONGEST_KEY) -> str:
 
 
 def code(value: object) -> str:
-    """A path or a name as code, which is shown as it is."""
+    """Format a path or a name as code, unchanged."""
     return f"`{visible(value).replace('`', chr(0x2CB))}`"
 
 
 def code_cell(value: object) -> str:
-    r"""A path or a name as code in a cell of a table, where a bar would begin the next cell, even within code.
+    r"""Format a path or a name as code in a table cell, where a bar would begin the next cell.
 
     Examples
     --------
@@ -56,14 +56,14 @@ def code_cell(value: object) -> str:
 
 
 def members(keys: Sequence[object], of_all: int) -> str:
-    """The first keys in a line, and how many more there are."""
+    """Return the first keys in a line, and the number of the rest."""
     shown = keys[:_MEMBERS]
     more = f" and {of_all - len(shown):,} more" if of_all > len(shown) else ""
     return ", ".join(map(text, shown)) + more
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table, line by line."""
+    """Return a table, line by line."""
     lines = [names, ["---"] * len(names), *rows]
     return [f"| {' | '.join(line)} |" for line in lines]
 
@@ -89,9 +89,9 @@ def _largest(run_dir: Path, sizes: Sizes) -> list[Biclique]:
 
 
 def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
-    """The largest bicliques, with their vertices' own keys, as rows for a table.
+    """Return the largest bicliques, with their vertices' own keys, as rows for a table.
 
-    `biclique_key` is text: a browser would round an int64.
+    `biclique_key` is text because a browser would round an int64.
     """
     return [
         {
@@ -107,7 +107,7 @@ def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
 
 
 def first_keys(keys: Sequence[object]) -> str:
-    """The first keys as plain text, and how many more there are: a cell of a table that is no Markdown."""
+    """Return the first keys as plain text, and the number of the rest, for a table that is not Markdown."""
     text = ", ".join(str(key) for key in keys[:_MEMBERS])
     return text if len(keys) <= _MEMBERS else f"{text} and {len(keys) - _MEMBERS:,} more"
 

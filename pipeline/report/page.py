@@ -1,6 +1,6 @@
-"""The whole page: input, settings, warnings and changes, around the sections of the problem and derived outputs.
+"""The whole page: input, settings, warnings and changes, with the sections of the problem and derived outputs.
 
-The template is `templates/page.html` with its style sheet; the file that is written is `report.html`.
+The template is `templates/page.html` with its style sheet; the output is `report.html`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _policy(scripts: Iterable[str]) -> str:
 
 
 def _tiles(manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page]) -> list[tuple[str, str]]:
-    """The figures at the top: labels and values."""
+    """Return labels and values of the figures at the top."""
     tiles = [
         _first_tile(manifest, publication, page),
         *_vertices(manifest),
@@ -97,7 +97,7 @@ def _tiles(manifest: Manifest, publication: Publication, page: Page, derived: It
 
 def _more_to_find(results: str, consequence: str) -> str:
     """Explain that there may be more such `results`."""
-    return f"What is listed is exact, but there may be more {results}: {consequence}."
+    return f"The listed results are exact, but there may be more {results}: {consequence}."
 
 
 def _vertices(manifest: Manifest) -> list[tuple[str, str]]:
@@ -114,12 +114,12 @@ def _first_tile(manifest: Manifest, publication: Publication, page: Page) -> tup
 
 
 def _title(source: str) -> str:
-    """The file's name without folders, or those of several; an in-memory source is named by its kind."""
+    """Return the name of the file or files without folders; an in-memory source is named by its kind."""
     return ", ".join(each.rstrip("/").rsplit("/", 1)[-1] for each in source.split(", ")) or source
 
 
 def _steps(seconds: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Every step with its wall time, and that by the longest."""
+    """Return every step with its wall time, and its ratio to the longest."""
     steps = {step: value for step, value in seconds.items() if step != "total"}
     longest = max(steps.values(), default=0.0) or 1.0
     return [(step, value, value / longest) for step, value in steps.items()]
@@ -151,5 +151,5 @@ def _fingerprints(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def since(comparison: Comparison | None) -> str:
-    """The whole section; nothing where no comparison was asked for."""
+    """Return the section on changes; nothing if no comparison was requested."""
     return "" if comparison is None else render("changes.html", comparison=comparison, words=_WORDS)

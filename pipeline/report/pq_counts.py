@@ -20,7 +20,7 @@ from mbe_stage.pipeline.report.wording import fragment, key, percent
 
 _LEDE = """A (p, q)-biclique is a group of p <span class="left-name">left</span> vertices and q
     <span class="right-name">right</span> vertices, each of one joined to each of the other, maximal or not."""
-_LOWER_BOUNDS = "Every count is a lower bound: there are at least so many."
+_LOWER_BOUNDS = "Every count is a lower bound."
 _FOOTER = """\
 <p>The tables lie beside this page. <code>count</code> is null where a count has more than 38 digits;
     <code>count_text</code> has all digits of every one.</p>
@@ -31,13 +31,13 @@ _LONGEST_TITLE = 1000
 
 
 def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of counts; see `pipeline.problems.base.Publication`."""
-    counts, asked = read_cells(run_path), manifest.config.asked
+    """Build the page of a run of counts; see `pipeline.problems.base.Publication`."""
+    counts, section = read_cells(run_path), manifest.config.problem_section
     at_least = "≥ " if manifest.truncated is not None else ""
     largest = number_of(manifest.counts.largest) or 0
     cell = manifest.counts.largest_p, manifest.counts.largest_q
-    if asked.table:
-        first = "counts", f"{asked.p} × {asked.q}"
+    if section.table:
+        first = "counts", f"{section.p} × {section.q}"
         figures = [(f"the most: {unit(cell)}", f"{at_least}{short_text(largest)}")]
     else:
         first, figures = (unit(cell), f"{at_least}{short_text(largest)}"), []
@@ -47,7 +47,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         first_figure=first,
         figures=figures,
         sections=[
-            PageSection("counts", "The counts" if asked.table else "The count", _counts(manifest, counts)),
+            PageSection("counts", "The counts" if section.table else "The count", _counts(manifest, counts)),
             *_local(run_path, manifest, counts, top),
         ],
         lower_bounds=_LOWER_BOUNDS,
@@ -56,21 +56,21 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
 
 
 def _counts(manifest: Manifest, counts: Mapping[tuple[int, int], int]) -> str:
-    asked, at_least = manifest.config.asked, "at least " if manifest.truncated is not None else ""
+    section, at_least = manifest.config.problem_section, "at least " if manifest.truncated is not None else ""
     exact = grouped = named = None
-    if not asked.table:
+    if not section.table:
         ((cell, count),) = counts.items()
         exact, grouped, named = _exact(count), grouped_text(count), unit(cell, count)
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
-    told = _conditions(manifest), at_least, exact, grouped, named, zero_reasons(asked, most)
-    return fragment("pq_counts.html", "counts", *told) + Markup(_heat_map(counts, at_least) if asked.table else "")
+    parts = _conditions(manifest), at_least, exact, grouped, named, zero_reasons(section, most)
+    return fragment("pq_counts.html", "counts", *parts) + Markup(_heat_map(counts, at_least) if section.table else "")
 
 
 def _conditions(manifest: Manifest) -> list[str]:
-    asked = manifest.config.asked
+    section = manifest.config.problem_section
     containing = [
         Markup(f"containing on the {side}: {', '.join(key(vertex) for vertex in wanted)}")
-        for side, wanted in (("left", asked.containing_left), ("right", asked.containing_right))
+        for side, wanted in (("left", section.containing_left), ("right", section.containing_right))
         if wanted
     ]
     return [*containing, *conditions(manifest.config)]
@@ -100,14 +100,14 @@ def _heat_map(counts: Mapping[tuple[int, int], int], at_least: str) -> str:
     left_out = f" Only the first {n_columns} × {n_rows}; the table has all." if cut else ""
     return (
         f'<figure class="heat"><div class="scroll">{heat_grid(cells, columns, rows, most, words)}</div><figcaption>'
-        "Bicliques by p and q; the colour is logarithmic, and a pointer over a cell shows every digit."
+        "Bicliques by p and q; the colour is logarithmic, and the tooltip of a cell shows every digit."
         f"{left_out}</figcaption></figure>"
     )
 
 
-def _axis(n: int, room: int, widest: int) -> Axis:
+def _axis(n: int, pixels: int, widest: int) -> Axis:
     sizes = np.arange(1, n + 1)
-    return Axis(sizes, sizes, min(widest, math.floor(room / n)))
+    return Axis(sizes, sizes, min(widest, math.floor(pixels / n)))
 
 
 def _exact(count: int) -> str:
@@ -116,8 +116,8 @@ def _exact(count: int) -> str:
 
 
 def _local(run_path: Path, manifest: Manifest, counts: Mapping[tuple[int, int], int], top: int) -> list[PageSection]:
-    """The vertices and the edges that are in most bicliques, where these were counted."""
-    local, cell = manifest.config.asked.local, shown_cell(manifest)
+    """Return the vertices and edges in most bicliques, if these were counted."""
+    local, cell = manifest.config.problem_section.local, shown_cell(manifest)
     if local == "none":
         return []
     mark, written = "≥ " if manifest.truncated is not None else "", right_key(manifest.config)

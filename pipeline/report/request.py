@@ -35,16 +35,16 @@ def _query(config: Config) -> Iterator[str]:
 
 
 def _filters(config: Config) -> Iterator[str]:
-    asked = config.input
-    if asked.min_weight is not None:
-        yield f"edges of weight {asked.min_weight:g} or more"
-    if asked.time_bucket is not None:
-        begin = f", which begin {key(asked.time_offset)} after 1970-01-01 00:00 UTC" if asked.offset_seconds else ""
-        yield f"a right vertex for each right key and {key(asked.time_bucket)} of time{begin}"
-    if asked.time_from is not None:
-        yield f"edges from {key(asked.time_from)} on"
-    if asked.time_until is not None:
-        yield f"edges until {key(asked.time_until)}"
+    filters = config.input
+    if filters.min_weight is not None:
+        yield f"edges of weight {filters.min_weight:g} or more"
+    if filters.time_bucket is not None:
+        begin = f", which begin {key(filters.time_offset)} after 1970-01-01 00:00 UTC" if filters.offset_seconds else ""
+        yield f"a right vertex for each right key and {key(filters.time_bucket)} of time{begin}"
+    if filters.time_from is not None:
+        yield f"edges from {key(filters.time_from)} on"
+    if filters.time_until is not None:
+        yield f"edges until {key(filters.time_until)}"
 
 
 def _limits(config: Config) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _limits(config: Config) -> Iterator[str]:
 
 
 def side_name(config: Config, side: str) -> str:
-    """The side, with the name of its column where it has one: ``left (user)``."""
+    """Return the side, with the name of its column if it has one: ``left (user)``."""
     columns = (config.input.left,) if side == "left" else config.input.right_columns
     named = all(isinstance(column, str) for column in columns) and columns != (side,)
     return Markup(f"{side} ({', '.join(map(key, columns))})") if named else side

@@ -53,12 +53,12 @@ class SideSummary:
 
     @property
     def mean_degree(self) -> float:
-        """Mean degree; 0 where there are no vertices."""
+        """Return the mean degree; 0 without vertices."""
         return float(self.degrees @ self.degree_counts) / max(self.n_vertices, 1)
 
     @property
     def median_degree(self) -> int:
-        """The (lower) median degree; 0 where there are no vertices."""
+        """Return the (lower) median degree; 0 without vertices."""
         if not self.n_vertices:
             return 0
         middle = np.searchsorted(np.cumsum(self.degree_counts), (self.n_vertices + 1) // 2)
@@ -75,20 +75,20 @@ class Sizes:
 
     @property
     def total(self) -> int:
-        """Number of bicliques published."""
+        """Return the number of published bicliques."""
         return int(self.n_bicliques.sum())
 
     @property
     def n_members(self) -> int:
-        """Vertices of all bicliques, each as often as it is in one."""
+        """Return the number of members of all bicliques."""
         return int(((self.n_left + self.n_right) * self.n_bicliques).sum())
 
     def at_least(self, left: int = 1, right: int = 1) -> int:
-        """Number of published bicliques with at least that many vertices on each side."""
+        """Return the number of published bicliques with at least that many vertices on each side."""
         return int(self.n_bicliques[(self.n_left >= left) & (self.n_right >= right)].sum())
 
     def most_edges(self) -> tuple[int, int] | None:
-        """``(n_left, n_right)`` of a biclique with the most edges."""
+        """Return ``(n_left, n_right)`` of a biclique with the most edges."""
         if not self.n_left.size:
             return None
         best = int(np.argmax(self.n_left * self.n_right))
@@ -96,7 +96,7 @@ class Sizes:
 
 
 def read_sizes(path: Path) -> Sizes:
-    """Read `size_histogram.parquet`, which has one row a size, not one a biclique."""
+    """Read `size_histogram.parquet`, which has one row per size."""
     table = pq.read_table(path)
     return Sizes(*(table.column(name).to_numpy().astype(np.int64) for name in ("n_left", "n_right", "n_bicliques")))
 
@@ -107,7 +107,7 @@ def read_side(path: Path, side: str, top: int) -> SideSummary:
     Parameters
     ----------
     top : int
-        How many of the busiest vertices to keep; of equals the one that comes first.
+        Number of the busiest vertices to keep; ties keep the table's order.
     """
     counts: Counter[int] = Counter()
     n_vertices = n_members = 0
@@ -138,7 +138,7 @@ def read_side(path: Path, side: str, top: int) -> SideSummary:
 def _busier(known: pa.Table | None, more: pa.Table, top: int) -> pa.Table:
     more = more.filter(pc.greater(more.column("n_bicliques"), 0))
     both = more if known is None else pa.concat_tables([known, more])
-    # A stable sort: equals keep the order of the table, so the report of a run never changes.
+    # A stable sort keeps the order of ties, so the report of a run never changes.
     order = np.argsort(-both.column("n_bicliques").to_numpy(), kind="stable")[:top]
     return both.take(pa.array(order)).combine_chunks()
 

@@ -1,4 +1,4 @@
-"""Numbers, the user's keys and templates as HTML, escaped unless they are `markupsafe.Markup` already."""
+"""Numbers, the user's keys and templates as HTML; text is escaped unless it is `markupsafe.Markup`."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
 _LONGEST_TOOLTIP = 500
-# Control characters would vanish or break the page, and those that turn the direction of writing would show another
-# key than there is: a picture or the code point says what is there.
+# Control characters would vanish or break the page, and direction marks would disguise a key. They are replaced by a
+# picture or the code point.
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _VISIBLE: dict[int, int | str] = {
     **{code: 0x2400 + code for code in range(0x20)},
     0x7F: 0x2421,
     **{code: f"⟨U+{code:04X}⟩" for code in _DIRECTIONS},
 }
-# Line breaks between tags are for readers of a template.
+# Line breaks between tags only serve the readers of a template.
 _BREAK = re.compile(r"(?<=[>}])\n\s*(?=[<{])")
 
 
 def visible(value: object) -> str:
-    """Text without characters that would not be seen; HTML as it is."""
+    """Replace invisible characters in text; HTML is unchanged."""
     return value if isinstance(value, Markup) else str(value).translate(_VISIBLE)
 
 
 def escape(value: object) -> Markup:
-    """Text that is safe inside an HTML element and inside a quoted attribute."""
+    """Escape text for an HTML element or a quoted attribute."""
     return Markup(html.escape(str(value).translate(_VISIBLE), quote=True))
 
 
 def key(value: object) -> Markup:
-    """A user's own key as HTML: escaped, isolated from the direction of the text around it, cut when very long.
+    """Format a user's key as HTML: escaped, isolated from the direction of the surrounding text, cut if very long.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def key(value: object) -> Markup:
 
 
 def tuple_key(value: object) -> Markup:
-    """A key of several columns, which is the JSON array of its parts, part by part; any other as `key`.
+    """Format a key of several columns (a JSON array) part by part; any other key like `key`.
 
-    A bucket of time that begins at midnight is shown as its day.
+    A time bucket that begins at midnight is shown as its day.
 
     Examples
     --------
@@ -83,19 +83,19 @@ def _part(value: object) -> str:
 
 
 def _breakable(text: str) -> str:
-    """Escaped, and with places where a long dotted name or path may continue on the next line."""
+    """Escape a text, and allow line breaks within long dotted names and paths."""
     if len(text) <= _NEVER_BROKEN:
         return escape(text)
     return "<wbr>".join(escape(piece) for piece in re.split(r"(?<=[./:_-])(?=\w)", text))
 
 
 def count(value: int) -> str:
-    """An exact number with separators: ``1,826,587``."""
+    """Format an exact number with separators: ``1,826,587``."""
     return f"{value:,}"
 
 
 def compact(value: int) -> str:
-    """A number in at most five characters, for chart labels.
+    """Format a number in at most five characters, for chart labels.
 
     Examples
     --------
@@ -110,10 +110,10 @@ def compact(value: int) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A share that never claims 0 % or 100 % when it is not; its parts stay on one line."""
+    """Format a share; it shows 0 % or 100 % only if that is exact, and stays on one line."""
     share = part / whole if whole else 0.0
     if 0 < part < whole:
-        # Of very large numbers the share may round to 0 or 1.
+        # For very large numbers the share may round to 0 or 1.
         share = min(max(share, 1e-9), 1 - 1e-9)
     return percent_text(share).replace(" ", "\u00a0")
 

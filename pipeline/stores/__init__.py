@@ -1,1 +1,1 @@
-"""Object stores: what lies at addresses such as `s3://bucket/key`; obstore is imported where one comes in."""
+"""Object stores at addresses such as `s3://bucket/key`; obstore is imported when it is needed."""

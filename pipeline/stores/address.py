@@ -1,4 +1,4 @@
-"""Addresses: what is one, its parts, and what is refused before anything is asked of a store or a server."""
+"""Addresses: recognise, split, and refuse them before any request to a store or server."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mbe_stage.pipeline.errors import ConfigError
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """Schemes of object stores, to which runs are published; fsspec reads the others."""
 STANDARD_INPUT = "-"
-"""The place that means it, where something is read."""
+"""The place that stands for standard input."""
 Place = TypeVar("Place")
 _SAME = {"gcs": "gs"}
-# What names the container within the authority: container@account.
+# Schemes with the container within the authority: container@account.
 _WITH_ACCOUNT = ("abfs", "abfss")
-# Where a user alone is no secret, and the machine's own name is seldom the one that is meant.
+# Schemes whose user name alone is not secret, and rarely equals the local user name.
 _WITH_USER = ("sftp", "ssh", "hdfs", "smb")
-# What stands behind the slashes is the first part of a path.
+# Schemes with the first part of a path after the slashes.
 _WITHOUT_HOST = ("memory",)
 _CHAIN = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*"
 _SCHEME = re.compile(rf"{_CHAIN}([A-Za-z][A-Za-z0-9+.-]*)://")
-# What `pathlib.Path` makes of an address.
+# The result of `pathlib.Path` on an address.
 _OTHERS = ("gcs", "http", "https", "ftp", "sftp", "ssh", "smb", "hdfs", "webhdfs", "memory")
 _AS_PATH = re.compile(rf"({'|'.join((*SCHEMES, *_OTHERS))}):/(?!/)")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(:\d*)?")
@@ -34,14 +34,14 @@ _FILE = re.compile(r"file:(?://)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place in an object store, or what a driver of fsspec reaches.
+    """A place in an object store, or in a file system of fsspec.
 
     Attributes
     ----------
     root : str
         Scheme and bucket, or host: ``s3://bucket``.
     key : str
-        Within the bucket, without slashes at its ends; empty for all of it.
+        Key in the bucket, without outer slashes; empty for the whole bucket.
     """
 
     root: str
@@ -72,7 +72,7 @@ class Address:
 def is_address(place: object) -> bool:
     """Return whether a place is an address with a scheme, rather than a path.
 
-    An address that went through `pathlib.Path`, and lost a slash there, is one too, which `parse_address` refuses.
+    An address that lost a slash in `pathlib.Path` counts too; `parse_address` refuses it.
 
     Examples
     --------
@@ -86,13 +86,12 @@ def is_address(place: object) -> bool:
 
 
 def parse_address(text: str) -> Address:
-    """The parts of an address.
+    """Return the parts of an address.
 
     Raises
     ------
     ConfigError
-        It names no place, or holds what may be a password or a setting of the connection, which the message does not
-        repeat.
+        It names no place, or may contain a password or a connection setting, which the message does not repeat.
 
     Examples
     --------
@@ -111,14 +110,14 @@ def parse_address(text: str) -> Address:
     _refuse_secrets(text, scheme, bucket or key.lstrip("/").partition("/")[0])
     parts = [part for part in key.split("/") if part]
     if not (bucket or (parts and scheme not in SCHEMES)) or "." in parts or ".." in parts:
-        raise ConfigError(f"{text}: names no place in a store; expected {scheme}://bucket/key; correct it")
+        raise ConfigError(f"{text}: does not name a place in a store; expected {scheme}://bucket/key; correct it")
     if scheme in _WITHOUT_HOST:
         return Address(f"{scheme}:/", "/".join((bucket, *parts)).strip("/"))
     return Address(f"{scheme}://{bucket}", "/".join(parts))
 
 
 def check_output(place: str) -> None:
-    """Refuse an address at which runs are not published: those of object stores are the only ones.
+    """Refuse an address outside object stores: runs are not published there.
 
     Raises
     ------
@@ -132,17 +131,17 @@ def check_output(place: str) -> None:
     if is_address(place) and not (address := parse_address(place)).is_in_store:
         raise ConfigError(
             f"{address}: runs are not published at addresses of {address.scheme}://; expected a directory of this "
-            "machine, or an address of an object store (s3://, gs://, az://, abfs://); choose one, and copy the runs "
-            "from there"
+            "machine, or an address of an object store (s3://, gs://, az://, abfs://); choose one of these, and "
+            "copy the runs afterwards"
         )
 
 
 def _refuse_secrets(text: str, scheme: str, authority: str) -> None:
-    """Refuse what may hold a password, and say no more of it than the host."""
+    """Refuse an address that may contain a password; the message shows only the host."""
     if "::" in text.partition("://")[0] or (scheme not in SCHEMES and "::" in re.sub(r"\[.*?\]", "", text)):
         raise ConfigError(
-            f"{scheme}://...: one of several addresses (::); expected one address alone; give what it leads to, "
-            "copied to the disk if need be"
+            f"{scheme}://...: a chained address (::); expected a single address; copy the file to the disk, or "
+            "give its own address"
         )
     user, at, behind = authority.rpartition("@")
     host = re.split("[?#]", behind)[0]
@@ -150,24 +149,24 @@ def _refuse_secrets(text: str, scheme: str, authority: str) -> None:
     may_have_user = scheme in (*_WITH_ACCOUNT, *_WITH_USER) and ":" not in user
     if not is_host or (at and not may_have_user):
         raise ConfigError(
-            f"{scheme}://...{f'@{host}' if at and is_host else ''}: holds a user or a password; expected an address "
-            "without; give credentials as environment variables (docs/how-to/object-stores.md)"
+            f"{scheme}://...{f'@{host}' if at and is_host else ''}: has a user or a password; expected an "
+            "address without; give credentials as environment variables (docs/how-to/object-stores.md)"
         )
     shown = f"{scheme}://{host}"
     if "?" in text or "#" in text:
         raise ConfigError(
-            f"{shown}: has settings behind its key (? or #); expected {scheme}://bucket/key alone; set environment "
+            f"{shown}: has settings after its key (? or #); expected only {scheme}://bucket/key; set environment "
             "variables (docs/how-to/object-stores.md)"
         )
 
 
 def place_of(place: Place) -> Place | str:
-    """Return the path that a ``file:`` address names; any other place as it is.
+    """Return the path of a ``file:`` address; any other place unchanged.
 
     Raises
     ------
     ConfigError
-        It is a file of another machine.
+        The file is on another machine.
 
     Examples
     --------
@@ -179,16 +178,17 @@ def place_of(place: Place) -> Place | str:
         return place
     host, _, path = str(place)[found.end() :].partition("/")
     if host and "//" not in found[0]:
-        # A name with a colon.
+        # A name that contains a colon.
         return place
     if host.lower() not in ("", "localhost") or not path or re.search(r"[?#]", path):
         raise ConfigError(
-            "file://...: is no file of this machine; expected file:///path, with %3F for ? and %23 for #; give its path"
+            "file://...: is not a file of this machine; expected file:///path, with %3F for ? and %23 for #; "
+            "give its path"
         )
     return f"/{unquote(path.lstrip('/'))}"
 
 
 def absolute_place(place: str) -> str:
-    """A path as it is from anywhere; an address is that already, and only checked."""
+    """Return an absolute path; an address is only checked."""
     meant = str(place_of(place))
     return str(parse_address(meant)) if is_address(meant) else os.path.abspath(Path(meant))

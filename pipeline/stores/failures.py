@@ -11,7 +11,7 @@ from mbe_stage.pipeline.errors import InputError, PublishError
 
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
-# Of an object whose key has an empty part, `.` or `..`, as Rust writes it.
+# The library's message for an object whose key has an empty part, `.` or `..`.
 _KEY = re.compile(r'Error parsing Path ("(?:[^"\\\n]|\\.){1,1100}")')
 _HOST = re.compile(r"https?://(?:[^/\s@]*@)?([\w.:\[\]-]+)")
 # Metadata services of cloud machines, where object stores look for credentials if none are given.
@@ -26,7 +26,7 @@ _AGAIN = "check the network and the endpoint, and try again"
 
 
 class StoreFailure(OSError):
-    """A store refused something, or could not be reached; the errno says whether another attempt may succeed.
+    """A store refused a request or could not be reached; the errno says whether another attempt may succeed.
 
     Attributes
     ----------
@@ -44,19 +44,19 @@ class StoreFailure(OSError):
 
 
 class NoSuchObject(StoreFailure):
-    """There is nothing under that name."""
+    """There is no object of that name."""
 
 
 class StoreConflict(StoreFailure):
     """A conditional write failed because another writer has replaced the object."""
 
     def __init__(self, place: str) -> None:
-        super().__init__(errno.EAGAIN, "another writer has replaced it meanwhile", place, "run it again")
+        super().__init__(errno.EAGAIN, "another writer has replaced it in the meantime", place, "run it again")
 
 
 @contextmanager
 def translated(place: object) -> Iterator[None]:
-    """Turn what obstore raises into a `StoreFailure` about a place."""
+    """Turn an error of obstore into a `StoreFailure` about a place."""
     from obstore.exceptions import BaseError
 
     try:
@@ -65,7 +65,7 @@ def translated(place: object) -> Iterator[None]:
         failure = _failure(error, str(place))
     else:
         return
-    # From None: no traceback shows what obstore said.
+    # From None, so that no traceback shows obstore's message.
     raise failure from None
 
 
@@ -94,13 +94,13 @@ def _failure(error: Exception, place: str) -> StoreFailure:
     code = found[1] if (found := _CODE.search(text)) else ""
     if kind == "InvalidPathError":
         key = f" {found[1]}" if (found := _KEY.search(text)) else ""
-        reason = f"the key{key} is no path, and nothing beside it can be listed"
+        reason = f"the key{key} is not a valid path, and its prefix cannot be listed"
         return StoreFailure(errno.EINVAL, reason, place, "remove that object, or copy it to another key")
     said = f" ({' '.join(filter(None, (status, code)))})" if status or code else ""
     if code in ("NoSuchBucket", "ContainerNotFound") or "bucket does not exist" in text:
-        return StoreFailure(errno.ENOENT, "no such bucket", place, "correct the address, or make the bucket")
+        return StoreFailure(errno.ENOENT, "no such bucket", place, "correct the address, or create the bucket")
     if kind == "NotSupportedError" or status == "501":
-        reason = f"the store cannot do what is asked of it{said}"
+        reason = f"the store does not support the request{said}"
         return StoreFailure(errno.EOPNOTSUPP, reason, place, "choose a store with conditional writes")
     if kind in ("AlreadyExistsError", "PreconditionError") or status in ("409", "412"):
         return StoreConflict(place)

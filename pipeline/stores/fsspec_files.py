@@ -27,24 +27,24 @@ from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
 
-# smbprotocol has one connection of a process with a server, and fails if several threads use it at once.
+# smbprotocol has one connection per process and server, and fails if several threads use it at once.
 _ONE_AT_ONCE = {"smb": threading.Semaphore(1)}
-# Pieces of 32 KB that are asked for before the first has come: more than the 2 MB that paramiko lets be on their way.
+# Blocks of 32 KB requested ahead: more than the 2 MB that paramiko keeps in flight.
 _AHEAD = 256
 _MOST_LOOKS, _PAUSE = 5, 0.05
 OVER_SSH = ("sftp", "ssh")
 _SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/how-to/object-stores.md)"
-# Where the package is called otherwise than the module.
+# Packages whose name differs from the module.
 _PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
 _DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)
-# The last is STATUS_ACCESS_DENIED of SMB, for which smbprotocol has no error number.
+# The last one is STATUS_ACCESS_DENIED of SMB, for which smbprotocol has no error number.
 _NOT_ALLOWED, _NOT_THERE = (errno.EACCES, errno.EPERM, 0xC0000022), (errno.ENOENT, errno.ENOTDIR)
 _FTP_STATUS = re.compile(r"(\d{3})[ -]")
-# Asked for something that it cannot do, or with something that it does not take: it will say so again.
+# Unsupported requests or arguments: retrying does not help.
 _LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError)
-# Seconds: a transfer may take as long as it goes on; one that stands still does not.
+# Seconds without progress until a transfer fails; its total time is unlimited.
 _CONNECT, _STILL = 10, 60
-# A host that does not answer is waited for without end; a file of SMB that is open is locked, against readers too.
+# The defaults wait forever for a host that does not answer, and lock open files of SMB against readers.
 _ALWAYS: dict[str, dict[str, object]] = {
     "sftp": {"timeout": _CONNECT},
     "ssh": {"timeout": _CONNECT},
@@ -58,19 +58,19 @@ class FsspecFiles(RemoteFiles):
     Raises
     ------
     ConfigError
-        fsspec, or what it needs for this scheme, is not installed; or the scheme is unknown.
+        fsspec or its driver for this scheme is not installed, or the scheme is unknown.
     """
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._class = driver_class(address)
         self._slots = _ONE_AT_ONCE.get(address.scheme) or threading.Semaphore(AT_ONCE)
-        # Drivers that no thread uses; append and pop of a list need no lock.
+        # Idle drivers; append and pop of a list need no lock.
         self._idle: list[Any] = []
         weakref.finalize(self, _close_all, address, self._idle)
 
     def listed(self, below: str = "") -> list[StoredObject]:
-        """See `RemoteFiles`; a server of HTTP lists what its pages of directories link to."""
+        """See `RemoteFiles`; for HTTP, the links on directory pages are listed."""
         try:
             with self._asking(below) as driver:
                 found = files_below(driver, self.address, self._path(below))
@@ -85,13 +85,13 @@ class FsspecFiles(RemoteFiles):
         return sorted(objects, key=lambda each: each.name)
 
     def size(self, name: str = "") -> int | None:
-        """See `RemoteFiles`; a directory is no file."""
+        """See `RemoteFiles`; a directory is not a file."""
         try:
             with self._asking(name) as driver:
                 about = driver.info(self._path(name))
         except NoSuchObject:
             return None
-        # A server of HTTP has a page for a directory, where it leads those who leave out the slash at its end.
+        # An HTTP server has a page for a directory, and redirects there if the final slash is missing.
         is_directory = about["type"] == "directory" or (self.address.is_http and about.get("url", "").endswith("/"))
         return None if is_directory else about.get("size") or 0
 
@@ -105,8 +105,8 @@ class FsspecFiles(RemoteFiles):
 
     def _download(self, name: str, path: Path, stop: threading.Event, on_bytes: OnBytes) -> None:
         place, n_bytes = self._place(name), 0
-        with path.open("wb") as file, self._lent_driver() as driver:
-            with asked(place):
+        with path.open("wb") as file, self._unshared_driver() as driver:
+            with driver_errors(place):
                 source = _opened_file(driver, self.address, self._path(name))
             try:
                 while data := _next_chunk(source, place):
@@ -117,16 +117,16 @@ class FsspecFiles(RemoteFiles):
                     on_bytes(len(data))
                 size = getattr(source, "size", None)
             finally:
-                with asked(place):
+                with driver_errors(place):
                     source.close()
-        # Not all drivers notice a connection that ends early.
+        # Some drivers do not notice a connection that ends early.
         if isinstance(size, int) and size != n_bytes:
             reason = f"ended after {n_bytes:,} of {size:,} bytes"
             raise StoreFailure(errno.EIO, reason, str(place), "check the network, and try again")
 
     @contextmanager
-    def _lent_driver(self) -> Iterator[Any]:
-        """A driver that no other thread uses meanwhile; after a failure it is not used again."""
+    def _unshared_driver(self) -> Iterator[Any]:
+        """Yield a driver that no other thread uses; after a failure it is dropped."""
         with self._slots:
             driver = None
             with suppress(IndexError):
@@ -135,7 +135,7 @@ class FsspecFiles(RemoteFiles):
             try:
                 yield driver
             except NoSuchObject:
-                # An answer like any other.
+                # A missing file is an ordinary answer.
                 self._idle.append(driver)
                 raise
             except BaseException:
@@ -145,34 +145,34 @@ class FsspecFiles(RemoteFiles):
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[Any]:
-        """A driver to ask about a file, without what it remembers of earlier answers."""
-        with self._lent_driver() as driver, asked(self._place(name)):
+        """Yield a driver for requests about a file, without its cache of earlier answers."""
+        with self._unshared_driver() as driver, driver_errors(self._place(name)):
             driver.invalidate_cache()
             yield driver
 
     def _path(self, name: str = "") -> str:
-        """The driver's name for a file."""
+        """Return the driver's name for a file."""
         path = str(self._class._strip_protocol(str(self.address)))
         return f"{path.rstrip('/')}/{quote(name) if self.address.is_http else name}" if name else path
 
     def _named(self, relative: str) -> str:
-        """A path relative to the address as a name: a server of HTTP writes it as a part of an address."""
+        """Turn a path relative to the address into a name; for HTTP it is percent-decoded."""
         return unquote(relative) if self.address.is_http else relative
 
 
 def files_below(driver: Any, address: Address, path: str) -> Mapping[str, Mapping[str, Any]]:
-    """Each file below a directory by its path, with what the driver says of it; none if there is no directory."""
+    """Yield each file below a directory: its path, and the driver's facts; nothing if there is no directory."""
     if address.is_http:
-        # Links may lead to pages that are for others.
+        # Links may lead to unrelated pages.
         return driver.find(path, detail=True)
-    # Not by the driver's `find`: it leaves out, without a word, what it could not list.
+    # Not the driver's `find`, which silently omits directories that it could not list.
     found, directories = {}, [path]
     while directories:
         directory = directories.pop()
         for about in _entries(driver, directory):
             name = about["name"].rstrip("/")
             if not {".", ".."}.isdisjoint(name.split("/")):
-                # No file system has such names: the server wants its reader to leave the directory.
+                # No file system has such names; the server tries to lead its reader out of the directory.
                 continue
             if about["type"] != "directory":
                 found[name] = about
@@ -188,17 +188,17 @@ def _entries(driver: Any, directory: str) -> Sequence[Mapping[str, Any]]:
         try:
             return driver.ls(directory, detail=True)
         except OSError:
-            # No directory, or another process has removed it since it was listed.
+            # It is not a directory, or another process has removed it since it was listed.
             if not _is_directory(driver, directory):
                 return ()
             if looks == _MOST_LOOKS:
                 raise
-        # The driver of SMB asks for each file by itself, and another process may remove one meanwhile.
+        # The SMB driver requests each file by itself, and another process may remove one in the meantime.
         time.sleep(_PAUSE)
 
 
 def _is_directory(driver: Any, path: str) -> bool:
-    # Not by the driver's `isdir`: it says no if the server does not answer.
+    # Not the driver's `isdir`, which returns False if the server does not answer.
     try:
         return driver.info(path)["type"] == "directory"
     except OSError as error:
@@ -208,9 +208,9 @@ def _is_directory(driver: Any, path: str) -> bool:
 
 
 def _opened_file(driver: Any, address: Address, path: str) -> Any:
-    """A file to be read from beginning to end; its `size` is what the driver knows of it."""
+    """Open a file to read from beginning to end; its `size` is the driver's."""
     if address.scheme == "memory":
-        # The driver gives every reader the same file, with one position for all.
+        # The driver gives every reader the same file with a shared position.
         return io.BytesIO(driver.cat_file(path))
     file = driver.open(path, "rb")
     if address.scheme in OVER_SSH:
@@ -219,24 +219,24 @@ def _opened_file(driver: Any, address: Address, path: str) -> Any:
 
 
 def _next_chunk(source: Any, place: Address) -> bytes:
-    with asked(place):
+    with driver_errors(place):
         return bytes(source.read(transfers.CHUNK))
 
 
 def _read_ahead(file: Any) -> None:
-    """Have a file of SFTP ask for pieces before they are read, or each takes the way there and back."""
+    """Make an SFTP file request blocks ahead; otherwise each block takes a round trip."""
     size = None
     with suppress(OSError):
         size = file.stat().st_size
     if size is None:
-        # A server that does not say it. If the connection is lost, the first piece says so.
+        # The server does not report it. If the connection is lost, reading the first block fails.
         return
     file.size = size
     send = getattr(file, "_prefetch_thread", None)
     if send is not None:
 
         def send_quietly(*arguments: Any) -> None:
-            # The reader raises the error of a lost connection; a thread would write of it to stderr.
+            # The reader raises the error of a lost connection; a thread would print it to stderr.
             with suppress(Exception):
                 send(*arguments)
 
@@ -250,23 +250,23 @@ def _close_all(address: Address, idle: list[Any]) -> None:
 
 
 def driver_class(address: Address) -> Any:
-    """The class of file systems that fsspec has for the scheme of an address.
+    """Return fsspec's class of file systems for the scheme of an address.
 
     Raises
     ------
     ConfigError
-        fsspec, or what it needs for this scheme, is not installed; or no such scheme is known.
+        fsspec or its driver for this scheme is not installed, or the scheme is unknown.
     """
     try:
         from fsspec.registry import available_protocols, get_filesystem_class
     except ModuleNotFoundError:
         raise ConfigError(
-            f"{address}: {address.scheme}:// is read by way of fsspec, which is not installed; expected a path, or an "
+            f"{address}: {address.scheme}:// needs fsspec, which is not installed; expected a path, or an "
             f"address that begins with {_in_stores()}; install it: pip install 'mbe-stage[filesystems]'"
         ) from None
     if address.scheme not in available_protocols():
         raise ConfigError(
-            f"{address}: a scheme that is not known; expected a path, or an address that begins with {_in_stores()} or "
+            f"{address}: unknown scheme; expected a path, or an address that begins with {_in_stores()} or "
             "one of fsspec's; correct it, install the package that adds it to fsspec, or copy the edges to the disk"
         )
     try:
@@ -274,23 +274,23 @@ def driver_class(address: Address) -> Any:
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or ""
     raise ConfigError(
-        f"{address}: what fsspec needs for {address.scheme}:// is not installed; expected a path, or an address that "
+        f"{address}: fsspec's driver for {address.scheme}:// is not installed; expected a path, or an address that "
         f"begins with {_in_stores()}; install it: pip install {_package(module, address.scheme)}"
     )
 
 
 def opened_driver(address: Address) -> Any:
-    """A file system of a scheme that only the calling thread uses: not all drivers can be shared.
+    """Open a file system for the calling thread only, because not all drivers can be shared.
 
     Raises
     ------
     ConfigError
         As `driver_class`.
     StoreFailure
-        It cannot be reached.
+        The server cannot be reached.
     """
     of_scheme = driver_class(address)
-    with asked(address):
+    with driver_errors(address):
         if address.scheme in OVER_SSH:
             _keep_quiet("paramiko")
         settings = {**of_scheme._get_kwargs_from_urls(str(address)), **_ALWAYS.get(address.scheme, {})}
@@ -303,25 +303,25 @@ def opened_driver(address: Address) -> Any:
 
 
 def close_driver(address: Address, driver: Any) -> None:
-    """End the connection of a driver, whatever state it is in; most do so when they are forgotten."""
+    """Close a driver's connection in any state; most drivers do so when they are collected."""
     if address.scheme in OVER_SSH:
         with suppress(Exception):
             driver.client.close()
 
 
 @contextmanager
-def asked(place: object) -> Iterator[None]:
-    """Turn whatever a driver raises into a `StoreFailure` about a place."""
+def driver_errors(place: object) -> Iterator[None]:
+    """Turn any error of a driver into a `StoreFailure` about a place."""
     try:
         yield
     except (StageError, StoreFailure):
-        # Said in our words already, where a driver was opened within.
+        # Already translated, if a driver was opened within.
         raise
     except Exception as error:  # noqa: BLE001 - drivers raise what their libraries do
         failure = _failure(error, str(place))
     else:
         return
-    # From None: no traceback shows what the driver said.
+    # From None, so that no traceback shows the driver's message.
     raise failure from None
 
 
@@ -333,47 +333,47 @@ def _keep_quiet(library: str) -> None:
 
 
 def _as_stream(driver: Any) -> None:
-    """Read objects of a server of HTTP in one request each, as they are, and for as long as bytes come."""
+    """Read each HTTP object in one request, uncompressed, without a limit on the total time."""
     import aiohttp
 
     patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_STILL)
     driver.block_size = 0
     driver.client_kwargs = {"timeout": patience, **driver.client_kwargs}
-    # A server may compress what it sends: a file called .csv.gz would no more be what its name says.
+    # A server may compress its answers; a file named .csv.gz would then not match its name.
     driver.kwargs["headers"] = {"Accept-Encoding": "identity", **driver.kwargs.get("headers", {})}
 
 
 def _failure(error: BaseException, place: str) -> StoreFailure:
-    # The driver of HTTP says that nothing is there whatever has happened, and why behind it; that of memory has only
-    # looked into a dictionary.
+    # The HTTP driver reports every failure as a missing file, with the cause attached. The memory driver has only
+    # searched a dictionary.
     while isinstance(error, FileNotFoundError) and not isinstance(error.__cause__, LookupError | None):
         error = error.__cause__
     if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
-        # How smbprotocol says that it was not let in.
+        # smbprotocol's message for denied access.
         error = error.__cause__
     kind, status = type(error).__name__, _status(error)
     said = f" ({status})" if status else ""
     if status in _DENIED or _is_denied(error) or _is_about_credentials(error):
         remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}, and allow this user to do it there"
         return StoreFailure(errno.EACCES, f"access denied{said}", place, remedy)
-    # The driver of FTP looks through the directory above.
+    # The FTP driver lists the parent directory.
     if status in _MISSING or isinstance(error, StopIteration) or is_missing(error):
         return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
     if isinstance(error, NotImplementedError):
         remedy = "choose another place, or copy it to the disk"
-        return StoreFailure(errno.EOPNOTSUPP, "its driver of fsspec cannot do it", place, remedy)
+        return StoreFailure(errno.EOPNOTSUPP, "its fsspec driver does not support this", place, remedy)
     if isinstance(error, _LASTING) and not isinstance(error, OSError):
-        reason = f"its driver of fsspec does not take it ({kind})"
+        reason = f"its fsspec driver does not accept it ({kind})"
         remedy = f"check the address and the settings of fsspec, {_SETTINGS}, or copy it to the disk"
         return StoreFailure(errno.EINVAL, reason, place, remedy)
     if re.match("Unable to load lib(hdfs|jvm)", str(error)):
-        # Of pyarrow, which asks no server before it has these.
-        remedy = "install Hadoop's client, and set HADOOP_HOME and CLASSPATH as pyarrow wants them, or use webhdfs://"
-        return StoreFailure(errno.EINVAL, "Hadoop's libhdfs, or a Java for it, is not found here", place, remedy)
+        # Raised by pyarrow, which contacts no server without these.
+        remedy = "install Hadoop's client, and set HADOOP_HOME and CLASSPATH for pyarrow, or use webhdfs://"
+        return StoreFailure(errno.EINVAL, "Hadoop's libhdfs or its Java is not found here", place, remedy)
     if type(error) is OSError and error.errno is None and "closed" not in str(error):
-        # What servers of SFTP have no other word for, a full disk or a name that is no directory; of a connection that
-        # has ended, paramiko says that it is closed.
-        remedy = "check what is there, and the server's disk, and try again"
+        # SFTP servers report a full disk or a missing directory only as a failure. For a lost connection, paramiko says
+        # that it is closed.
+        remedy = "check the path and the server's disk, and try again"
         return StoreFailure(errno.EIO, "the server refuses it without a reason", place, remedy)
     if status is None and not isinstance(error, OSError | EOFError | asyncio.TimeoutError):
         said = f" ({kind})"
@@ -382,7 +382,7 @@ def _failure(error: BaseException, place: str) -> StoreFailure:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Return whether an error means that there is no such file; not all drivers raise `FileNotFoundError`."""
+    """Return whether an error means a missing file; not all drivers raise `FileNotFoundError`."""
     return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in _NOT_THERE
 
 
@@ -393,7 +393,7 @@ def _is_denied(error: BaseException) -> bool:
 
 def _is_about_credentials(error: BaseException) -> bool:
     names = " ".join(each.__name__ for each in type(error).__mro__)
-    # paramiko has no class of its own for "nothing to authenticate with".
+    # paramiko has no class for missing credentials.
     said = str(error) if type(error).__name__ == "SSHException" else ""
     return "authentication" in f"{names} {said}".lower() or "LogonFailure" in names
 
@@ -401,7 +401,7 @@ def _is_about_credentials(error: BaseException) -> bool:
 def _status(error: BaseException) -> int | None:
     """Return the status code of an HTTP or FTP answer."""
     status = getattr(error, "status", None)
-    # Greater ones are SMB codes without a useful message.
+    # Larger ones are SMB codes without a useful message.
     if isinstance(status, int) and status < 1000:
         return status
     found = _FTP_STATUS.match(str(error)) if type(error).__module__ == "ftplib" else None

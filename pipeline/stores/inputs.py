@@ -1,4 +1,4 @@
-"""Inputs at addresses, of object stores or by way of fsspec: copied to this machine while they are read."""
+"""Inputs at addresses, in object stores or through fsspec: copied to this machine while they are read."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ log = logging.getLogger(__name__)
 def fetched_input(place: str) -> Iterator[tuple[Path, LocalCopies]]:
     """Copy an object, or the data files below a prefix, into a temporary directory while the context lasts.
 
-    What is refused within it names the address.
+    Errors within the context name the address.
 
     Yields
     ------
     Path
-        Of the copy.
+        Path of the copy.
     LocalCopies
-        Gives texts the address in the place of the path.
+        Replaces the path by the address in texts.
 
     Raises
     ------
     ConfigError
-        It is no address that can be read.
+        The address cannot be read.
     InputError
-        Nothing is there, or the store does not give it.
+        There is nothing, or the store refuses to read it.
     """
     address = parse_address(place)
     files = files_at(address)
@@ -70,12 +70,12 @@ def fetched_input(place: str) -> Iterator[tuple[Path, LocalCopies]]:
 
 
 def something_is_at(place: str) -> bool:
-    """Return whether there is an object at an address or below it.
+    """Return whether there is an object at or below an address.
 
     Raises
     ------
     ConfigError, InputError
-        The store cannot be asked.
+        The store cannot be reached.
     """
     address = parse_address(place)
     files = files_at(address)
@@ -84,7 +84,7 @@ def something_is_at(place: str) -> bool:
 
 
 def _data(files: RemoteFiles, address: Address) -> list[StoredObject]:
-    """The object at an address, by an empty name, or what a reader of directories takes of those below it."""
+    """Return the object at an address, with an empty name, or the data files below it."""
     size = files.size() if address.key else None
     if size is not None:
         return [StoredObject("", size)]
@@ -109,7 +109,7 @@ def _data(files: RemoteFiles, address: Address) -> list[StoredObject]:
 
 
 def _texts(below: list[StoredObject]) -> list[StoredObject]:
-    """Objects that may be the text files of one table; none if there are others."""
+    """Return the objects if all may be text files of one table; else none."""
     shown = [each for each in below if not _is_hidden(each.name)]
     suffixes = {Path(plain_name(Path(each.name))).suffix for each in shown}
     return shown if len(suffixes) == 1 and not any("/" in each.name for each in shown) else []

@@ -1,6 +1,6 @@
-"""The JSON object `latest`: the run published last and some before it, replaced by conditional writes.
+"""The JSON object `latest`: the run published last and some earlier ones, replaced by conditional writes.
 
-If several writers replace it at a time, only one succeeds.
+If several writers replace it at the same time, only one succeeds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mbe_stage.pipeline.stores.failures import StoreConflict, StoreFailure
 if TYPE_CHECKING:
     from mbe_stage.pipeline.stores.objects import Objects
 
-# A writer whose answer was lost finds its run among these, unless so many others have published since.
+# A writer that lost the answer finds its run among these, unless too many others have published since.
 _PREVIOUS = 20
 
 
@@ -30,11 +30,11 @@ class Pointer:
     Attributes
     ----------
     sequence : int
-        1 for the first run that was published there.
+        1 for the first run published there.
     previous : tuple of str
-        The names of some runs that were published before it, the newest first.
+        The names of some earlier runs, newest first.
     version
-        Of the object that holds it, for its replacement.
+        Version of the object, for its replacement.
     """
 
     run_id: str
@@ -45,25 +45,25 @@ class Pointer:
 
     @classmethod
     def read(cls, content: bytes, version: Any, place: str) -> Pointer:
-        """The pointer that an object holds.
+        """Return the pointer in an object.
 
         Raises
         ------
         PublishError
-            It holds something else.
+            The object has other content.
         """
         try:
             values = json.loads(content)
             run_id, sequence, sha256 = (values[name] for name in ("run_id", "sequence", "manifest_sha256"))
-            # Pointers of earlier versions name no others.
+            # Pointers of earlier versions name no other runs.
             previous = tuple(values.get("previous", ()))
             if not all(map(is_run_id, (run_id, *previous))) or type(sequence) is not int or sequence < 1:
                 raise ValueError
             return cls(run_id, sequence, str(sha256), previous, version)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise PublishError(
-                f"{place}: is no pointer to a run; expected JSON with run_id, sequence and manifest_sha256; move it "
-                "away, or choose another output directory"
+                f"{place}: is not a pointer to a run; expected JSON with run_id, sequence and manifest_sha256; "
+                "move it away, or choose another output directory"
             ) from None
 
     def has_published(self, run_id: str, before: Pointer | None) -> bool | None:
@@ -81,7 +81,7 @@ def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> byte
     Parameters
     ----------
     before : Pointer or None
-        What it says now.
+        The current pointer.
     """
     values = {
         "run_id": run_id,
@@ -93,13 +93,13 @@ def pointer_behind(before: Pointer | None, run_id: str, manifest: bytes) -> byte
 
 
 class ConditionalObject:
-    """An object whose content is replaced on the condition that it is what it was."""
+    """An object that is replaced only if it has not changed."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name
 
     def read(self) -> tuple[bytes, Mapping[str, Any]] | None:
-        """The content, and its version for `write`; None before the first write.
+        """Return the content, and its version for `write`; None before the first write.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class ConditionalObject:
         Raises
         ------
         StoreConflict
-            Another writer has written it meanwhile.
+            Another writer has written it in the meantime.
         """
         if before is None:
             self._objects.create(self._name, content)
@@ -121,12 +121,12 @@ class ConditionalObject:
             self._objects.replace(self._name, content, before)
 
     def check(self, scratch: str) -> None:
-        """Try conditional writes with an object of another name, and remove it.
+        """Test conditional writes with an object of another name, then remove it.
 
         Raises
         ------
         StoreFailure
-            Two writers could undo each other's work, or nothing can be written there at all.
+            Conditional writes do not work, or nothing can be written there.
         """
         objects = self._objects
         first = objects.create(scratch, b"first")
@@ -137,8 +137,11 @@ class ConditionalObject:
         finally:
             objects.delete([scratch])
         if not holds:
-            reason = "the store does not keep the conditions of writes (If-None-Match, If-Match)"
-            remedy = "choose one that does, or two writers could undo each other's runs: docs/how-to/object-stores.md"
+            reason = "the store ignores the conditions of writes (If-None-Match, If-Match)"
+            remedy = (
+                "choose a store with conditional writes, so that writers cannot undo each other's runs: "
+                "docs/how-to/object-stores.md"
+            )
             raise StoreFailure(errno.EOPNOTSUPP, reason, str(objects.address), remedy)
 
 

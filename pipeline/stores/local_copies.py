@@ -1,9 +1,9 @@
 """Local directories with copies of a store's files under the same names, kept while they are in use.
 
-They are in the directory of temporary files (`TMPDIR`), where others may write too. So only real directories that this
-user owns and nobody else may write to are used, and files are removed below their descriptors. Each is held by a lock;
-the next process removes the directory of a killed one. The staging directories of resumable runs stay for some days,
-with the address that they belong to (`pipeline.publish.run_store`).
+They are in the directory of temporary files (`TMPDIR`), where other users may write too. So only real directories that
+this user owns and no other user can write to are used, and files are removed below their descriptors. Each is held by a
+lock; the next process removes the directory of a killed one. The staging directories of resumable runs stay for some
+days, with their address (`pipeline.publish.run_store`).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import IO
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.errors import RunIsBeingWritten
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
-from mbe_stage.pipeline.publish.run_files import KEPT_DAYS, STAGING, as_publish_errors, rooms_in, written_at
+from mbe_stage.pipeline.publish.run_files import KEPT_DAYS, STAGING, as_publish_errors, resumable_in, written_at
 from mbe_stage.pipeline.safe_paths import is_directory, opened_directory, remove_tree
 from mbe_stage.pipeline.stores.address import Address
 
 _PREFIX, _LOCK, _ADDRESS = "mbe-store-", ".lock", ".address"
-# Seconds in which a process may still be about to lock a directory that it has just made.
+# Seconds that a process may take to lock a new directory.
 _YOUNG = 60
 _mirrors: weakref.WeakSet[LocalCopies] = weakref.WeakSet()
 
 
 class LocalCopies:
-    """A temporary directory in the place of an address; it is removed with the object, or by `close`.
+    """A temporary directory that stands for an address; it is removed with the object, or by `close`.
 
     Attributes
     ----------
@@ -65,21 +65,21 @@ class LocalCopies:
         self.close()
 
     def named(self, text: object) -> str:
-        """A text with addresses in the place of this machine's paths."""
+        """Replace this machine's paths in a text by addresses."""
         return str(text).replace(str(self.root), str(self.address))
 
     def naming(self, error: StageError) -> StageError:
-        """The same error, which says addresses in the place of this machine's paths."""
+        """Replace this machine's paths in an error by addresses."""
         error.args = tuple(self.named(each) if isinstance(each, str) else each for each in error.args)
         return error
 
 
 def addresses_in(text: object) -> str:
-    """A text with addresses in the place of the paths of all mirrors that there are."""
-    told = str(text)
+    """Replace the paths of all existing local copies in a text by addresses."""
+    named = str(text)
     for copies in list(_mirrors):
-        told = copies.named(told)
-    return told
+        named = copies.named(named)
+    return named
 
 
 def address_of(path: Path) -> str:
@@ -88,7 +88,7 @@ def address_of(path: Path) -> str:
 
 
 def local_path(place: str) -> Path:
-    """The path of what `address_of` has named, as long as its mirror is there; of a path the path itself."""
+    """Return the local path of an address from `address_of` while its copy exists; a path is returned unchanged."""
     for copies in list(_mirrors):
         if place.startswith(f"{copies.address}/"):
             path = copies.root / place.removeprefix(f"{copies.address}/")
@@ -98,10 +98,10 @@ def local_path(place: str) -> Path:
 
 
 def _remove(root: Path, lock: IO[bytes], process: int) -> None:
-    # A forked process has the object too, and ends earlier.
+    # A forked process also has the object, and ends earlier.
     if os.getpid() == process:
         with suppress(OSError), _opened(root) as within:
-            _remove_all_but_rooms(root, within, KEPT_DAYS)
+            _remove_all_but_staging(root, within, KEPT_DAYS)
     lock.close()
 
 
@@ -117,21 +117,21 @@ def _opened(root: Path) -> Iterator[int]:
 
 def _remove_leftovers(directory: Path) -> None:
     for root in directory.glob(f"{_PREFIX}*"):
-        # What is not ours, or was removed by another process just now, is left alone.
+        # Directories that are not ours, or that another process has just removed, are left alone.
         with suppress(OSError), _opened(root) as within:
-            # Of a process that was killed before it had made its lock, the directory itself says when.
+            # If a process was killed before it made its lock, the directory has the time.
             lock = _LOCK if _LOCK in os.listdir(within) else "."
             made_at = os.stat(lock, dir_fd=within, follow_symlinks=False).st_mtime
             if time.time() - made_at >= _YOUNG and not is_locked(_LOCK, within):
-                _remove_all_but_rooms(root, within, KEPT_DAYS)
+                _remove_all_but_staging(root, within, KEPT_DAYS)
 
 
-def unfinished_rooms(address: Address) -> list[Path]:
-    """List the staging directories of an address's runs that can be resumed on this machine, the newest last."""
-    return sorted((room for root in _roots_of(address) for room in rooms_in(root / STAGING)), key=written_at)
+def unfinished_staging(address: Address) -> list[Path]:
+    """List the staging directories of an address's resumable runs on this machine, newest last."""
+    return sorted((each for root in _roots_of(address) for each in resumable_in(root / STAGING)), key=written_at)
 
 
-def adopt(room: Path, place: Path) -> None:
+def adopt(staging_dir: Path, place: Path) -> None:
     """Move an unused staging directory from another `LocalCopies` into this one.
 
     Raises
@@ -139,21 +139,21 @@ def adopt(room: Path, place: Path) -> None:
     RunIsBeingWritten
         Another process is writing or resuming it.
     """
-    root = room.parents[1]
+    root = staging_dir.parents[1]
     try:
         with _opened(root) as within, opened_directory(STAGING, within) as staging:
-            if not is_directory(room.name, staging) or is_locked(f"{room.name}/{_LOCK}", staging):
-                raise RunIsBeingWritten(room)
+            if not is_directory(staging_dir.name, staging) or is_locked(f"{staging_dir.name}/{_LOCK}", staging):
+                raise RunIsBeingWritten(staging_dir)
             place.parent.mkdir(exist_ok=True)
-            os.rename(room.name, place, src_dir_fd=staging)
+            os.rename(staging_dir.name, place, src_dir_fd=staging)
             if not is_locked(_LOCK, within):
-                _remove_all_but_rooms(root, within, KEPT_DAYS)
+                _remove_all_but_staging(root, within, KEPT_DAYS)
     except FileNotFoundError:
-        raise RunIsBeingWritten(room) from None
+        raise RunIsBeingWritten(staging_dir) from None
 
 
-def remove_rooms(address: Address, kept_days: float, but: Path | None = None) -> list[Path]:
-    """Remove the leftovers of an address's runs that no process is writing; return the removed paths.
+def remove_staging(address: Address, kept_days: float, but: Path | None = None) -> list[Path]:
+    """Remove the staging directories of an address that no process is writing; return the removed paths.
 
     Parameters
     ----------
@@ -164,44 +164,48 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
     """
     removed = []
     for root in _roots_of(address):
-        # Another writer of the address may remove any of it meanwhile.
+        # Another writer of the address may remove any of them in the meantime.
         with suppress(FileNotFoundError), _opened(root) as within:
-            for room in rooms_in(root / STAGING):
-                is_old = time.time() - written_at(room) >= kept_days * 86_400
+            for staging_dir in resumable_in(root / STAGING):
+                is_old = time.time() - written_at(staging_dir) >= kept_days * 86_400
                 with suppress(FileNotFoundError), opened_directory(STAGING, within) as staging:
-                    if room != but and is_old and not is_locked(f"{room.name}/{_LOCK}", staging):
-                        remove_tree(room, staging)
-                        removed.append(room)
+                    if staging_dir != but and is_old and not is_locked(f"{staging_dir.name}/{_LOCK}", staging):
+                        remove_tree(staging_dir, staging)
+                        removed.append(staging_dir)
             if not is_locked(_LOCK, within):
-                _remove_all_but_rooms(root, within, kept_days)
+                _remove_all_but_staging(root, within, kept_days)
     return removed
 
 
 def meant_for(root: Path) -> str | None:
-    """The address that such a directory of this user was made for; None of any other."""
+    """Return the address of such a directory of this user; None for any other directory."""
     if root.name.startswith(_PREFIX):
-        # What is not ours, removed just now, or not complete yet, is none.
+        # Directories that are not ours, just removed, or incomplete do not count.
         with suppress(OSError, UnicodeError), _opened(root):
             return (root / _ADDRESS).read_text(encoding="utf-8")
     return None
 
 
 def _roots_of(address: Address) -> list[Path]:
-    """The directories of this user that were made for an address."""
+    """List the directories of this user for an address."""
     roots = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
     return [root.resolve() for root in roots if meant_for(root) == str(address)]
 
 
-def _remove_all_but_rooms(root: Path, within: int, kept_days: float) -> None:
+def _remove_all_but_staging(root: Path, within: int, kept_days: float) -> None:
     """Remove an open, unlocked directory except for resumable runs that are not too old."""
     now = time.time()
-    kept = {room.name for room in rooms_in(root / STAGING) if now - written_at(room) < kept_days * 86_400}
+    kept = {
+        staging_dir.name
+        for staging_dir in resumable_in(root / STAGING)
+        if now - written_at(staging_dir) < kept_days * 86_400
+    }
     if kept:
         with opened_directory(STAGING, within) as staging:
             _remove_directories(staging, kept)
     _remove_directories(within, {STAGING} if kept else set())
     if not kept:
-        # The lock file comes last: without it no process knows that this was held.
+        # The lock file goes last: without it, other processes cannot see that the directory was in use.
         for name in sorted(os.listdir(within), key=_LOCK.__eq__):
             with suppress(OSError):
                 os.unlink(name, dir_fd=within)

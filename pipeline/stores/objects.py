@@ -1,7 +1,6 @@
-"""Objects below one address, by names relative to it, over obstore: listed, read, written, also conditionally.
+"""Objects below one address, by relative names, through obstore: list, read, write, and conditional writes.
 
-Files are moved in chunks by threads, so that a signal is heard between two chunks, and memory is bounded whatever their
-size.
+Threads move files in chunks, so that a signal is handled between two chunks, and memory is bounded for any size.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from mbe_stage.pipeline.stores.failures import NoSuchObject, translated
 from mbe_stage.pipeline.stores.remote_files import RemoteFiles
 from mbe_stage.pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject, side_by_side
 
-# The most parts that S3 takes of one object is 10,000.
+# S3 accepts at most 10,000 parts per object.
 _MOST_PARTS = 9_000
 _RETRIES = {
     "max_retries": 5,
     "retry_timeout": timedelta(minutes=3),
     "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=10), "base": 2},
 }
-# A transfer may take as long as it goes on; one that stands still does not.
+# The total time of a transfer is unlimited, but it fails without progress.
 _TIMEOUTS = {
     "timeout": timedelta(days=1),
     "read_timeout": timedelta(minutes=1),
@@ -42,8 +41,7 @@ class Objects(RemoteFiles):
     Raises
     ------
     ConfigError
-        The address is in no object store, the extra `object-stores` is not installed, or the library knows no such
-        store.
+        The address is not in an object store, the extra `object-stores` is not installed, or the store is unknown.
     """
 
     def __init__(self, address: Address) -> None:
@@ -78,7 +76,7 @@ class Objects(RemoteFiles):
         return None if found is None else found[0]
 
     def read_version(self, name: str) -> tuple[bytes, Mapping[str, Any]] | None:
-        """The content of a small object, and its version for `replace`; None where there is none."""
+        """Return the content of a small object, and its version for `replace`; None if it does not exist."""
         try:
             with translated(self.address / name):
                 import obstore
@@ -90,7 +88,7 @@ class Objects(RemoteFiles):
             return None
 
     def create(self, name: str, content: bytes) -> Mapping[str, Any]:
-        """Write a small object that is not there yet, and give its version.
+        """Write a new small object, and return its version.
 
         Raises
         ------
@@ -100,7 +98,7 @@ class Objects(RemoteFiles):
         return self._put(name, content, "create")
 
     def replace(self, name: str, content: bytes, version: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Write an object that still has this version, and give its new one.
+        """Replace an object that still has this version, and return the new version.
 
         Raises
         ------
@@ -110,7 +108,7 @@ class Objects(RemoteFiles):
         return self._put(name, content, {key: value for key, value in version.items() if value is not None})
 
     def delete(self, names: list[str]) -> None:
-        """Remove objects; those that are not there are no error."""
+        """Remove objects; missing ones are not an error."""
         if names:
             with translated(self.address):
                 import obstore
@@ -118,12 +116,12 @@ class Objects(RemoteFiles):
                 obstore.delete(self._store, [self._key(name) for name in names])
 
     def copy(self, name: str, to: str) -> None:
-        """Have the store copy an object to another name; nothing of it passes here.
+        """Copy an object to another name within the store, without a transfer.
 
         Raises
         ------
         StoreFailure
-            Also if the store cannot do that, with the errno `EOPNOTSUPP`.
+            Also if the store does not support it, with the errno `EOPNOTSUPP`.
         """
         with translated(self.address / name):
             import obstore
@@ -131,7 +129,7 @@ class Objects(RemoteFiles):
             obstore.copy(self._store, self._key(name), self._key(to))
 
     def upload(self, directory: Path, names: list[str], below: str, on_bytes: OnBytes = lambda _: None) -> None:
-        """Write the files of these names to objects of the same names below another name."""
+        """Upload the files of these names to objects of the same names below another name."""
 
         def move(name: str, stop: threading.Event) -> None:
             self._upload(directory / name, f"{below}/{name}", stop, on_bytes)
@@ -185,8 +183,8 @@ def _open(address: Address) -> Any:
         from obstore.store import from_url
     except ModuleNotFoundError:
         raise ConfigError(
-            f"{address}: is in an object store, and what reads those is not installed; expected a path of this "
-            "machine; install it: pip install 'mbe-stage[object-stores]'"
+            f"{address}: is in an object store, which needs a package that is not installed; expected a path of "
+            "this machine; install it: pip install 'mbe-stage[object-stores]'"
         ) from None
     options: dict[str, Any] = dict(_TIMEOUTS)
     # An explicit endpoint without encryption is intended.
@@ -195,7 +193,7 @@ def _open(address: Address) -> Any:
     try:
         return from_url(address.root, client_options=options, retry_config=_RETRIES)
     except (BaseError, ValueError):
-        # What it says may quote the settings.
+        # Its message may quote settings.
         remedy = "check the address and the store's environment variables (docs/how-to/object-stores.md)"
         raise ConfigError(f"{address}: no such store can be opened; expected a bucket; {remedy}") from None
 

@@ -1,4 +1,4 @@
-"""Stores, published runs and inputs, named by a path or an address."""
+"""Open stores, published runs and inputs by path or address."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 
 def store_at(directory: str | Path) -> Store:
-    """The store of an output directory: of this machine, or at an address.
+    """Return the store of an output directory, on this machine or at an address.
 
     Raises
     ------
     ConfigError
-        It is an address that cannot be used, or what reads those is not installed.
+        The address cannot be used, or its package is not installed.
     """
     place = place_of(directory)
     if not is_address(place):
@@ -40,16 +40,16 @@ def store_at(directory: str | Path) -> Store:
 
 @contextmanager
 def opened_run(place: str | Path, *, may_be_odd: bool = False) -> Iterator[Path]:
-    """A published run to read while the context lasts; one at an address is copied to this machine, whole.
+    """Open a published run during the context; a run at an address is copied to this machine completely.
 
-    What is refused within it says the address.
+    Errors within the context name the address.
 
     Parameters
     ----------
     place : path or str
-        A run, or an output directory, whose latest run is meant; or an address of either.
+        A run, or an output directory for its latest run; or an address of either.
     may_be_odd : bool
-        As of `pipeline.publish.run_store.resolve_run`.
+        See `pipeline.publish.run_store.resolve_run`.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def opened_run(place: str | Path, *, may_be_odd: bool = False) -> Iterator[Path]
 
 @contextmanager
 def kept_if_done(store: Store) -> Iterator[None]:
-    """Close a store where the work within fails; where it is done, its result keeps the store."""
+    """Close a store if the work within fails; on success, the result keeps the store."""
     try:
         yield
     except BaseException:
@@ -90,7 +90,7 @@ def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, 
     Yields
     ------
     path
-        Of either; where ``latest`` is meant beside a run of this machine, that word, for
+        Path of each run. For ``latest`` beside a run of this machine, that word, for
         `pipeline.views.diff.resolve_both`.
     """
     old, new = place_of(old), place_of(new)
@@ -100,7 +100,7 @@ def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, 
 
 
 def whole_run(store: Store | None, run: Path, manifest: Manifest) -> Path:
-    """A run with all files of its manifest; a store is asked only where one is not here.
+    """Return a run with all files of its manifest; missing ones are fetched from its store.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def holds_runs(place: str) -> bool:
     if is_address(place):
         from mbe_stage.pipeline.stores.remote_store import RemoteStore, without_latest
 
-        # Each look would be a request to a server that knows nothing of runs.
+        # Each check would be a request to a server without runs.
         if parse_address(place).is_http:
             return False
         is_pointer = without_latest(place) != place.rstrip("/")
@@ -145,7 +145,7 @@ def holds_runs(place: str) -> bool:
     try:
         return (path / run_store.MANIFEST_NAME).is_file() or store_here.latest() is not None or bool(store_here.runs())
     except PublishError:
-        # Links of these names in a directory of anything else.
+        # Links of these names in an unrelated directory.
         return False
 
 
@@ -164,7 +164,7 @@ def _beside(name: str | Path, other: str | Path) -> str | Path:
 def is_there(place: str | Sequence[str]) -> bool:
     """Return whether a place exists; if it cannot be reached, log a warning and return False.
 
-    Of several places all have to be there. Standard input never is: it was read once.
+    All of several places must exist. Standard input does not exist any more: it was read once.
     """
     if not isinstance(place, str):
         return all(map(is_there, place))

@@ -1,10 +1,10 @@
-"""Parts that cluster workers write to an object store themselves, until their run is published.
+"""Parts that cluster workers write to an object store, until their run is published.
 
 ::
 
-    ADDRESS/.staging/<room>.parts/<attempt>/open             present while a process accepts parts
-    ADDRESS/.staging/<room>.parts/<attempt>/workers/...      marks of workers that can write there
-    ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      a worker's results for a lease
+    ADDRESS/.staging/<name>.parts/<attempt>/open             present while a process accepts parts
+    ADDRESS/.staging/<name>.parts/<attempt>/workers/...      marks of workers that can write there
+    ADDRESS/.staging/<name>.parts/<attempt>/<lease>/...      a worker's results for a lease
 
 A part counts once the publishing process has booked it. Parts that are not booked are removed after the search. Booked
 parts are copied within the store to `runs/<run_id>/`. They are removed when the run is published, and stay if it can be
@@ -37,13 +37,13 @@ from mbe_stage.pipeline.wording import bytes_text, found_bytes_text
 log = logging.getLogger(__name__)
 OPEN, PARTS = "open", ".parts"
 _WORKERS = "workers"
-# Objects that workers were writing while the first listing was made are in the second, unless they are very late.
+# The second listing includes objects that workers were writing during the first, unless they are very late.
 _LISTINGS = 3
 
 
-def parts_below(room: str) -> str:
+def parts_below(staging_dir: str) -> str:
     """Return the prefix of all parts of a run, by the name of its staging directory."""
-    return f"{STAGING}/{room}{PARTS}"
+    return f"{STAGING}/{staging_dir}{PARTS}"
 
 
 def group_of(name: str) -> str:
@@ -52,27 +52,27 @@ def group_of(name: str) -> str:
     return f"{STAGING}/{below}" if rest and below.endswith(PARTS) else name
 
 
-def remove_parts(objects: Objects, room: str) -> list[str]:
-    """Remove all parts of a run, booked or not, what lets workers bring more of them first; gives their names.
+def remove_parts(objects: Objects, staging_dir: str) -> list[str]:
+    """Remove all parts of a run, booked or not, and return their names; the permission to write goes first.
 
     Raises
     ------
     StoreFailure
     """
     names = sorted(
-        (each.name for each in objects.listed(parts_below(room))), key=lambda name: not name.endswith(f"/{OPEN}")
+        (each.name for each in objects.listed(parts_below(staging_dir))), key=lambda name: not name.endswith(f"/{OPEN}")
     )
     objects.delete(names)
     return names
 
 
 def fetch(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> None:
-    """Copy parts to their paths below a directory: each is there whole and with its checksum, or is not there.
+    """Copy parts to their paths below a directory; each arrives complete and with its checksum, or not at all.
 
     Raises
     ------
     PublishError
-        One is missing or has changed, the store cannot be read, or this disk is full.
+        A part is missing or has changed, the store cannot be read, or this disk is full.
     """
     with _arriving(objects, entries, directory) as arriving:
         for entry in entries:
@@ -90,55 +90,55 @@ def fetch_missing(run_path: Path) -> None:
     Raises
     ------
     PublishError
-        As `fetch`; what has come whole until then stays, and nothing else.
+        As `fetch`; only parts that arrived completely stay.
     """
-    room = run_path.parent
-    if missing := _missing(stored_entries(run_path).values(), room):
-        fetch(Objects(parse_address(missing[0].store)), missing, room)
+    staging_dir = run_path.parent
+    if missing := _missing(stored_entries(run_path).values(), staging_dir):
+        fetch(Objects(parse_address(missing[0].store)), missing, staging_dir)
 
 
-def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
+def fetch_kept(entries: Sequence[StoredEntry], staging_dir: Path) -> None:
     """Download the parts that a journal has booked, to resume the run; lost parts are left out.
 
-    Whether they are as they were the journal sees.
+    The journal checks whether they have changed.
 
     Raises
     ------
     PublishError
         The store cannot be read, or this disk is full.
     """
-    if not (missing := _missing(entries, room)):
+    if not (missing := _missing(entries, staging_dir)):
         return
     objects = Objects(parse_address(missing[0].store))
-    with as_publish_errors(room), as_store_publish_errors():
-        there = {each.name: each.size for each in objects.listed(parts_below(room.name))}
+    with as_publish_errors(staging_dir), as_store_publish_errors():
+        there = {each.name: each.size for each in objects.listed(parts_below(staging_dir.name))}
     left = [entry for entry in missing if there.get(entry.name) == entry.bytes]
-    with _arriving(objects, left, room) as arriving:
+    with _arriving(objects, left, staging_dir) as arriving:
         for entry in left:
             sync(arriving / entry.path)
-            _move(arriving / entry.path, room / entry.path)
+            _move(arriving / entry.path, staging_dir / entry.path)
 
 
-def remove_fetched(entries: Sequence[StoredEntry], room: Path) -> None:
+def remove_fetched(entries: Sequence[StoredEntry], staging_dir: Path) -> None:
     """Remove all parts of a resumed run from the store: they are local by now, lost, or were never booked."""
     try:
-        remove_parts(Objects(parse_address(entries[0].store)), room.name)
+        remove_parts(Objects(parse_address(entries[0].store)), staging_dir.name)
     except StoreFailure as failure:
         log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
 
 
 def copy_into_run(objects: Objects, run_path: Path, below: str) -> list[str]:
-    """Have the store copy the parts of a run to where it is published; gives those, by path, that are to be uploaded.
+    """Copy a run's parts within the store to the published run; return the parts to upload instead, by path.
 
     Parameters
     ----------
     below : str
-        The name of the published run.
+        The prefix of the published run.
 
     Raises
     ------
     PublishError
-        A part is missing or has another size than its worker said.
+        A part is missing or has another size than its worker reported.
     StoreFailure
     """
     entries = {path.removeprefix(f"{run_path.name}/"): entry for path, entry in stored_entries(run_path).items()}
@@ -169,27 +169,27 @@ def _check_there(found: dict[str, StoredObject], entries: Iterable[StoredEntry])
         size = found[entry.name].size if entry.name in found else None
         if size != entry.bytes:
             raise PublishError(
-                f"{entry.store}/{entry.name}: {found_bytes_text(size)}; expected {entry.bytes:,} bytes, which a "
-                "worker has stored; nothing was published; run it again, with --resume where something is kept"
+                f"{entry.store}/{entry.name}: {found_bytes_text(size)}; expected {entry.bytes:,} bytes, as "
+                "stored by a worker; nothing was published; run it again, with --resume if there are checkpoints"
             )
 
 
-def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
+def _missing(entries: Iterable[StoredEntry], staging_dir: Path) -> list[StoredEntry]:
     """Return the parts that are not on this machine, and report them before the download."""
 
     def is_here(entry: StoredEntry) -> bool:
-        path = room / entry.path
+        path = staging_dir / entry.path
         return path.is_file() and path.stat().st_size == entry.bytes
 
     missing = [entry for entry in entries if not is_here(entry)]
     if missing:
-        log.info("fetching %s of parts that workers have stored", bytes_text(sum(entry.bytes for entry in missing)))
+        log.info("fetching %s of parts stored by workers", bytes_text(sum(entry.bytes for entry in missing)))
     return missing
 
 
 @contextmanager
 def _arriving(objects: Objects, entries: Sequence[StoredEntry], directory: Path) -> Iterator[Path]:
-    """Objects as files at their paths below a directory of their own, which goes with the context.
+    """Download objects to their paths below a temporary directory for the context.
 
     The copy is synced to the target directory's disk, so a torn or changed file never counts as a part.
     """
@@ -211,14 +211,14 @@ def _move(path: Path, to: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredParts:
-    """The place in a store to which workers write.
+    """The place in a store where workers write.
 
     Attributes
     ----------
     address : str
-        Of the output directory. No credentials: each process has its own, or none.
+        Address of the output directory. It has no credentials: each process has its own, or none.
     below : str
-        A name relative to it, of this attempt at the run alone.
+        A relative name, unique to this attempt at the run.
     """
 
     address: str
@@ -226,7 +226,7 @@ class StoredParts:
 
     @property
     def objects(self) -> Objects:
-        """Reached with what the environment of this process says.
+        """Return the objects, with the environment of this process.
 
         Raises
         ------
@@ -237,9 +237,9 @@ class StoredParts:
 
     @contextmanager
     def opened(self, run_path: Path) -> Iterator[None]:
-        """In the process that publishes: workers may write for as long as the context.
+        """In the publishing process: allow workers to write during the context.
 
-        Afterwards nothing is left that the run has not booked.
+        Afterwards only booked parts remain.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class StoredParts:
             self._close(objects, run_path)
 
     def known(self) -> set[str]:
-        """By what those workers are known that have written where this process reads; none where it cannot read."""
+        """Return the marks of workers that write where this process reads; none if it cannot read."""
         below = f"{self.below}/{_WORKERS}"
         try:
             return {each.name.removeprefix(f"{below}/") for each in self.objects.listed(below)}
@@ -264,20 +264,20 @@ class StoredParts:
             return set()
 
     def make_known(self, worker: str) -> None:
-        """In a worker: have it be among `known`.
+        """In a worker: add its mark to `known`.
 
         Raises
         ------
         StoreFailure, ConfigError
             It cannot write there.
         PublishError
-            The run is over.
+            The run has ended.
         """
         objects, name = self.objects, f"{self.below}/{_WORKERS}/{worker}"
         self._while_open(objects, [name], lambda: objects.create(name, b"a worker can write here\n"))
 
     def store(self, lease: str, directory: Path, files: Sequence[Path]) -> tuple[StoredEntry, ...]:
-        """Write a lease's files from a worker to the place where the publishing process finds them.
+        """Upload a lease's files from a worker for the publishing process.
 
         Returns
         -------
@@ -287,7 +287,7 @@ class StoredParts:
         Raises
         ------
         PublishError
-            The store cannot be written, or the run is over; then nothing of them is left.
+            The store cannot be written, or the run has ended; nothing of them remains.
         """
         objects, below = self.objects, f"{self.below}/{lease}"
         with as_publish_errors(directory), as_store_publish_errors():
@@ -300,7 +300,7 @@ class StoredParts:
         return entries
 
     def fetch(self, entries: Sequence[StoredEntry], directory: Path) -> None:
-        """Have what a worker has written below a directory here, and no more in the store.
+        """Move a worker's files from the store to a directory here.
 
         Raises
         ------
@@ -313,28 +313,28 @@ class StoredParts:
             objects.delete([entry.name for entry in entries])
         except StoreFailure as failure:
             # They are not in the journal, so the final clean-up removes them.
-            log.info("%s: parts that were fetched could not be removed yet (%s)", failure.place, failure.reason)
+            log.info("%s: fetched parts could not be removed yet (%s)", failure.place, failure.reason)
 
     def _while_open(self, objects: Objects, names: list[str], write: Callable[[], object]) -> None:
-        """Write objects, which stay only if a process accepts parts throughout."""
+        """Write objects; they stay only if a process accepts parts throughout."""
         self._check_open(objects)
         try:
             write()
             self._check_open(objects)
         except BaseException:
-            # Also of what failed half way: a run that goes on would find it only at its end.
+            # Also after a partial failure: a run in progress would find the rest only at its end.
             try:
                 objects.delete(names)
             except StoreFailure as failure:
-                log.info("%s: what was written could not be removed (%s)", failure.place, failure.reason)
+                log.info("%s: written objects could not be removed (%s)", failure.place, failure.reason)
             raise
 
     def _check_open(self, objects: Objects) -> None:
         if objects.size(f"{self.below}/{OPEN}") is None:
-            raise PublishError(f"{self.address}/{self.below}: no process accepts parts any more; the run is over")
+            raise PublishError(f"{self.address}/{self.below}: no process accepts parts any more; the run has ended")
 
     def _close(self, objects: Objects, run_path: Path) -> None:
-        """Stop accepting parts, and remove those that the run has not booked."""
+        """Stop accepting parts, and remove parts that are not booked."""
         try:
             objects.delete([f"{self.below}/{OPEN}"])
             booked = {entry.name for entry in stored_entries(run_path).values()}

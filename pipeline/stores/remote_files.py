@@ -1,4 +1,4 @@
-"""Files below one address, to be read: objects of an object store, or what a driver of fsspec reaches."""
+"""Readable files below one address: objects of an object store, or files of an fsspec driver."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class RemoteFiles(ABC):
 
     @abstractmethod
     def listed(self, below: str = "") -> list[StoredObject]:
-        """Every file below a name, sorted by name; an empty list if there is none."""
+        """List every file below a name, sorted by name; empty if there is none."""
 
     @abstractmethod
     def size(self, name: str = "") -> int | None:
-        """Bytes of a file, or 0 if the server does not say; None if there is no file."""
+        """Return the bytes of a file, or 0 if the server does not say; None if there is no file."""
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """The content of a small file; None if there is no file."""
+        """Return the content of a small file; None if there is no file."""
 
     def download(self, names: Mapping[str, Path], on_bytes: OnBytes = lambda _: None) -> None:
-        """Copy files to paths of this machine; directories are made."""
+        """Copy files to paths of this machine; directories are created."""
         check_names(self.address, names)
 
         def move(name: str, stop: threading.Event) -> None:

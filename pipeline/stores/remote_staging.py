@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Attempts at names that other writers have just claimed; more collisions would not be by chance.
+# Attempts at names that other writers have just claimed; more collisions are not due to chance.
 _MOST_CLAIMS = 20
 
 
@@ -47,21 +47,21 @@ class RemoteStaging(Staging):
     Parameters
     ----------
     kept_days : float
-        As of `RemoteStore.begin`.
-    room : Path, optional
+        See `RemoteStore.begin`.
+    staging_dir : Path, optional
         A run to resume; it is moved to this store's local copies.
     """
 
     leftovers_after = ABANDONED_AFTER
 
-    def __init__(self, store: RemoteStore, kept_days: float = KEPT_DAYS, room: Path | None = None) -> None:
-        super().__init__(store, kept_days, room)
-        self._remote, self._given = store, room
+    def __init__(self, store: RemoteStore, kept_days: float = KEPT_DAYS, staging_dir: Path | None = None) -> None:
+        super().__init__(store, kept_days, staging_dir)
+        self._remote, self._given = store, staging_dir
         self._pointing = False
 
     @contextmanager
     def noted_by_interrupts(self) -> Iterator[None]:
-        """Let Ctrl-C that comes when this run has been published say so: around all that is done for the run."""
+        """Make Ctrl-C after publication report that the run is published; wraps all work for the run."""
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -70,7 +70,7 @@ class RemoteStaging(Staging):
             raise
 
     def publish(self, keep_runs: int | None = None) -> Path:
-        """Upload the run, and point `latest` at it unless another writer has published meanwhile.
+        """Upload the run, and point `latest` at it unless another writer has published in the meantime.
 
         Parameters
         ----------
@@ -80,39 +80,39 @@ class RemoteStaging(Staging):
         Returns
         -------
         Path
-            The copy of the run on this machine; it is there as long as the store is.
+            The copy of the run on this machine; it exists as long as the store object.
 
         Raises
         ------
         PublishError
-            The run has no manifest, the store cannot be written, or another run was published since the upload began:
-            nothing is published, unless the message says that the run is.
+            The run has no manifest, the store cannot be written, or another run was published since the upload began.
+            Nothing is published unless the message says so.
         """
         run = self._published or self._upload()
         place = f"{self._remote.address}/{RUNS}/{self.run_id}"
-        with as_store_publish_errors(f"{place} is published, but what it replaces could not be removed"):
+        with as_store_publish_errors(f"{place} is published, but older runs could not be removed"):
             self._remote.remove_leftovers(self.leftovers_after)
             if keep_runs is not None:
                 self._remote.remove_oldest(keep_runs)
-        with as_publish_errors(self._room, f"{place} is published"):
+        with as_publish_errors(self._staging_dir, f"{place} is published"):
             self._remove()
         return run
 
     def _make(self) -> None:
         if self._given is not None:
-            adopt(self._given, self._room)
+            adopt(self._given, self._staging_dir)
         with as_store_publish_errors():
-            self._remote.remove_rooms(self._kept_days, self._room)
+            self._remote.remove_staging(self._kept_days, self._staging_dir)
         super()._make()
 
     def _remove(self) -> None:
-        # The parts of a resumed run are not listed any more.
-        has_parts = self._room.exists() and (self._given is not None or bool(stored_entries(self.path)))
+        # The parts of a resumed run are no longer listed.
+        has_parts = self._staging_dir.exists() and (self._given is not None or bool(stored_entries(self.path)))
         super()._remove()
-        if not has_parts or self._room.exists():
+        if not has_parts or self._staging_dir.exists():
             return
         try:
-            remove_parts(self._remote.objects, self._room.name)
+            remove_parts(self._remote.objects, self._staging_dir.name)
         except StoreFailure as failure:
             log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
 
@@ -126,10 +126,10 @@ class RemoteStaging(Staging):
             try:
                 self._send(before)
             except BaseException as error:
-                # An answer may have been lost on its way: the pointer says whether the run is published.
+                # The answer may have been lost: the pointer says whether the run is published.
                 is_published = self._is_published(before)
                 if is_published is None and self._pointing:
-                    # The pointer may lead to it.
+                    # The pointer may lead to this run.
                     self._leave_as_it_is(error)
                     raise
                 if not is_published:
@@ -141,7 +141,7 @@ class RemoteStaging(Staging):
             return self._settle(claim)
 
     def _claim(self, before: Pointer | None) -> str:
-        """Take a name behind that of every run, which no other writer takes."""
+        """Claim a name that sorts after every run and that no other writer takes."""
         taken = list(self._remote.uploads(again=True))
         taken += [] if before is None else [before.run_id]
         for _ in range(_MOST_CLAIMS):
@@ -151,19 +151,20 @@ class RemoteStaging(Staging):
             except StoreConflict:
                 taken.append(run_id)
                 continue
-            with as_publish_errors(self._room):
+            with as_publish_errors(self._staging_dir):
                 self._take_name(run_id)
             return f"{STAGING}/{run_id}"
         raise PublishError(
-            f"{self._remote.address}: {_MOST_CLAIMS} names were taken by others just now; nothing was published; "
-            "expected few writers at once; run it again"
+            f"{self._remote.address}: {_MOST_CLAIMS} names were just taken by other writers; nothing was "
+            "published; expected few writers at once; run it again"
         )
 
     def _send(self, before: Pointer | None) -> None:
         objects, below = self._remote.objects, f"{RUNS}/{self.run_id}"
         names = sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file())
         names.remove(MANIFEST_NAME)
-        # What workers have stored is copied, also where it was fetched to be read; few stores cannot do that.
+        # Workers' parts are copied within the store, even if they were fetched for reading; few stores do not support
+        # that.
         in_store = {path.removeprefix(f"{self.path.name}/") for path in stored_entries(self.path)}
         names = sorted({*names} - in_store | {*copy_into_run(objects, self.path, below)})
         n_bytes = sum((self.path / name).stat().st_size for name in names)
@@ -176,11 +177,11 @@ class RemoteStaging(Staging):
         try:
             self._remote.latest_pointer.write(content, None if before is None else before.version)
         except StoreConflict as conflict:
-            conflict.reason = "another run was published while this one was uploaded, and wins"
+            conflict.reason = "another run was published while this one was uploaded"
             raise
 
     def _check_there(self, below: str) -> None:
-        """Refuse to publish what the store does not list as it is: a copy may have done nothing without a word."""
+        """Refuse to publish if the store's listing differs: a copy may fail silently."""
         files = json.loads(self.manifest)["files"]
         found = {each.name: each.size for each in self._remote.objects.listed(below)}
         for name, n_bytes in ((f"{below}/{entry['path']}", entry["bytes"]) for entry in files):
@@ -190,7 +191,7 @@ class RemoteStaging(Staging):
                 raise StoreFailure(errno.EIO, reason, f"{self._remote.address}/{name}", "try again")
 
     def _is_published(self, before: Pointer | None) -> bool | None:
-        """Return whether the pointer names this run, now or earlier; None if the store does not say."""
+        """Return whether the pointer names this run, now or earlier; None if the store does not answer."""
         with suppress(StoreFailure, PublishError):
             pointer = self._remote.pointer()
             return pointer is not None and pointer.has_published(self.run_id, before)
@@ -200,13 +201,13 @@ class RemoteStaging(Staging):
         place = f"{self._remote.address}/{RUNS}/{self.run_id}"
         if isinstance(error, StoreFailure):
             raise PublishError(
-                f"{place}: {error.reason}, when the pointer to it was written; it is complete, and published or not: "
-                f"mbe runs {self._remote.address} says which; {error.remedy}"
+                f"{place}: {error.reason}, while the pointer to it was written; the run is complete, but may not "
+                f"be published: check with mbe runs {self._remote.address}; {error.remedy}"
             ) from error
-        log.warning("%s may be published: mbe runs %s says it", place, self._remote.address)
+        log.warning("%s may be published: check with mbe runs %s", place, self._remote.address)
 
     def _withdraw(self, claim: str) -> None:
-        """Remove what was uploaded, the manifest first; what cannot be removed is no run, and the next writer's."""
+        """Remove the upload, the manifest first. Leftovers are not a run, and the next writer removes them."""
         place = f"{self._remote.address}/{RUNS}/{self.run_id}"
         try:
             self._remote.remove_run(self.run_id)
@@ -215,9 +216,9 @@ class RemoteStaging(Staging):
             log.warning("%s: its files could not be removed (%s); a later run removes them", place, failure.reason)
 
     def _settle(self, claim: str) -> Path:
-        """Keep the published run's copy where the store's copies are, and give the claim back."""
+        """Move the published run's copy to the store's copies, and release the claim."""
         run = self._remote.run_called(self.run_id)
-        with as_publish_errors(self._room, f"{self._remote.address}/{RUNS}/{self.run_id} is published"):
+        with as_publish_errors(self._staging_dir, f"{self._remote.address}/{RUNS}/{self.run_id} is published"):
             run.parent.mkdir(parents=True, exist_ok=True)
             kept = self._linked()
             os.rename(self.path, run)

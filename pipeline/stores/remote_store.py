@@ -1,18 +1,17 @@
-"""Published runs at an address: in an object store; copies of them are also read where fsspec reaches them.
+"""Published runs at an address in an object store; copies of runs are also read through fsspec.
 
 ::
 
     ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
     ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
-    ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
-    ADDRESS/.staging/<room>.parts/    results of cluster workers for a run in progress (`part_objects`)
+    ADDRESS/.staging/<run_id>         claims a name while its run is uploaded ADDRESS/.staging/<name>.parts/    results
+    of cluster workers for a run in progress (`part_objects`)
 
-`latest` is written on the condition that it is what it was when the upload began
-(`pipeline.stores.latest_pointer`): of two
-writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
-published, and each was numbered once. A store that does not keep the condition is refused before any work.
+`latest` is written on the condition that it has not changed since the upload began (`pipeline.stores.latest_pointer`).
+Of two concurrent writers one wins; the other removes its upload and fails. So names sort in the order of publication,
+and each number is used once. A store without conditional writes is refused before any work.
 
-Where fsspec reads, the run whose name sorts last is the latest: a directory that was copied has no pointer.
+Through fsspec, the run whose name sorts last is the latest, because a copied directory has no pointer.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from mbe_stage.pipeline.safe_paths import is_path_within
 from mbe_stage.pipeline.stores.address import Address, check_output, parse_address
 from mbe_stage.pipeline.stores.failures import as_store_publish_errors
 from mbe_stage.pipeline.stores.latest_pointer import ConditionalObject, Pointer
-from mbe_stage.pipeline.stores.local_copies import LocalCopies, remove_rooms, unfinished_rooms
+from mbe_stage.pipeline.stores.local_copies import LocalCopies, remove_staging, unfinished_staging
 from mbe_stage.pipeline.stores.objects import Objects
 from mbe_stage.pipeline.stores.opening import files_at
 from mbe_stage.pipeline.stores.part_objects import PARTS, group_of, remove_parts
@@ -65,14 +64,14 @@ class RemoteStore:
     Raises
     ------
     ConfigError
-        It cannot be used, or what reads it is not installed.
+        The address cannot be used, or its package is not installed.
 
     Attributes
     ----------
     files : RemoteFiles
-        To read.
+        For reading.
     copies : LocalCopies
-        Copies of runs that were looked at, and rooms for new ones; removed with the store.
+        Copies of opened runs, and staging directories of new ones; removed with the store.
     """
 
     def __init__(self, address: str) -> None:
@@ -109,7 +108,7 @@ class RemoteStore:
         return self.copies.root
 
     def check_writable(self) -> None:
-        """Refuse what cannot be reached, or written by one writer at a time; a small object is made and removed.
+        """Check that the store can be reached and supports conditional writes; creates and removes a small object.
 
         Raises
         ------
@@ -127,32 +126,32 @@ class RemoteStore:
         self._is_checked = True
 
     def check_listed(self) -> None:
-        """Refuse what is no output directory: a run, or an address with nothing below it.
+        """Refuse anything but an output directory: a run, or an address with nothing below it.
 
         Raises
         ------
         PublishError
         """
         if self.is_run():
-            raise PublishError(f"{self.address}: is a run; expected an output directory, which holds runs; name that")
+            raise PublishError(f"{self.address}: is a run; expected its output directory; name that")
         if self.latest() is None and not self.names() and not self.unfinished():
             raise PublishError(
-                f"{self.address}: no run is there; expected an output directory, as after mbe enumerate --out "
+                f"{self.address}: contains no run; expected an output directory, as after mbe enumerate --out "
                 f"{self.address}"
             )
 
     def unfinished(self) -> list[Path]:
-        """List the staging directories of runs that can be resumed on this machine, the newest last."""
-        return unfinished_rooms(self._address)
+        """List the staging directories of resumable runs on this machine, newest last."""
+        return unfinished_staging(self._address)
 
-    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+    def begin(self, kept_days: float = KEPT_DAYS, staging_dir: Path | None = None) -> Staging:
         """Return the local staging of a new run, which is created when its context is entered.
 
         Parameters
         ----------
         kept_days : float
             Age at which other resumable runs on this machine are removed.
-        room : Path, optional
+        staging_dir : Path, optional
             One of `unfinished`, to resume.
 
         Raises
@@ -163,12 +162,12 @@ class RemoteStore:
         from mbe_stage.pipeline.stores.remote_staging import RemoteStaging
 
         self.check_writable()
-        return RemoteStaging(self, kept_days, room)
+        return RemoteStaging(self, kept_days, staging_dir)
 
     def clean(self) -> list[str]:
-        """Remove what uploads have left that ended before their manifest, and what of runs was kept on this machine.
+        """Remove leftovers of incomplete uploads, and checkpoints on this machine.
 
-        Uploads of the last day may still go on.
+        Uploads of the last day may still be in progress.
 
         Raises
         ------
@@ -177,10 +176,10 @@ class RemoteStore:
         """
         with as_store_publish_errors("not all was removed"):
             removed = [f"{self.address}/{name}" for name in self.remove_leftovers(ABANDONED_AFTER)]
-            return [*removed, *self.remove_rooms(0.0)]
+            return [*removed, *self.remove_staging(0.0)]
 
-    def remove_rooms(self, kept_days: float, but: Path | None = None) -> list[str]:
-        """Remove what of runs was kept on this machine (`mirror.remove_rooms`), and what workers have stored of them.
+    def remove_staging(self, kept_days: float, but: Path | None = None) -> list[str]:
+        """Remove checkpoints on this machine (`local_copies.remove_staging`), and the workers' parts of these runs.
 
         Returns
         -------
@@ -191,12 +190,16 @@ class RemoteStore:
         ------
         StoreFailure
         """
-        rooms = remove_rooms(self._address, kept_days, but)
-        stored = [f"{self.address}/{name}" for room in rooms for name in remove_parts(self.objects, room.name)]
-        return [*map(str, rooms), *stored]
+        staging_dirs = remove_staging(self._address, kept_days, but)
+        stored = [
+            f"{self.address}/{name}"
+            for staging_dir in staging_dirs
+            for name in remove_parts(self.objects, staging_dir.name)
+        ]
+        return [*map(str, staging_dirs), *stored]
 
     def latest(self) -> Path | None:
-        """The run published last, with its manifest; or None."""
+        """Return the run published last, with its manifest; or None."""
         if not self._address.is_in_store:
             return self.opened(self.run_called(names[-1])) if (names := self.names()) else None
         with as_store_publish_errors("nothing was changed"):
@@ -209,7 +212,7 @@ class RemoteStore:
         return self._keep_manifest(pointer.run_id, found)
 
     def runs(self) -> list[Path]:
-        """Every published run in the order of publication; nothing of them is copied yet."""
+        """List the published runs in the order of publication; nothing is copied yet."""
         return [self.run_called(name) for name in self.names()]
 
     def directories(self) -> list[Path]:
@@ -223,7 +226,7 @@ class RemoteStore:
         self.copies.close()
 
     def opened(self, run: Path) -> Path:
-        """A run with its manifest; without, where another writer has removed it by now."""
+        """Return a run with its manifest, or without it if another writer has removed the run."""
         if not (run / MANIFEST_NAME).exists():
             with as_store_publish_errors("nothing was changed"):
                 found = self.files.read(f"{RUNS}/{run.name}/{MANIFEST_NAME}")
@@ -232,7 +235,7 @@ class RemoteStore:
         return run
 
     def whole(self, run: Path) -> Path:
-        """A run with all of its files.
+        """Return a run with all of its files.
 
         Raises
         ------
@@ -244,7 +247,7 @@ class RemoteStore:
         return self._fetched(run, of_run)
 
     def with_files(self, run: Path, names: Sequence[str]) -> Path:
-        """A run with its files of these names; those that are not there are left out.
+        """Return a run with its files of these names; missing ones are left out.
 
         Raises
         ------
@@ -255,7 +258,7 @@ class RemoteStore:
         return self._fetched(run, [each for each in self.listed() if each.name in wanted])
 
     def _fetched(self, run: Path, wanted: Sequence[StoredObject]) -> Path:
-        """A run with some of its objects as files; those that are here already are not fetched again."""
+        """Return a run with some of its objects as files; files that are already here are not fetched again."""
         paths = {each: self.copies.root / each.name for each in wanted}
         missing = {
             each.name: path for each, path in paths.items() if not (path.exists() and path.stat().st_size == each.size)
@@ -268,7 +271,7 @@ class RemoteStore:
         return run
 
     def with_source(self, run: Path) -> Path:
-        """A whole run, and beside it the one of whose bicliques it was made, where that is there."""
+        """Return a complete run and, in the same directory, the run it was made from, if that exists."""
         made_of = json.loads((run / MANIFEST_NAME).read_bytes()).get("made_of")
         if isinstance(made_of, str) and made_of in self.names():
             self.whole(self.run_called(made_of))
@@ -302,20 +305,20 @@ class RemoteStore:
         return [name for name, files in self.uploads().items() if any(_is_manifest(each.name) for each in files)]
 
     def uploads(self, *, again: bool = False) -> dict[str, list[StoredObject]]:
-        """The objects of every run, published or not, by the run's name, ascending."""
+        """Return the objects of every run, published or not, by the run's name, ascending."""
         found: dict[str, list[StoredObject]] = {}
         for each in self.listed(again=again):
             found.setdefault(each.name.split("/")[1], []).append(each)
         return dict(sorted(found.items()))
 
     def listed(self, *, again: bool = False) -> list[StoredObject]:
-        """Every object of every run, as it was first listed, or is now."""
+        """Return every object of every run, from the first listing or a new one."""
         if self._listed is None or again:
             with as_store_publish_errors("nothing was changed"):
                 found = [each for each in self.files.listed(RUNS) if each.name.count("/") > 1]
             self._listed = [each for each in found if is_path_within(each.name)]
             if odd := next((each.name for each in found if not is_path_within(each.name)), None):
-                log.warning("%s: %r is no name of a file of a run, and is left out", self.address, odd)
+                log.warning("%s: %r is not a valid file name of a run, and is left out", self.address, odd)
         return self._listed
 
     def run_called(self, name: str) -> Path:
@@ -323,7 +326,7 @@ class RemoteStore:
         return self.copies.root / RUNS / name
 
     def remove_leftovers(self, older_than: timedelta = ABANDONED_AFTER) -> list[str]:
-        """Remove what uploads have left that ended before their manifest, and to which nothing was added for so long.
+        """Remove leftovers of incomplete uploads without recent additions.
 
         Returns
         -------
@@ -336,16 +339,16 @@ class RemoteStore:
         """
         left = self._older_than(datetime.now(UTC) - older_than)
         if left:
-            # This machine's clock may be wrong while another writer is still at work on them.
+            # This machine's clock may be wrong, and another writer may still be uploading.
             now = self._time_there()
             left = [] if now is None else self._older_than(now - older_than)
         if left:
-            log.info("removing what unfinished uploads left: %d objects", len(left))
+            log.info("removing leftovers of unfinished uploads: %d objects", len(left))
             self.objects.delete(left)
         return left
 
     def _older_than(self, before: datetime) -> list[str]:
-        """The objects of no published run to which nothing was added since."""
+        """Return the objects that belong to no published run and have no additions since that time."""
 
         def is_old(each: StoredObject) -> bool:
             return each.modified is not None and each.modified < before
@@ -353,7 +356,7 @@ class RemoteStore:
         staged: dict[str, list[StoredObject]] = {}
         for each in filter(lambda each: _OURS.fullmatch(each.name), self.objects.listed(STAGING)):
             staged.setdefault(group_of(each.name), []).append(each)
-        # Parts of a run stay for as long as some are added.
+        # Parts of a run stay while new ones are added.
         left = [each.name for together in staged.values() if all(map(is_old, together)) for each in together]
         published = set(self.names())
         for name, files in self.uploads().items():
@@ -362,7 +365,7 @@ class RemoteStore:
         return left
 
     def _time_there(self) -> datetime | None:
-        """Return the store's time, by which it dates objects; None if it gives no dates."""
+        """Return the store's clock, which dates its objects; None if it gives no dates."""
         name = f"{STAGING}/{provisional_id(datetime.now(UTC))}-{secrets.token_hex(4)}-clock"
         self.objects.create(name, b"what time it is\n")
         try:
@@ -371,7 +374,7 @@ class RemoteStore:
             self.objects.delete([name])
 
     def remove_oldest(self, keep_runs: int) -> None:
-        """Remove the oldest runs beyond so many, never the latest; the manifest first.
+        """Remove the oldest runs beyond a number, never the latest; the manifest first.
 
         Raises
         ------
@@ -384,7 +387,7 @@ class RemoteStore:
             self.remove_run(name)
 
     def remove_run(self, name: str) -> None:
-        """Remove a run, or what there is of it: without its manifest it is none."""
+        """Remove a run or its rest, the manifest first: without that it is not a run."""
         below = f"{RUNS}/{name}"
         self.objects.delete([f"{below}/{MANIFEST_NAME}"])
         self.objects.delete([each.name for each in self.objects.listed(below)])
@@ -402,18 +405,18 @@ class RemoteStore:
             above = Address(self._address.root, "/".join(parts[:at]))
             if part == RUNS and _has_pointer(above):
                 raise PublishError(
-                    f"{self.address}: lies in {above / RUNS}, where published runs are; expected a place outside it; "
-                    f"choose {above}, or another"
+                    f"{self.address}: lies in {above / RUNS}, the directory of published runs; expected a place "
+                    f"outside it; choose {above}, or another"
                 )
 
 
 def found_run(place: str) -> tuple[str, str]:
-    """The output directory and the name of the run that is meant by an address of either, whose latest run it is then.
+    """Resolve an address of a run, or of an output directory for its latest run, to output directory and run name.
 
     Raises
     ------
     PublishError
-        There is none; the message says what is there.
+        There is none; the message describes what was found.
     """
     named = _run_named(parse_address(place))
     if named is not None:
@@ -425,7 +428,7 @@ def found_run(place: str) -> tuple[str, str]:
         return store.address, latest.name
     if names:
         example = f"{store.address}/{RUNS}/{names[-1]}"
-        raise PublishError(f"{place}: its pointer 'latest' leads to no run; name a run yourself, for example {example}")
+        raise PublishError(f"{place}: its pointer 'latest' does not lead to a run; name a run, for example {example}")
     raise PublishError(f"{place}: holds no published run; publish one first: mbe enumerate INPUT --out {place}")
 
 
@@ -435,12 +438,12 @@ def _has_pointer(address: Address) -> bool:
 
 
 def without_latest(place: str) -> str:
-    """The output directory that is meant by an address of it, or of its pointer."""
+    """Return the output directory for an address of it or of its pointer."""
     return place.rstrip("/").removesuffix(f"/{LATEST}")
 
 
 def _run_named(address: Address) -> tuple[str, str] | None:
-    """Find the run at an address, as `found_run`; None if it is no run, such as another object below `runs`."""
+    """Find the run at an address, as `found_run`; None if it is not a run, such as another object below `runs`."""
     above, _, name = address.key.rpartition("/")
     if above.rpartition("/")[2] != RUNS or name == LATEST:
         return None
@@ -450,9 +453,7 @@ def _run_named(address: Address) -> tuple[str, str] | None:
     if name in names:
         return store.address, name
     if names:
-        raise PublishError(
-            f"{address}: no such run; expected one of those that mbe runs {store.address} lists; name it"
-        )
+        raise PublishError(f"{address}: no such run; expected a run listed by mbe runs {store.address}; name it")
     return None
 
 

@@ -19,11 +19,11 @@ from mbe_stage.pipeline.wording import bytes_text
 log = logging.getLogger(__name__)
 
 OnBytes = Callable[[int], object]
-"""Told of bytes as they have been moved, from any thread."""
+"""Called with numbers of moved bytes, from any thread."""
 
 AT_ONCE = 4
 CHUNK = 8 << 20
-"""Bytes: between two of them a transfer can be stopped."""
+"""Bytes per chunk: a transfer can be stopped between two chunks."""
 _WAIT = 0.2
 _LOG_EVERY = 5.0
 
@@ -37,9 +37,9 @@ class StoredObject:
     name : str
         Relative to the address.
     size : int
-        Bytes; 0 also where a server does not say it.
+        Bytes; also 0 if a server does not say.
     modified : datetime, optional
-        None of an object that was not listed, and of files that fsspec reads.
+        None for an object that was not listed, and for files read through fsspec.
     """
 
     name: str
@@ -48,18 +48,18 @@ class StoredObject:
 
 
 class Stopped(Exception):
-    """Another transfer failed, or a signal came: what is under way ends."""
+    """Another transfer failed, or a signal arrived: transfers in progress stop."""
 
 
 class MovedBytes:
-    """Logs now and then how much of a transfer is done.
+    """Logs the progress of a transfer from time to time.
 
     Parameters
     ----------
     what : str
-        What is done with what.
+        Description of the transfer.
     n_bytes : int
-        In all; 0 where that is not known.
+        Total bytes; 0 if unknown.
     """
 
     def __init__(self, what: str, n_bytes: int) -> None:
@@ -79,7 +79,7 @@ class MovedBytes:
 
 
 def check_names(address: Address, names: Iterable[str]) -> None:
-    """Refuse names that would lead a copy out of its directory; the empty name is the address itself.
+    """Refuse names that lead out of the directory of a copy; the empty name is the address itself.
 
     Raises
     ------
@@ -92,14 +92,14 @@ def check_names(address: Address, names: Iterable[str]) -> None:
 
 
 def side_by_side(names: list[str], move: Callable[[str, threading.Event], None]) -> None:
-    """Move several at once; the first failure ends the others, and is raised."""
+    """Run several transfers at once; the first failure stops the others, and is raised."""
     stop = threading.Event()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         moved = {pool.submit(move, name, stop) for name in names}
         try:
             waiting = moved
             while waiting:
-                # A wait without limit would hear no signal on some systems.
+                # A wait without limit cannot be interrupted by signals on some systems.
                 done, waiting = wait(waiting, timeout=_WAIT, return_when=FIRST_EXCEPTION)
                 for each in done:
                     each.result()

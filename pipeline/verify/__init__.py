@@ -1,9 +1,10 @@
 """A check of a published run that shares no code with the engines and writers.
 
 It does share the reader: edges and the counts of dropped rows come from `pipeline.execution.ingest`, which the run used
-too, except on the tier `rapids`. Errors there are not found. The models of configuration and manifest are shared too.
+too, except on the tier `rapids`. Errors in the reader are not found. The models of configuration and manifest are
+shared too.
 
-- `job` checks what holds for a run of any problem: `files` the files, `fields` the manifest and the vertex tables;
+- `job` checks a run of any problem: `files` the files, `fields` the manifest and the vertex tables;
 - `recipe` computes keys and fingerprints from their written definition;
 - `bicliques` checks that problem: `rows` each row, `closure` rows against the graph, `two_hop` the two-hop degrees;
 - `cliques` and `pq_counts` check theirs, the latter with other counting methods (`pq_recount`);

@@ -35,10 +35,10 @@ from mbe_stage.pipeline.verify.rows import (
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import readonly_view
 
-# Nodes of a search for all cliques, and of more than that vertices and edges whose clique is looked up.
+# Most nodes of a search for all cliques; beyond that, the sample of vertices and edges whose clique is looked up.
 _MOST_NODES = 500_000
 _SEEDS = 10_000
-# Products that a projection may take, and rows of it that are made at once.
+# Most products of a projection, and the rows of it that are made at once.
 _MOST_PRODUCTS = 500_000_000
 _PRODUCTS_AT_ONCE = 20_000_000
 
@@ -49,12 +49,12 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 def check(job: Job) -> None:
-    """Hold the tables of cliques against each other and, where it is given, against the input.
+    """Check the tables of cliques against each other and, if it is given, against the input.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     """
     checking = _Cliques(job)
     checking.check_rows()
@@ -64,18 +64,18 @@ def check(job: Job) -> None:
 
 
 class _Cliques:
-    """A check under way: what was read so far."""
+    """A check in progress, with the data read so far."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.run, self.manifest = job, job.run, job.manifest
-        self.asked = job.manifest.config.asked
+        self.section = job.manifest.config.problem_section
         self.path = job.run / "vertices.parquet"
         facts = job.manifest.input
-        n_vertices = facts.n_right if self.asked.project == "right" else facts.n_left
+        n_vertices = facts.n_right if self.section.project == "right" else facts.n_left
         self.keys = check_vertex_table(self.path, n_vertices, "vertices")
         check_key_type(self.path, job.manifest, self.keys)
         self.hashes = recipe.vertex_hashes(self.keys, "left")
-        self.containing = rows.wanted_ids(self.keys, self.asked.containing)
+        self.containing = rows.wanted_ids(self.keys, self.section.containing)
         self.graph = self._graph()
         self.parts = table_parts(job.run, "cliques")
         n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
@@ -85,8 +85,8 @@ class _Cliques:
         self.statistics = VertexStatistics(n_vertices)
 
     def _graph(self) -> CliqueGraph | None:
-        """The graph that was searched, made again; the keys of the input are held against those of the table."""
-        edges, project = self.job.edges, self.asked.project
+        """Build the searched graph again, and compare the input's keys with those of the table."""
+        edges, project = self.job.edges, self.section.project
         if edges is None:
             return None
         keys = edges.right_keys if project == "right" else edges.left_keys
@@ -97,9 +97,9 @@ class _Cliques:
                 f"{self.run / 'manifest.json'}: input.n_left and n_right are {self.manifest.input.n_left} and "
                 f"{self.manifest.input.n_right}; recomputed {len(edges.left_keys)} and {len(edges.right_keys)}"
             )
-        graph = graph_of(edges, project, self.asked.min_shared)
+        graph = graph_of(edges, project, self.section.min_shared)
         if graph is None:
-            self.job.not_checked("the projection, and cliques against it: it takes too many steps to be made again")
+            self.job.not_checked("the projection, and cliques against it: building it again takes too many steps")
         return graph
 
     def check_rows(self) -> None:
@@ -117,7 +117,7 @@ class _Cliques:
                 self._judge(joined, batch, chosen[begin:end] - batch.start)
             self._add(batch)
             job.progress(self.n_rows / n_rows)
-        job.passed("rows", f"{n_rows:,} cliques: members, sizes, keys and the conditions that were asked for")
+        job.passed("rows", f"{n_rows:,} cliques: members, sizes, keys and the query's conditions")
         self.row_keys.sort()
         check_distinct(f"{self.run / 'cliques'}", self.row_keys, "clique_key")
         job.passed("all distinct", f"{n_rows:,} keys")
@@ -144,12 +144,12 @@ class _Cliques:
             raise VerificationError(f"{batch.name(row)}: the key of its members is {keys[row]}")
         if (wrong := np.flatnonzero(~self._accepts(sizes))).size:
             row = int(wrong[0])
-            raise VerificationError(f"{batch.name(row)}: {sizes[row]} members are not what the run asks for")
+            raise VerificationError(f"{batch.name(row)}: {sizes[row]} members do not meet the run's query")
         check_containing(batch, 0, self.containing, "")
 
     def _accepts(self, sizes: np.ndarray) -> np.ndarray:
-        accepted = sizes >= self.asked.min_size
-        return accepted if self.asked.max_size is None else accepted & (sizes <= self.asked.max_size)
+        accepted = sizes >= self.section.min_size
+        return accepted if self.section.max_size is None else accepted & (sizes <= self.section.max_size)
 
     def _judge(self, joined: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
         offsets, members = batch.offsets[0], batch.members[0]
@@ -159,7 +159,7 @@ class _Cliques:
             return
         verdict, first, second = verdicts[wrong[0]].tolist()
         what = (
-            f"is no clique: no edge between {self._key(first)} and {self._key(second)}"
+            f"is not a clique: no edge between {self._key(first)} and {self._key(second)}"
             if verdict == closure.MISSING_EDGE
             else f"is not maximal: {self._key(first)} can join"
         )
@@ -177,14 +177,14 @@ class _Cliques:
         self.statistics.add(batch, 0)
 
     def check_sums(self) -> None:
-        """The size histogram, the manifest's counts and the content fingerprint."""
+        """Check the size histogram, the manifest's counts and the content fingerprint."""
         path, place, stated = self.run / "size_histogram.parquet", self.run / "manifest.json", self.manifest.counts
         table = pq.read_table(path)
         found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         if found != sorted(self.sizes.items()):
             wrong = next(iter(set(found) ^ set(self.sizes.items())), None)
             raise VerificationError(
-                f"{path}: its sizes are not those of the rows, ascending; the first other is {wrong}"
+                f"{path}: its sizes are not those of the rows, ascending; the first wrong one is {wrong}"
             )
         self.job.passed("size histogram", f"{len(found):,} sizes")
         expected = {
@@ -206,7 +206,7 @@ class _Cliques:
         self.job.passed("manifest counts and content fingerprint", f"{self.n_rows:,} cliques, {sums}")
 
     def check_vertices(self) -> None:
-        """The table of vertices: what the rows say of each, and degree and core number where there is the graph."""
+        """Check the vertex table: the figures from the rows and, with the graph, degrees and core numbers."""
         table, statistics, counts = pq.read_table(self.path), self.statistics, self.manifest.counts
         largest = table["largest_clique_key"]
         expected = {
@@ -225,7 +225,7 @@ class _Cliques:
         nulls = pc.is_null(largest).to_numpy(zero_copy_only=False)
         if (wrong := np.flatnonzero(nulls != (statistics.n_bicliques == 0))).size:
             raise VerificationError(
-                f"{self.path}, row {wrong[0]}: largest_clique_key is null exactly for vertices in no clique, not here"
+                f"{self.path}, row {wrong[0]}: largest_clique_key must be null exactly for vertices in no clique"
             )
         degrees, cores = table["degree"].to_numpy(), table["core_number"].to_numpy()
         facts, sums = self.manifest.input, {"edges": int(degrees.sum()) // 2, "degeneracy": int(cores.max(initial=0))}
@@ -256,12 +256,12 @@ class _Cliques:
         every = cliques_of(graph, core_numbers(graph), min(_MOST_NODES, 10 * job.sample))
         if every is not None:
             self._look_up(every)
-            job.passed("nothing missing", f"{len(every):,} cliques that another search found")
+            job.passed("nothing missing", f"{len(every):,} cliques of another search")
             return
         seeds = list(_seeds(graph, job.rng, min(_SEEDS, job.sample)))
         self._look_up(grown(graph, seed) for seed in seeds)
         job.passed("nothing missing", f"the cliques that {len(seeds):,} vertices and edges grow to")
-        job.not_checked("nothing missing: another search for all cliques takes too long; those of a sample are there")
+        job.not_checked("nothing missing: another search for all cliques takes too long; those of a sample are present")
 
     def _look_up(self, cliques: Iterable[list[int]]) -> None:
         wanted = set(self.containing.tolist())
@@ -277,7 +277,7 @@ class _Cliques:
 
 
 def _seeds(graph: CliqueGraph, rng: np.random.Generator, most: int) -> Iterator[tuple[int, ...]]:
-    """Vertices and edges, drawn at random."""
+    """Draw vertices and edges at random."""
     for vertex in rng.choice(graph.n, min(most, graph.n), replace=False).tolist():
         yield (vertex,) if not graph.neighbours(vertex) else (vertex, *sorted(graph.neighbours(vertex))[:1])
     n_ends = graph.members.size
@@ -287,7 +287,7 @@ def _seeds(graph: CliqueGraph, rng: np.random.Generator, most: int) -> Iterator[
 
 
 def _chosen(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows to hold against the graph, ascending."""
+    """Choose the rows to check against the graph, ascending."""
     return np.arange(n_rows) if n_rows <= sample else np.sort(rng.choice(n_rows, sample, replace=False))
 
 
@@ -301,7 +301,7 @@ def _check_order(batch: Batch, last: int | None) -> int:
 
 
 def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
-    """Rows of cliques; both sides of the batch are the members."""
+    """Return rows of cliques as a batch; both of its sides are the members."""
     for name, column in zip(record.schema.names, record.columns, strict=True):
         if nulls := column.null_count or (name == "vertices" and column.flatten().null_count):
             raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
@@ -336,9 +336,9 @@ class CliqueGraph:
         return self.known[vertex]
 
     def with_loops(self) -> Adjacency:
-        """Each vertex joined to itself as well, as a graph of two sides.
+        """Return the bipartite graph of neighbours, with each vertex also joined to itself.
 
-        There a set of vertices, put on both sides, is a maximal biclique exactly where it is a maximal clique here.
+        There, a set of vertices placed on both sides is a maximal biclique if and only if it is a maximal clique here.
         """
         n = self.n
         sources = np.concatenate([np.repeat(np.arange(n), np.diff(self.offsets)), np.arange(n)]).astype(np.int32)
@@ -347,12 +347,12 @@ class CliqueGraph:
 
 
 def graph_of(edges: EdgeData, project: str | None, min_shared: int) -> CliqueGraph | None:
-    """The graph of the edges, or their projection; None where that takes too many steps here.
+    """Build the graph of the edges, or their projection; None if that takes too many steps.
 
     Parameters
     ----------
     min_shared : int
-        Of the projection.
+        `cliques.min_shared` of the projection.
     """
     n_left, n_right = len(edges.left_keys), len(edges.right_keys)
     joined = csr_array((np.ones(edges.left_ids.size, np.int64), (edges.left_ids, edges.right_ids)), (n_left, n_right))
@@ -419,9 +419,10 @@ def grown(graph: CliqueGraph, seed: tuple[int, ...]) -> list[int]:
 
 
 def cliques_of(graph: CliqueGraph, cores: np.ndarray, most_nodes: int) -> list[list[int]] | None:
-    """Every maximal clique; None where a search of so many nodes does not find them all.
+    """Return every maximal clique; None if the search needs more nodes.
 
-    Bron and Kerbosch 1973 below each vertex, with those of larger core numbers as candidates, sets as bits of integers.
+    Bron and Kerbosch (1973) from each vertex, with the vertices of larger core numbers as candidates. Sets are bits of
+    integers.
     """
     order = np.lexsort((np.arange(graph.n), cores))
     rank = np.empty(graph.n, np.int64)

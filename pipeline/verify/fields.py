@@ -1,4 +1,4 @@
-"""Checks of the manifest's fields and of the vertex tables: recomputed where possible, else listed as not checked."""
+"""Checks of the manifest's fields and of the vertex tables: recomputed if possible, else listed as not checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mbe_stage.pipeline.problems.installed import derived_of, limit_of, publicat
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.verify.files import REPORT
 
-# Fields that only the publishing process knows, by section: neither the files of the run nor the input repeat them. A
+# Fields that only the publishing process knows, by section. They cannot be derived from the run's files or its input. A
 # new field of the manifest belongs here or is recomputed; a test goes through them all.
 UNTOLD = {
     "": (
@@ -84,13 +84,12 @@ def _listing(fields: Mapping[str, Iterable[str]]) -> str:
     )
 
 
-UNTOLD_NOTE = f"manifest.json, which alone says them: {_listing(UNTOLD)}"
+UNTOLD_NOTE = f"manifest.json, fields found nowhere else: {_listing(UNTOLD)}"
 
 
-# Settings that the result has to obey, so that a value which it contradicts is found; others that come to the same are
-# not: a limit that nothing reached, an order that the rows had anyway. So are all of the sections of problem and
-# derived outputs. A setting is here, in `UNTOLD`, or told by the files: `bicliques`, `members`, `report`,
-# `compression`.
+# Settings that the result must obey. A value that the result contradicts is found; a value without effect is not, such
+# as a limit that was not reached. The sections of problem and derived outputs are all of this kind. Every setting is
+# here, in `UNTOLD`, or visible in the files: `bicliques`, `members`, `report`, `compression`.
 BY_EFFECT = {
     "config.input": ("key_type",),
     "config.execution": ("max_bicliques", "time_limit_seconds"),
@@ -98,10 +97,10 @@ BY_EFFECT = {
 }
 
 
-REPORT_NOTE = f"{REPORT}: contents: only its size and its checksum are held against the manifest"
+REPORT_NOTE = f"{REPORT}: contents: only its size and checksum are compared with the manifest"
 
 
-# What reading the input again says of it, beside sizes and fingerprint.
+# Facts found by reading the input again, besides sizes and fingerprint.
 READING = (
     "format",
     "rows_read",
@@ -120,7 +119,7 @@ READING = (
 _ADDED = ("columns", "dialect", "n_columns")
 
 
-# By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
+# The keys that the configuration fingerprint covers, besides all of the sections of problem and derived outputs.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
 
 
@@ -130,32 +129,32 @@ _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
 def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     """`BY_EFFECT` with the sections of the run's problem and derived outputs, by section."""
     publication = publication_of(manifest.problem)
-    asked = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
+    own = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
     derived = {f"config.{each.name}": tuple(each.section.model_fields) for each in derived_of(manifest.config)}
     limit = limit_of(manifest.problem)
     limits = {} if limit is None else {"config.execution": (limit, "time_limit_seconds")}
-    return {**asked, **derived, **BY_EFFECT, **limits}
+    return {**own, **derived, **BY_EFFECT, **limits}
 
 
 def standing_notes(manifest: Manifest) -> list[str]:
     """List what no check can verify for a run like this, with or without the input."""
     settings = _listing(settings_by_effect(manifest))
-    by_effect = f"manifest.json, but for values that the result contradicts: {settings}"
+    by_effect = f"manifest.json, except for values that the result contradicts: {settings}"
     return [*([REPORT_NOTE] if manifest.config.output.report else []), by_effect, UNTOLD_NOTE]
 
 
 def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> None:
-    """The keys of the vertex tables are of the type that `input.key_type` asks for, where it asks for one.
+    """Check that the keys of the vertex tables have the type of `input.key_type`, if it is set.
 
     Parameters
     ----------
     keys : pair of pa.ChunkedArray
-        Of the left and of the right vertices.
+        Of the left and right vertices.
 
     Raises
     ------
     VerificationError
-        They are of another.
+        Keys have another type.
     """
     for side, column in zip(("left", "right"), keys, strict=True):
         check_key_type(run / f"{side}_vertices.parquet", manifest, column)
@@ -170,25 +169,25 @@ def check_key_type(path: Path, manifest: Manifest, keys: pa.ChunkedArray) -> Non
         Its keys are of another type.
     """
     stated = manifest.config.input.key_type
-    # Of no keys the type says nothing.
+    # Without keys the type means nothing.
     if len(keys) and stated != "auto" and (stated == "integer") != pa.types.is_integer(keys.type):
         raise VerificationError(f"{path}, column 'key': has type {keys.type}; input.key_type of the config is {stated}")
 
 
 def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
-    """The fields that the manifest itself, the run's place and its tables tell; also what could not be told.
+    """Check the fields against the manifest itself, the run's place and its tables; also return what was not checked.
 
     Raises
     ------
     VerificationError
-        One is not what it should be.
+        A field is wrong.
     """
     place = run / "manifest.json"
     facts = manifest.input
-    asked = _config_fingerprint(manifest)
-    if manifest.config_fingerprint != asked:
+    recomputed = _config_fingerprint(manifest)
+    if manifest.config_fingerprint != recomputed:
         raise VerificationError(
-            f"{place}: config_fingerprint is {manifest.config_fingerprint}; recomputed {asked} from its config"
+            f"{place}: config_fingerprint is {manifest.config_fingerprint}; recomputed {recomputed} from its config"
         )
     left_out = facts.rows_dropped_null + facts.rows_dropped_weight + facts.rows_dropped_time + facts.duplicate_edges
     if facts.undirected is not None:
@@ -199,7 +198,7 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
             f"n_edges is {facts.n_edges}; expected {facts.rows_read - left_out}"
         )
     if manifest.comparison is not None and not manifest.config.output.compare:
-        raise VerificationError(f"{place}: comparison is there; output.compare of its config is 0: expected null")
+        raise VerificationError(f"{place}: comparison is set, but output.compare of its config is 0: expected null")
     reads = reading_of(manifest.config)
     has_events = reads.keeps_events and (reads.weight is not None or reads.timestamp is not None)
     if (facts.events_fingerprint is not None) != has_events:
@@ -216,27 +215,27 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
 
 
 def check_derived(run: Path, manifest: Manifest) -> None:
-    """There are counts of just those derived outputs that the configuration asks for, and nothing is said of others.
+    """Check that the manifest describes exactly the derived outputs of its configuration.
 
     Raises
     ------
     VerificationError
-        There is something of another.
+        It describes another one.
     """
-    asked = sorted(each.name for each in derived_of(manifest.config))
-    if sorted(manifest.derived) != asked:
+    requested = sorted(each.name for each in derived_of(manifest.config))
+    if sorted(manifest.derived) != requested:
         raise VerificationError(
             f"{run / 'manifest.json'}: derived holds {', '.join(sorted(manifest.derived)) or 'nothing'}; expected "
-            f"{', '.join(asked) or 'nothing'}, by its config"
+            f"{', '.join(requested) or 'nothing'}, by its config"
         )
     for name in ("derived_inputs", "derived_comparison"):
-        if others := sorted(set(getattr(manifest, name)) - set(asked)):
+        if others := sorted(set(getattr(manifest, name)) - set(requested)):
             raise VerificationError(
-                f"{run / 'manifest.json'}: {name} holds {others[0]}, which its config does not ask for"
+                f"{run / 'manifest.json'}: {name} holds {others[0]}, which its config does not request"
             )
     if manifest.derived_comparison and not manifest.config.output.compare:
         raise VerificationError(
-            f"{run / 'manifest.json'}: derived_comparison is there; output.compare of its config is 0: expected none"
+            f"{run / 'manifest.json'}: derived_comparison is set, but output.compare of its config is 0: expected none"
         )
 
 
@@ -246,24 +245,24 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
     Parameters
     ----------
     stated : InputFacts
-        Of the manifest.
+        The manifest's facts.
     read : InputFacts or None
-        Of the input as it was read now.
+        The facts of the input as read now.
 
     Raises
     ------
     VerificationError
-        The same input, read again, says something else.
+        The same input, read again, has other facts.
     """
     if read is None:
         return None, [f"input: source, {', '.join(READING)}, fingerprint, events_fingerprint: the input is not given"]
     differs = [name for name in READING if getattr(stated, name) != getattr(read, name)]
-    # Manifests of earlier versions lack them.
+    # Manifests of earlier versions lack these.
     older = [name for name in differs if name in _ADDED and not getattr(stated, name)]
-    unsaid = [f"input: {name}: the manifest does not say them" for name in older]
+    unsaid = [f"input: {name}: not in the manifest" for name in older]
     differs = [name for name in differs if name not in older]
     if read.source != stated.source:
-        what = f"{', '.join(('source', *differs))}: read again was {read.source}, not {stated.source}"
+        what = f"{', '.join(('source', *differs))}: the input read now was {read.source}, not {stated.source}"
         return f"of {read.source}" if not differs else None, [f"input: {what}", *unsaid]
     if differs:
         name = differs[0]
@@ -283,37 +282,37 @@ def _shown(value: object) -> object:
 
 
 def _config_fingerprint(manifest: Manifest) -> str:
-    """SHA-256 of what the configuration asks for, as JSON with sorted keys."""
+    """Return the SHA-256 of the query in the configuration, as JSON with sorted keys."""
     config = manifest.config.model_dump(mode="json")
     section = publication_of(manifest.problem).section_name
-    asked = {
+    settings = {
         "schema_version": manifest.schema_version,
         "key_type": config["input"]["key_type"],
-        section: config.get(section, manifest.config.asked.model_dump(mode="json")),
+        section: config.get(section, manifest.config.problem_section.model_dump(mode="json")),
         "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
         "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
     }
     if config["execution"]["max_cliques"] is not None:
-        asked["execution"]["max_cliques"] = config["execution"]["max_cliques"]
+        settings["execution"]["max_cliques"] = config["execution"]["max_cliques"]
     if config["execution"]["max_output_bytes"] is not None:
-        asked["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
+        settings["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
     if not config["output"]["bicliques"]:
-        asked["output"]["bicliques"] = False
+        settings["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):
-        asked["derived"] = {
+        settings["derived"] = {
             each.name: {key: value for key, value in config[each.name].items() if key not in each.input_keys}
             for each in derived
         }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def check_vertex_ids(run: Path, side: str, n_expected: int) -> pa.ChunkedArray:
-    """Ids of a side are 0, 1, 2, ..., keys ascend; returns the keys."""
+    """Check that ids of a side are 0, 1, 2, ... and keys ascend; return the keys."""
     return check_vertex_table(run / f"{side}_vertices.parquet", n_expected, f"{side} vertices")
 
 
 def check_vertex_table(path: Path, n_expected: int, what: str) -> pa.ChunkedArray:
-    """Ids are 0, 1, 2, ..., keys ascend; returns the keys. `what` the manifest counts so many of."""
+    """Check the number of `what`, that ids are 0, 1, 2, ... and that keys ascend; return the keys."""
     table = pq.read_table(path, columns=["vertex", "key"])
     if table.num_rows != n_expected:
         raise VerificationError(f"{path}: has {table.num_rows} rows; the manifest counts {n_expected} {what}")

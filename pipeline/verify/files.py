@@ -15,10 +15,10 @@ from mbe_stage.pipeline.safe_paths import entries_below
 
 REPORT = "report.html"
 _MANIFEST = "manifest.json"
-# What Parquet calls the codecs of `output.compression`; LZ4 has several names.
+# Parquet's names for the codecs of `output.compression`; LZ4 has several.
 _CODECS = {"zstd": "ZSTD", "snappy": "SNAPPY", "lz4": "LZ4", "none": "UNCOMPRESSED"}
 _TYPES = (pa.int64(), pa.string())
-# What the keys of the two sides may be.
+# The possible types of the keys of the two sides.
 _KEY_TYPES = [(left, right) for left in _TYPES for right in _TYPES]
 
 
@@ -27,11 +27,11 @@ def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], No
     listed = {entry.path: entry for entry in manifest.files}
     entries = dict(entries_below(run))
     if (odd := next((name for name, what in entries.items() if what), None)) is not None:
-        raise VerificationError(f"{run / odd}: {entries[odd]}; expected the files of the manifest and nothing else")
+        raise VerificationError(f"{run / odd}: {entries[odd]}; expected only the files of the manifest")
     present = set(entries) - {_MANIFEST}
     for name in sorted(present ^ set(listed)):
         raise VerificationError(
-            f"{run / name}: {'is not in the manifest' if name in present else 'is missing, but the manifest lists it'}"
+            f"{run / name}: {'is not in the manifest' if name in present else 'is listed in the manifest, but missing'}"
         )
     n_bytes, n_done = sum(entry.bytes for entry in manifest.files), 0
     for name, entry in listed.items():
@@ -52,21 +52,21 @@ def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], No
 
 
 def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
-    """The report is there exactly when `output.report` asks for it, and no file that is neither it nor a table.
+    """Check that the report exists exactly if `output.report` is set, and that all other files are tables.
 
     Parameters
     ----------
     manifest : Manifest
-        Its files are those on the disk.
+        Its files match those on disk.
     tables : iterable of str
-        Names that the configuration gives the tables, as in `Publication.schemas`.
+        Names of the configured tables, as in `Publication.schemas`.
 
     Raises
     ------
     VerificationError
-        A file is there that was not asked for, or the report is missing.
+        A file was not requested, or the report is missing.
     """
-    asked = {name.removesuffix(".parquet") for name in tables}
+    names = {name.removesuffix(".parquet") for name in tables}
     is_reported, paths = manifest.config.output.report, {entry.path for entry in manifest.files}
     if is_reported != (REPORT in paths):
         there = "is missing" if is_reported else "is there"
@@ -75,21 +75,21 @@ def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
         )
     for path in sorted(paths - {REPORT}):
         # A table is one file, or a directory of parts.
-        is_table = path.removesuffix(".parquet") in asked or path.rpartition("/")[0] in asked
+        is_table = path.removesuffix(".parquet") in names or path.rpartition("/")[0] in names
         if not (is_table and path.endswith(".parquet")):
-            expected = ", ".join(sorted(asked))
-            raise VerificationError(f"{run / path}: is none of the tables that the config asks for: {expected}")
+            expected = ", ".join(sorted(names))
+            raise VerificationError(f"{run / path}: is not one of the tables of the config: {expected}")
 
 
 def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[str]:
     """Check the compression named in the Parquet footers; return notes on tables whose footers do not say.
 
-    A column whose values do not get smaller may be stored as it is, whatever the codec.
+    A column that compression does not shrink may be stored uncompressed, whatever the codec.
 
     Raises
     ------
     VerificationError
-        A column is compressed otherwise than `output.compression` says.
+        A column has another compression than `output.compression`.
     """
     stated = manifest.config.output.compression
     wanted, plain, seen = _CODECS[stated], _CODECS["none"], set()
@@ -106,12 +106,12 @@ def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[s
 
 
 def check_schemas(run: Path, schemas: Callable[[tuple[pa.DataType, pa.DataType]], Mapping[str, pa.Schema]]) -> str:
-    """Columns and types of every table, and that each table is there.
+    """Check that every table exists and has the right columns and types.
 
     Parameters
     ----------
     schemas : callable
-        Takes the types of the left and the right keys, and gives the schema of every table by its name below the run.
+        Takes the types of the left and right keys, and returns the schema of every table by its name in the run.
     """
     found = {
         name: [(path, pq.read_schema(path)) for path in table_parts(run, name.removesuffix(".parquet"))]
@@ -119,13 +119,13 @@ def check_schemas(run: Path, schemas: Callable[[tuple[pa.DataType, pa.DataType]]
     }
     wrong = [_first_wrong(found, schemas(key_types)) for key_types in _KEY_TYPES]
     if None not in wrong:
-        # The type of the keys is that with which the first offender comes last.
+        # Choose the key types with which the first wrong table comes last.
         raise VerificationError(max((each for each in wrong if each is not None), key=lambda each: each[0])[1])
     return ", ".join(name.removesuffix(".parquet") for name in found)
 
 
 def table_parts(run: Path, name: str) -> list[Path]:
-    """The files of a table: one, or the parts of a directory."""
+    """Return the files of a table: one, or the parts of a directory."""
     single = run / f"{name}.parquet"
     parts = [single] if single.is_file() else sorted((run / name).glob("*.parquet"))
     if not parts:
@@ -137,11 +137,11 @@ def _metadata(path: Path) -> pq.FileMetaData:
     try:
         return pq.read_metadata(path)
     except pa.ArrowInvalid as error:
-        raise VerificationError(f"{path}: is no Parquet file ({error})") from None
+        raise VerificationError(f"{path}: is not a Parquet file ({error})") from None
 
 
 def _codecs(path: Path) -> Iterator[tuple[str, str]]:
-    """Every column of every row group, and its codec by the name in `_CODECS`."""
+    """Yield every column of every row group, and its codec by the name in `_CODECS`."""
     footer = _metadata(path)
     for group in map(footer.row_group, range(footer.num_row_groups)):
         for column in map(group.column, range(footer.num_columns)):
@@ -172,7 +172,7 @@ def _offence(found: pa.Schema, expected: pa.Schema) -> str | None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without what does not change the values: dictionaries, wide offsets, views, names inside lists."""
+    """Return the type without encoding details: dictionaries, wide offsets, views, names inside lists."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

@@ -1,8 +1,8 @@
-"""The graph that groups are of, or the two graphs if the input has buckets of time, and their groups as one list.
+"""The graph of the groups, or two graphs if the input has time buckets, and their groups as one list.
 
-The first graph is the run's; its bicliques are there, or are found anew. The second, of buckets that begin half a
-bucket later, is read from the input again with it, and enumerated anew where that is affordable (`half_later`). Right
-vertices of the second have the ids behind those of the first (`half_later_vertices`).
+The first graph is the run's; its bicliques are published or enumerated again. The second has buckets that begin half a
+bucket later. It is read from the input with the first, and enumerated again if that is affordable (`half_later`). Ids
+of its right vertices follow those of the first (`half_later_vertices`).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from mbe_stage.pipeline.verify.rows import RowRules, batches, check_rows, rules_
 from mbe_stage.runtime.jit import readonly_view
 
 _NOT_CHECKED = (
-    "groups: that no better one is missing, n_bicliques, seeds, significant_candidates and what there were no steps "
-    "for; vertex scores: the scores, but for lower bounds: the bicliques are not to be had"
+    "groups: that no better one is missing, n_bicliques, seeds, significant_candidates, and counts of "
+    "skipped steps; vertex scores: all but lower bounds of the scores: the bicliques are not available"
 )
 
 
 def later_bicliques(later: Job) -> Path | None:
-    """The directory below which the table `bicliques` of the later buckets lies; None where they are not to be had.
+    """Find a directory with the table `bicliques` of the later buckets; None if they are not available.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def later_bicliques(later: Job) -> Path | None:
     Raises
     ------
     VerificationError
-        They are not as many as the manifest says, or not those of the graph.
+        Their number differs from the manifest, or they are not those of the graph.
     """
     assert later.edges is not None
     assert later.keys is not None
@@ -64,16 +64,16 @@ def later_bicliques(later: Job) -> Path | None:
     stated = later.manifest.derived["groups"]
     n = stated.get("half_later_bicliques", 0)
     if stated.get("half_later_truncated"):
-        why = "a limit ended their search, and would end another elsewhere"
+        why = "a limit stopped their search, and another search would stop elsewhere"
     elif n > later.sample:
-        why = f"{n:,} are more than the sample of {later.sample:,}, up to which they are enumerated anew (--sample)"
+        why = f"{n:,} are more than {later.sample:,}, the most that are enumerated again (--sample)"
     else:
         rules = rules_of(later.manifest, later.keys, later.hashes)
         directory = found_anew(later, later.edges, rules, n)
         n_looked_up = _check(later, later.edges, rules, later.keys, directory, n)
         later.passed(
             "half later bicliques",
-            f"all {n:,}, enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are there",
+            f"all {n:,}, enumerated again: complete and maximal, distinct; {n_looked_up:,} looked up are present",
         )
         return directory
     later.not_checked(f"half later bicliques: {why}")
@@ -81,16 +81,16 @@ def later_bicliques(later: Job) -> Path | None:
 
 
 def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: Path, n_stated: int) -> int:
-    """Hold what was found against the graph; returns how many were looked up.
+    """Check the enumerated bicliques against the graph; return the number looked up.
 
     Parameters
     ----------
     keys : pair of pa.ChunkedArray
-        Of the vertices.
+        Keys of the vertices.
     directory : Path
-        Below which the table lies.
+        The directory with the table.
     n_stated : int
-        How many the run says there are.
+        The number that the run states.
     """
     graph, found = adjacency(edges), [np.empty(0, np.int64)]
     for batch in batches(table_parts(directory, "bicliques")):
@@ -103,13 +103,13 @@ def _check(later: Job, edges: EdgeData, rules: RowRules, keys: Keys, directory: 
         raise VerificationError(
             f"{later.run / 'manifest.json'}: derived.groups.half_later_bicliques is {n_stated:,}; found {n_found}"
         )
-    check_distinct("the buckets that begin half later", sorted_keys)
+    check_distinct("the buckets shifted by half", sorted_keys)
     return check_nothing_missing(later, graph, rules, sorted_keys, keys)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneGraph:
-    """The groups of one graph, as of a run of its own.
+    """The groups of one graph, as if it had its own run.
 
     Attributes
     ----------
@@ -118,12 +118,12 @@ class OneGraph:
     groups : Groups
         With the graph's own ids, ranked among themselves.
     rows : (n,) int64
-        Of these groups in the list of all.
+        Positions of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
     first_right : int
         The id of its first right vertex in the list of all groups.
     whose : str
-        What its groups are called in the report, before their name.
+        Prefix for its groups in the report.
     """
 
     job: Job
@@ -135,15 +135,15 @@ class OneGraph:
     whose: str = ""
 
     def scored(self) -> Scored:
-        """Its bicliques summed up, or the groups, if the bicliques are not available."""
+        """Return the scores of its bicliques, or of the groups if the bicliques are not available."""
         return score(self.job, self.groups, Null(self.degrees, self.n_edges), self.whose)
 
     def every_edge(self) -> Within:
-        """The edges of groups that have every one."""
+        """Return all possible edges of the groups, which must be complete."""
         return every_edge(self.groups, (self.degrees[0].size, self.degrees[1].size))
 
     def edges_of(self, found: Within) -> Within:
-        """The graph's part of the edges of all groups, as `read_edges` gives them."""
+        """Return the graph's part of the edges of all groups, as returned by `read_edges`."""
         of_row = np.repeat(np.arange(found.n_edges.size), found.n_edges)
         own = np.flatnonzero(np.isin(of_row, self.rows))
         sizes = self.degrees[0].size, self.degrees[1].size
@@ -169,7 +169,7 @@ class Graphs:
 
     @property
     def n_right(self) -> int:
-        """Right vertices of the first graph."""
+        """Number of right vertices of the first graph."""
         return self.parts[0].degrees[1].size
 
     def of_first(self) -> Groups:
@@ -181,23 +181,23 @@ class Graphs:
     def shares_explained(self, edges: list[Within]) -> tuple[np.ndarray, np.ndarray]:
         """Return, per vertex, the number of edges in the first graph that matches the share explained by groups.
 
-        A left vertex has the larger share of the two graphs; right vertices are those of the first.
+        A left vertex has the larger of its two shares; right vertices are those of the first graph.
         """
         return self._largest([each.explained[0] for each in edges]), edges[0].explained[1]
 
     def share_numerators(self, found: list[Scored]) -> tuple[np.ndarray, np.ndarray]:
-        """The same of `Scored.share_numerators`."""
+        """Return `Scored.share_numerators`, combined in the same way."""
         return self._largest([each.share_numerators[0] for each in found]), found[0].share_numerators[1]
 
     def by_edge(self, found: list[Scored]) -> EdgeScores:
-        """Scores of the vertices of the first graph: a left one has the better of both."""
+        """Return scores of the vertices of the first graph; a left vertex has the better of its two."""
         of_parts = [each.by_edge for each in found]
         sqrt, share = (np.maximum.reduce([getattr(each, name)[0] for each in of_parts]) for name in ("sqrt", "share"))
         n_left_out = sum(each.n_left_out for each in of_parts)
         return EdgeScores((sqrt, of_parts[0].sqrt[1]), (share, of_parts[0].share[1]), n_left_out)
 
     def _largest(self, numerators: list[np.ndarray]) -> np.ndarray:
-        """Numerators of the largest share of the own degree, which is another in the second graph."""
+        """Return numerators of the largest share of the vertex's degree; the degrees of the two graphs differ."""
         degrees = [part.degrees[0] for part in self.parts]
         return np.maximum.reduce([of / own for of, own in zip(numerators, degrees, strict=True)]) * degrees[0]
 
@@ -213,14 +213,15 @@ def read_graphs(job: Job) -> Graphs | None:
     Raises
     ------
     VerificationError
-        Members are no vertices, a group is of both graphs, or the vertices of the second are not those of the input.
+        Members are not vertices, a group belongs to both graphs, or the vertices of the second are not those of the
+        input.
     """
     degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
     if has_two_graphs(job):
         return _read_two(job, degrees)
     groups = read_groups(job, degrees)
-    is_told = groups.table["half_later"].is_valid().to_numpy()
-    refuse_first(groups.path, is_told, "half_later is there without buckets of time")
+    is_stated = groups.table["half_later"].is_valid().to_numpy()
+    refuse_first(groups.path, is_stated, "half_later is set without time buckets")
     part = OneGraph(job, groups, np.arange(len(groups)), degrees, job.manifest.input.n_edges)
     return Graphs(job, groups, (part,))
 
@@ -240,8 +241,8 @@ def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None
     edges, later = job.edges, None if job.edges is None else job.edges.half_later
     if edges is None or later is None:
         job.not_checked(
-            "groups but for their keys and members, and vertex scores: with buckets of time they are of two graphs, "
-            "and the input is not given with both"
+            "groups except for their keys and members, and vertex scores: time buckets make two graphs, and the "
+            "input is not given with both"
         )
         return None
     _check_vertices(job, later, later_keys, later_degrees)
@@ -259,17 +260,17 @@ def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None
 
 
 def _is_later(groups: Groups, n_right: int) -> np.ndarray:
-    """Which groups are of the second graph; each is of one, and says which."""
+    """Return which groups belong to the second graph; check that each belongs to the graph it states."""
     of_side = groups.is_right
     later = np.bincount(groups.of_row[of_side], groups.vertices[of_side] >= n_right, minlength=len(groups))
     sizes = np.bincount(groups.of_row[of_side], minlength=len(groups))
-    refuse_first(groups.path, (later > 0) & (later < sizes), "has right members of both offsets")
+    refuse_first(groups.path, (later > 0) & (later < sizes), "has right members of both graphs")
     compare(groups.path, "half_later", groups.column("half_later"), (later > 0).tolist())
     return later > 0
 
 
 def _part(groups: Groups, chosen: np.ndarray, n_right_before: int) -> tuple[Groups, np.ndarray]:
-    """Some of the groups, ranked among themselves, with their own right ids; and which they are."""
+    """Return some of the groups, ranked among themselves, with their own right ids; and their positions."""
     rows = np.flatnonzero(chosen)
     kept = chosen[groups.of_row]
     is_right = groups.is_right[kept]
@@ -299,7 +300,7 @@ def _check_vertices(job: Job, later: EdgeData, keys: pa.ChunkedArray, degrees: n
 
 
 def _joined(first: EdgeData, later: EdgeData) -> EdgeData:
-    """The edges of both graphs, and their rows, with one range of right ids."""
+    """Return the edges of both graphs, and their rows, with one range of right ids."""
     n_right = len(first.right_keys)
     left = np.concatenate([first.left_ids, later.left_ids])
     right = np.concatenate([first.right_ids, later.right_ids + np.int32(n_right)])
@@ -337,15 +338,15 @@ class Scored:
     candidates : Bicliques
         Best first.
     surprise, evidence : (n,) int64
-        Of the candidates.
+        For each candidate.
     seed_keys : int64
-        Of the bicliques that groups are grown from.
+        Keys of the bicliques that groups grow from.
     best : int
         The largest surprise, positive or not.
     share_numerators : pair of (n_vertices,) int64
         As `Best.numerators`.
     is_whole : bool
-        Whether these are all bicliques of the run; else the groups themselves, which tell less.
+        True if these are all bicliques of the run; false if they are only the groups, which allow fewer checks.
     """
 
     candidates: Bicliques
@@ -361,13 +362,13 @@ class Scored:
 def score(job: Job, groups: Groups, null: Null, whose: str = "") -> Scored:
     """Two passes over the bicliques of a run: the first finds the candidates, the second reads their members.
 
-    If the bicliques are not available, the groups of a short list stand for them. `whose` names the graph in messages
-    if there are two.
+    If the bicliques are not available, the groups of a short list are used. `whose` names the graph in messages if
+    there are two.
 
     Raises
     ------
     VerificationError
-        The bicliques are not available, the input is, and a group is no maximal biclique of it.
+        The bicliques are not available but the input is, and a group is not a maximal biclique of it.
     """
     alone = None
     if job.results is None:
@@ -402,7 +403,7 @@ def _bicliques(job: Job, alone: Bicliques | None) -> Iterable[Bicliques]:
 
 
 def _rows_of(job: Job, groups: Groups) -> Bicliques:
-    """The groups as bicliques; none if they are grown, since those are not bicliques."""
+    """Return the groups as bicliques; none if they are grown, since those are not bicliques."""
     if job.manifest.config.section("groups").kind == "grown_cover":
         return Bicliques.joined([])
     (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
@@ -415,8 +416,8 @@ def _check_against_input(job: Job, groups: Groups, rows: Bicliques, whose: str) 
         return
     edges = job.edges
     graph = closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
-    # As those of published bicliques, for which the check was compiled.
+    # The type of published bicliques, for which the check was compiled.
     left, right = (readonly_view(members.astype(np.int32)) for members in rows.members)
     verdicts = closure.judge(graph, np.arange(len(groups)), rows.offsets[0], left, rows.offsets[1], right, job.threads)
-    refuse_first(groups.path, verdicts[:, 0] != 0, "is no maximal biclique of the input")
+    refuse_first(groups.path, verdicts[:, 0] != 0, "is not a maximal biclique of the input")
     job.passed(f"{whose}groups complete and maximal", f"all {len(groups):,}")

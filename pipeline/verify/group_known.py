@@ -1,6 +1,6 @@
 """Checks of known keys, muted groups and known cases, and of the figures that depend on them.
 
-Written from the definitions in docs/reference/groups.md, over one group after the other.
+Written from the definitions in docs/reference/groups.md, one group after the other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbe_stage.pipeline.verify.recipe import vertex_hashes
 _SIDES = ("left", "right")
 _LISTS = ("labels", "allow")
 _SINCE = ("new", "grown", "shrunk", "changed", "same")
-# Of a chance: logarithms of factorials are rounded, and many are added up.
+# Tolerance of a p-value: it sums many rounded logarithms of factorials.
 _NEAR = 1e-5
 
 
@@ -44,9 +44,9 @@ class Known:
     positive : pair of set of int
         The known cases.
     counted : pair of set of int, or None
-        Vertices among which they are counted; None for all of the side.
+        Counted vertices; None for all of the side.
     sizes : (int, int)
-        Vertices of the sides.
+        Numbers of vertices.
     """
 
     limit: int
@@ -71,7 +71,7 @@ class Known:
         return len(groups) + self.limit - places.size
 
     def n_counted(self, side: int) -> int:
-        """Vertices of a side among which known cases are counted."""
+        """Number of counted vertices of a side."""
         of_side = self.counted[side]
         return self.sizes[side] if of_side is None else len(of_side)
 
@@ -82,12 +82,12 @@ class Known:
 
 
 def check_known(job: Job, groups: Groups) -> Known:
-    """The lists of known keys, and which groups are muted.
+    """Check the lists of known keys and which groups are muted.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     """
     known = _read_known(job)
     compare(groups.path, "is_muted", groups.column("is_muted"), [known.is_muted(each) for each in _members(groups)])
@@ -95,12 +95,12 @@ def check_known(job: Job, groups: Groups) -> Known:
 
 
 def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
-    """Labels of members, known cases of groups, which groups share a case, and what is said of the run before.
+    """Check labels of members, known cases of groups, shared cases, and the comparison with the earlier run.
 
     Raises
     ------
     VerificationError
-        The first value that is another.
+        The first wrong value.
     """
     of_groups = _members(groups)
     _check_cases(groups, [left for left, _ in of_groups])
@@ -114,12 +114,12 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
 
 
 def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> None:
-    """Check the association columns of `vertex_scores`; its first `n_right` right rows are those of the run's graph.
+    """Check the association columns of `vertex_scores`; the first `n_right` right rows belong to the run's graph.
 
     Raises
     ------
     VerificationError
-        The first value that is another.
+        The first wrong value.
     """
     path = job.run / "vertex_scores.parquet"
     column = pq.read_table(path, columns=["association"])["association"]
@@ -127,7 +127,7 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> N
     stated = pc.fill_null(column, -1.0).to_numpy()
     n_counted = sum(known.n_counted(side) for side in (0, 1))
     if known.classes is None or n_counted == 0:
-        refuse_first(path, ~is_null, "association is there without labels")
+        refuse_first(path, ~is_null, "association is set without labels")
         return
     base = sum(map(len, known.positive)) / n_counted
     best = [np.full(size, -1.0) for size in known.sizes]
@@ -150,7 +150,7 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> N
     n_stated = known.sizes[0] + n_right
     expected, unsaid = np.concatenate(best)[:n_stated], np.concatenate(has_label)[:n_stated]
     expected = np.where(expected < 0, base, expected)
-    refuse_first(path, is_null != unsaid, "association is null just where the vertex has a label")
+    refuse_first(path, is_null != unsaid, "association must be null exactly for vertices with a label")
     refuse_first(
         path,
         ~unsaid & ~np.isclose(stated, expected, rtol=1e-12, atol=0),
@@ -159,24 +159,24 @@ def check_association(job: Job, groups: Groups, known: Known, n_right: int) -> N
 
 
 def _members(groups: Groups) -> list[list[np.ndarray]]:
-    """The left and the right members of each group."""
+    """Return the left and the right members of each group."""
     sides = [groups.side(side) for side in (0, 1)]
     return [[members[offsets[row] : offsets[row + 1]] for offsets, members in sides] for row in range(len(groups))]
 
 
 def _read_known(job: Job) -> Known:
     assert job.hashes is not None
-    asked = job.manifest.config.section("groups")
-    given = [name for name in _LISTS if getattr(asked, name) is not None]
+    section = job.manifest.config.section("groups")
+    given = [name for name in _LISTS if getattr(section, name) is not None]
     sizes = job.hashes[0].size, job.hashes[1].size
     if not given:
-        return Known(asked.limit, None, (set(), set()), (set(), set()), sizes, None)
+        return Known(section.limit, None, (set(), set()), (set(), set()), sizes, None)
     path = job.run / "known_keys.parquet"
     table = pq.read_table(path)
     rows = list(zip(*(table[name].to_pylist() for name in ("list", "side", "key", "class")), strict=True))
     for row, (name, side, key, of_class) in enumerate(rows):
         if name not in given or side not in _SIDES or key is None or (of_class is None) != (name == "allow"):
-            raise VerificationError(f"{path}, row {row}: {name}, {side}, {of_class}: no row of a list that was given")
+            raise VerificationError(f"{path}, row {row}: {name}, {side}, {of_class}: not a row of a given list")
     places = [(_LISTS.index(name), side, key.encode()) for name, side, key, _ in rows]
     is_behind = [False, *(after <= before for before, after in pairwise(places))]
     refuse_first(path, np.array(is_behind[: len(rows)]), "out of order; expected rows by list, side and key, each once")
@@ -192,7 +192,7 @@ def _read_known(job: Job) -> Known:
     )
     allowed = tuple(set(_by_vertex(rows, vertices, "allow", side)) for side in _SIDES)
     return Known(
-        limit=asked.limit,
+        limit=section.limit,
         classes=(labels[0], labels[1]) if "labels" in given else None,
         positive=(positive[0], positive[1]),
         counted=(counted[0], counted[1]),
@@ -203,21 +203,21 @@ def _read_known(job: Job) -> Known:
 
 def _check_classes(job: Job, rows: list[tuple[Any, ...]]) -> dict[str, str]:
     """Check the meaning of each label class, from the configuration or from the class name."""
-    asked = job.manifest.config.section("groups")
-    sure = {how: {asked.word(name) for name in given} for how, given in asked.names_classes.items()}
+    section = job.manifest.config.section("groups")
+    sure = {how: {section.word(name) for name in given} for how, given in section.names_classes.items()}
     if not any(sure.values()):
-        sure = {"positive": asked.POSITIVE_WORDS, "negative": asked.NEGATIVE_WORDS}
-    ignored = asked.UNLABELLED_WORDS - sure["positive"] - sure["negative"]
+        sure = {"positive": section.POSITIVE_WORDS, "negative": section.NEGATIVE_WORDS}
+    ignored = section.UNLABELLED_WORDS - sure["positive"] - sure["negative"]
     taken, counts = {}, Counter(of_class for name, _, _, of_class in rows if name == "labels")
     for name in counts:
-        is_sure = [how for how, words in sure.items() if asked.word(name) in words]
+        is_sure = [how for how, words in sure.items() if section.word(name) in words]
         others = [how for how, words in sure.items() if not words]
-        taken[name] = "ignored" if asked.word(name) in ignored else [*is_sure, *others, "ignored"][0]
+        taken[name] = "ignored" if section.word(name) in ignored else [*is_sure, *others, "ignored"][0]
     facts = job.manifest.derived_inputs.get("groups", {}).get("labels")
     stated = {} if facts is None else {each.name: (each.taken, each.keys) for each in facts.classes}
     if not stated and counts:
-        job.not_checked("groups: how classes of labels were taken: the manifest, of an earlier version, does not say")
-        negative = {str(name).strip().lower() for name in asked.negative}
+        job.not_checked("groups: the meaning of label classes: the manifest, of an earlier version, does not state it")
+        negative = {str(name).strip().lower() for name in section.negative}
         return {name: "negative" if name.strip().lower() in negative else "positive" for name in counts}
     if stated != (recomputed := {name: (how, counts[name]) for name, how in taken.items()}):
         raise VerificationError(
@@ -227,7 +227,7 @@ def _check_classes(job: Job, rows: list[tuple[Any, ...]]) -> dict[str, str]:
 
 
 def _vertices(job: Job, table: pa.Table) -> np.ndarray:
-    """The vertex of each listed key by its hash, -1 where the graph has none."""
+    """Return the vertex of each listed key by its hash, -1 if the graph has none."""
     assert job.hashes is not None
     found = np.full(table.num_rows, -1, np.int64)
     sides = np.array(table["side"].cast(pa.string()).to_pylist(), object)
@@ -246,8 +246,8 @@ def _by_vertex(rows: list[tuple[Any, ...]], vertices: np.ndarray, name: str, sid
 
 
 def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], vertices: np.ndarray) -> None:
-    """Check the manifest's facts on the lists; for unknown keys, only that the named ones are in the list."""
-    asked, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
+    """Check the manifest's facts on the lists; of keys that are not in the graph, check only that they are listed."""
+    section, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
     place = job.run / "manifest.json"
     if sorted(stated) != sorted(given):
         raise VerificationError(
@@ -259,7 +259,7 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
         absent = [f"{row[1]} {row[2][:200]!r}" for row, vertex in of_list if vertex < 0]
         facts = stated[name]
         for what, found, expected in (
-            ("source", facts.source, getattr(asked, name)),
+            ("source", facts.source, getattr(section, name)),
             ("rows", facts.rows, len(of_list)),
             ("fingerprint", facts.fingerprint, hashlib.sha256("".join(lines).encode()).hexdigest()),
             ("n_not_in_graph", facts.n_not_in_graph, len(absent)),
@@ -272,7 +272,7 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
 
 
 def _check_cases(groups: Groups, accounts: list[np.ndarray]) -> None:
-    """Groups have the same case exactly where shared left members connect them; muted ones apart."""
+    """Check that groups have the same case exactly if shared left members connect them; muted ones apart."""
     leader = list(range(len(accounts)))
 
     def first(row: int) -> int:
@@ -291,11 +291,11 @@ def _check_cases(groups: Groups, accounts: list[np.ndarray]) -> None:
     for row, case in enumerate(cases):
         if cases[first(row)] != case:
             raise groups.refuse(
-                row, f"case is {case}; a group that shares left members with it has {cases[first(row)]}"
+                row, f"case is {case}, but a group that shares left members with it has {cases[first(row)]}"
             )
         if first(firsts.setdefault(case, row)) != first(row):
             raise groups.refuse(
-                row, f"case is {case}, as that of row {firsts[case]}; no shared left member connects them"
+                row, f"case is {case}, as in row {firsts[case]}, but no shared left member connects them"
             )
 
 
@@ -307,12 +307,12 @@ def _check_since(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
     is_word = [word is None or word in _SINCE for word in stated]
     refuse_first(groups.path, ~np.array(is_word, np.bool_), lambda row: f"since is {stated[row]!r:.80}")
     if comparison is not None and comparison.run_id is not None:
-        job.not_checked(f"groups: since, and ids of cases: run {comparison.run_id}, the one before, is not looked at")
+        job.not_checked(f"groups: since, and ids of cases: the earlier run {comparison.run_id} is not read")
         return
     refuse_first(
         groups.path,
         np.array([word is not None for word in stated], np.bool_),
-        lambda row: f"since is {stated[row]}, and the manifest names no run before",
+        lambda row: f"since is {stated[row]}, but the manifest names no earlier run",
     )
     used: set[str] = set()
     for case in dict.fromkeys(cases):
@@ -338,7 +338,7 @@ def _check_labels(groups: Groups, known: Known) -> None:
 
 
 def _totals(sides: Sequence[Sequence[int]], known: Known) -> tuple[int, int]:
-    """Known cases of a group, and the members among which they are counted."""
+    """Count the known cases and the counted members of a group."""
     n_known = n_counted = 0
     for members, positive, counted in zip(sides, known.positive, known.counted, strict=True):
         n_known += sum(vertex in positive for vertex in members)
@@ -347,7 +347,7 @@ def _totals(sides: Sequence[Sequence[int]], known: Known) -> tuple[int, int]:
 
 
 def _figures(sides: list[np.ndarray], known: Known) -> tuple[int | None, float | None, float | None]:
-    """Number and share of known cases in a group, and the chance of so many."""
+    """Return number and share of known cases in a group, and the p-value."""
     if known.classes is None:
         return None, None, None
     members = [side.tolist() for side in sides]
@@ -364,7 +364,7 @@ def _figures(sides: list[np.ndarray], known: Known) -> tuple[int | None, float |
 
 
 def _chances(population: int, positive: int, drawn: int) -> list[float]:
-    """The chance of 0, 1, 2 ... positive ones among those drawn without replacement."""
+    """Return the probabilities of 0, 1, 2 ... positive ones among those drawn without replacement."""
 
     def log_ways(n: int, k: int) -> float:
         return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

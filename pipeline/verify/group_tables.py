@@ -1,4 +1,4 @@
-"""The tables of groups as arrays, and what they say of members and vertices, by definition."""
+"""The tables of groups as arrays, and checks of members and vertices from the definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import biclique_keys
 
 _SIDES = ("left", "right")
-# Columns of `groups` whose nulls are looked at where their values are.
+# Columns of `groups` that may hold nulls; they are checked with their values.
 _NULLABLE = (
     "residual_gain",
     "weight_total",
@@ -36,15 +36,15 @@ _NULLABLE = (
     "known_share",
     "known_p_value",
 )
-# Of roots of sums of logarithms, where another machine rounds one of them otherwise.
+# Tolerance of roots of sums of logarithms, which another machine may round differently.
 _UNSURE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """The two tables of groups, and the members as arrays: rows of `group_members` in their order.
+    """The two tables of groups, and the members as arrays, in the order of `group_members`.
 
-    `places` ascend: group, side and vertex in one number.
+    `places` ascend: each is group, side and vertex in one number.
     """
 
     path: Path
@@ -60,17 +60,17 @@ class Groups:
         return self.table.num_rows
 
     def column(self, name: str) -> list[Any]:
-        """Values of `groups`."""
+        """Return the values of a column of `groups`."""
         return self.table[name].to_pylist()
 
     def side(self, side: int) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets and members of a side, in the order of the groups."""
+        """Return offsets and members of a side, in the order of the groups."""
         of_side = self.is_right == bool(side)
         counts = np.bincount(self.of_row[of_side], minlength=len(self))
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), self.vertices[of_side]
 
     def members_of(self, side: int) -> list[list[int]]:
-        """The members of each group on a side."""
+        """Return the members of each group on a side."""
         offsets, members = self.side(side)
         return [part.tolist() for part in np.split(members, offsets[1:-1])] if len(self) else []
 
@@ -86,13 +86,13 @@ class Within:
     Attributes
     ----------
     n_edges : (n,) int64
-        Of each group.
+        Per group.
     of_member : int64
-        Of each row of `group_members`, those to the other side of its group.
+        For each row of `group_members`, the edges to the other side of its group.
     explained : pair of (n_vertices,) int64
-        Of each vertex's edges, those that lie in some group.
+        For each vertex, the number of its edges in a group.
     left, right : int64
-        The edges themselves, group after group; empty where every group has all that it could have.
+        The edges, group after group; empty if every group is complete.
     """
 
     n_edges: np.ndarray
@@ -108,7 +108,7 @@ def read_degrees(run: Path, side: str) -> np.ndarray:
 
 
 def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
-    """Both tables; that members are in their places, and that a group's key is that of its members."""
+    """Read both tables; check the order of members, and that each group's key is that of its members."""
     assert job.hashes is not None
     path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
     table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path, but=("label",))
@@ -116,12 +116,12 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
     position = {key: row for row, key in enumerate(keys)}
     if len(position) < len(keys):
         row = next(row for row, key in enumerate(keys) if position[key] != row)
-        raise VerificationError(f"{path}, row {row}: the group_key {keys[row]} is there twice")
+        raise VerificationError(f"{path}, row {row}: the group_key {keys[row]} occurs twice")
     is_right = _is_right(members_path, members["side"])
     vertices = members["vertex"].to_numpy().astype(np.int64)
     of_row = np.array([position.get(key, -1) for key in members["group_key"].to_pylist()], np.int64)
     n_vertices = np.where(is_right, degrees[1].size, degrees[0].size)
-    refuse_first(members_path, of_row < 0, "its group_key is no group")
+    refuse_first(members_path, of_row < 0, "its group_key is not in groups")
     refuse_first(
         members_path, (vertices < 0) | (vertices >= n_vertices), lambda row: f"there is no vertex {vertices[row]}"
     )
@@ -145,7 +145,7 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
 
 
 def every_edge(groups: Groups, sizes: tuple[int, int]) -> Within:
-    """The edges of groups that have every one.
+    """Return all possible edges of the groups, which must be complete.
 
     Parameters
     ----------
@@ -165,14 +165,14 @@ def every_edge(groups: Groups, sizes: tuple[int, int]) -> Within:
 
 
 def within(groups: Groups, sizes: tuple[int, int], of_row: np.ndarray, left: np.ndarray, right: np.ndarray) -> Within:
-    """The edges of groups as a table has them, between members.
+    """Return the edges of groups from a table of edges between members.
 
     Parameters
     ----------
     sizes : (int, int)
         Vertices of the sides.
     of_row, left, right : int64
-        The group of each edge, as a row, and its ends.
+        The group of each edge, as a row of `groups`, and its ends.
     """
     of_member = np.zeros(groups.vertices.size, np.int64)
     for side, vertices in enumerate((left, right)):
@@ -185,7 +185,7 @@ def within(groups: Groups, sizes: tuple[int, int], of_row: np.ndarray, left: np.
 def check_members(
     groups: Groups, found: Within, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], degrees: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    """The users' keys, and the edges of each member."""
+    """Check the users' keys and the edges of each member."""
     path, table = groups.members_path, groups.members
     own = np.empty(groups.vertices.size, np.int64)
     for side in (0, 1):
@@ -207,23 +207,22 @@ def check_scores(
     explained: tuple[np.ndarray, np.ndarray],
     degrees: tuple[np.ndarray, ...],
 ) -> str:
-    """Every vertex: its scores, its groups, what they explain, and where its degree stands.
+    """Check every vertex: scores, groups, explained edges and degree rank.
 
     Parameters
     ----------
     share_numerators : pair of (n,) int64
     is_whole : bool
-        Whether these are of all bicliques, and not of the groups alone.
+        True if these are of all bicliques, false if only of the groups.
     explained : pair of (n,) int64
-        Of each vertex's edges, those that lie in some group.
-    degrees : pair of (n,) int64
+        For each vertex, the number of its edges in a group. degrees : pair of (n,) int64
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
     table = without_nulls(path, but=("group_key", "association"))
     sizes = degrees[0].size, degrees[1].size
     if table.num_rows != sum(sizes):
-        raise VerificationError(f"{path}: has {table.num_rows} rows; expected one for each of {sum(sizes)} vertices")
+        raise VerificationError(f"{path}: has {table.num_rows} rows; expected {sum(sizes)}, one per vertex")
     is_right = _is_right(path, table["side"])
     refuse_first(path, is_right != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
     compare(path, "vertex", table["vertex"].to_numpy(), np.concatenate([np.arange(n) for n in sizes]))
@@ -236,7 +235,9 @@ def check_scores(
         first = np.full(of_side.size, len(groups), np.int64)
         np.minimum.at(first, members, np.repeat(np.arange(len(groups)), np.diff(offsets)))
         is_null = pc.is_null(part["group_key"]).to_numpy(zero_copy_only=False)
-        refuse_first(path, is_null != (first == len(groups)), "group_key is null just where no group is", start)
+        refuse_first(
+            path, is_null != (first == len(groups)), "group_key must be null exactly for vertices in no group", start
+        )
         for name, values, recomputed in (
             ("group_key", pc.fill_null(part["group_key"], 0), group_keys[first]),
             ("n_groups", part["n_groups"], np.bincount(members, minlength=of_side.size)),
@@ -250,16 +251,19 @@ def check_scores(
             ("share_size", np.sqrt(share_numerators[side] / of_side), 1e-12),
             ("edge_share", by_edge.share[side], _UNSURE),
             ("edge_sqrt", by_edge.sqrt[side], _UNSURE),
-            # The score to begin with.
+            # The recommended score.
             ("score", by_edge.share[side], _UNSURE),
         ):
             values = part[name].to_numpy()
             if is_whole:
                 compare(path, name, values, recomputed, start, unsure=unsure)
             elif is_scored:
-                # A vertex is at least in the bicliques that are groups.
+                # The groups are bicliques too, so they give a lower bound.
                 refuse_first(
-                    path, ~(values >= recomputed * (1 - unsure)), f"{name} is below that of the vertex's groups", start
+                    path,
+                    ~(values >= recomputed * (1 - unsure)),
+                    f"{name} is below the value from the vertex's groups",
+                    start,
                 )
     return f"{sum(sizes):,} vertices"
 
@@ -270,7 +274,7 @@ def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.n
         sparse.csr_matrix((np.ones(members.size, np.int64), members, offsets), shape=(len(groups), sizes[side]))
         for side, (offsets, members) in enumerate((groups.side(0), groups.side(1)))
     )
-    # A pair that several groups hold is one entry.
+    # A pair in several groups is one entry.
     pairs = (left.T @ right).tocsr()
     return np.diff(pairs.indptr), np.bincount(pairs.indices, minlength=sizes[1])
 
@@ -281,7 +285,7 @@ def without_nulls(path: Path, but: Collection[str] = ()) -> pa.Table:
     Raises
     ------
     VerificationError
-        Another does.
+        Another column has nulls.
     """
     table = pq.read_table(path)
     for name in table.column_names:
@@ -312,12 +316,12 @@ def _check_keys(path: Path, found: pa.ChunkedArray, expected: pa.ChunkedArray, r
 def compare(
     path: Path, name: str, found: ArrayLike, expected: ArrayLike, start: int = 0, *, unsure: float = 1e-12
 ) -> None:
-    """A column against what it should be; fractions may differ by a share of theirs, in the last digits by default.
+    """Compare a column with its expected values; fractions may differ by a relative tolerance.
 
     Raises
     ------
     VerificationError
-        For the first row that differs; rows are counted from `start`.
+        At the first row that differs; rows are numbered from `start`.
     """
     values, right = np.asarray(found), np.asarray(expected)
     is_same = np.isclose(values, right, rtol=unsure, atol=0) if right.dtype.kind == "f" else values == right
@@ -337,11 +341,11 @@ def refuse_first(
     ----------
     is_wrong : (n,) bool
     what : str or callable
-        What is wrong; a callable takes the position of the row among these.
+        The fault; a callable takes the position of the row.
     start : int
         Number of the first row in its table.
     numbers : (n,) int64, optional
-        Those of all rows, where they do not follow each other.
+        Numbers of all rows, if they are not consecutive.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """Check weights and times of groups against the rows of the input, or the tables against each other.
 
-The weight of an edge is the sum of its rows' weights; `weight_total` is the sum, `weight_median` the median of the
-edges'. Every row is an event. `busiest_window` is the first width of 1h, 1d, 3d and 7d with a window that holds four
-fifths of the group's events, or 7d. `busiest_share` is the largest share of the events in such a window,
-``start <= time < start + width``, and `busiest_start` the first event that begins one. `group_times` counts events in
-parts of equal width, at whole multiples of it since 1970: the narrowest of `_PARTS` that needs fewer than 121 parts.
+The weight of an edge is the sum of its rows' weights. `weight_total` is the sum over edges, `weight_median` the median.
+Every row is an event. `busiest_window` is the first width of 1h, 1d, 3d and 7d with a window that holds four fifths of
+the group's events, or 7d. `busiest_share` is the largest share of the events in such a window, ``start <= time < start
++ width``, and `busiest_start` the first event that begins one. `group_times` counts events in parts of equal width, at
+whole multiples of it since 1970: the narrowest of `_PARTS` that needs fewer than 121 parts.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PARTS = (
 
 
 def check_times(job: Job, groups: Groups) -> None:
-    """Hold the columns of weights and times, and `group_times`, against the rows of the input.
+    """Check the columns of weights and times, and `group_times`, against the rows of the input.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     """
     _check_nulls(groups)
     lines = _read_lines(job, groups)
@@ -63,14 +63,14 @@ def check_times(job: Job, groups: Groups) -> None:
 
 
 def _check_nulls(groups: Groups) -> None:
-    """Columns that are known together are null together."""
+    """Check that columns that are known together are null together."""
     for names in (WEIGHTS, TIMES):
         first = groups.table[names[0]].is_null().to_numpy()
         for name in names[1:]:
             differs = groups.table[name].is_null().to_numpy() != first
             refuse_first(groups.path, differs, f"one of {names[0]} and {name} is null, and the other is not")
     share = groups.table["busiest_share"].fill_null(1.0).to_numpy()
-    refuse_first(groups.path, ~((share > 0) & (share <= 1)), "busiest_share is no share")
+    refuse_first(groups.path, ~((share > 0) & (share <= 1)), "busiest_share is not between 0 and 1")
     windows = groups.table["busiest_window"].to_pylist()
     unknown = [window is not None and window not in _HOURS for window in windows]
     refuse_first(groups.path, np.array(unknown, np.bool_), f"busiest_window is none of {', '.join(_HOURS)}")
@@ -86,7 +86,7 @@ def _read_lines(job: Job, groups: Groups) -> list[Counter[tuple[int, int]]] | No
     keys, starts, seconds, counts = (column.to_numpy() for column in columns)
     position = {key: row for row, key in enumerate(groups.column("group_key"))}
     of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
-    refuse_first(path, of_row < 0, "its group_key is no group")
+    refuse_first(path, of_row < 0, "its group_key is not in groups")
     refuse_first(path, (counts < 1) | (seconds < 1), "n_events and seconds; expected at least 1")
     steps = np.diff(of_row)
     ascends = (steps > 0) | ((steps == 0) & (np.diff(starts) > 0))
@@ -101,7 +101,7 @@ def _read_lines(job: Job, groups: Groups) -> list[Counter[tuple[int, int]]] | No
 
 
 def _check_ends(groups: Groups, lines: list[Counter[tuple[int, int]]]) -> None:
-    """Each line begins with the group's first event and ends with its last; without events there is none."""
+    """Check that each line begins with the group's first event and ends with its last; without events there is none."""
     ends = (groups.table[name].cast(pa.int64()).to_pylist() for name in ("first_time", "last_time"))
     for row, (line, first, last) in enumerate(zip(lines, *ends, strict=True)):
         parts = sorted(line)
@@ -114,7 +114,7 @@ def _check_ends(groups: Groups, lines: list[Counter[tuple[int, int]]]) -> None:
         )
         if not fits:
             raise groups.refuse(
-                row, "its first_time and last_time do not stand in the first and last part of group_times"
+                row, "its first_time and last_time are not in the first and last interval of group_times"
             )
 
 
@@ -158,7 +158,7 @@ def _time(times: list[int]) -> tuple[int | None, int | None, float | None, str |
 
 
 def _fullest(times: list[int], width: int) -> tuple[int, int]:
-    """Most events within a window of that width, and where the first such one begins: two ends that move together."""
+    """Return the most events within a window of that width, and the start of the first such window (two pointers)."""
     most, start, end = 0, times[0], 0
     for first, time in enumerate(times):
         while end < len(times) and times[end] - time < width:
@@ -179,11 +179,11 @@ def _check_line(job: Job, groups: Groups, row: int, stated: Counter[tuple[int, i
     if stated != expected:
         path = job.run / "group_times.parquet"
         key = groups.column("group_key")[row]
-        raise VerificationError(f"{path}: the parts of group {key} are not those that its events fall into")
+        raise VerificationError(f"{path}: the intervals of group {key} are not those of its events")
 
 
 def _compare(groups: Groups, name: str, expected: list[Any]) -> None:
-    """A column that may hold nulls against what it should be."""
+    """Compare a column that may hold nulls with its expected values."""
     column = groups.table[name]
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())

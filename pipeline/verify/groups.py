@@ -36,19 +36,19 @@ from mbe_stage.pipeline.verify.job import Job
 
 _BEST = b"best_surprise"
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
-# Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
+# Tolerance, in units, of a sum of four logarithms, which another machine may round differently.
 _UNSURE = 4
-# Units by which a sum of rounded logarithms may differ where another machine rounds one of them otherwise.
+# Tolerance, in units, of a sum of logarithms, which another machine may round differently.
 _UNSURE_SUMS = 8
 
 
 def check(job: Job) -> None:
-    """Hold the tables of groups against the published bicliques and vertices.
+    """Check the tables of groups against the published bicliques and vertices.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     """
     graphs = read_graphs(job)
     if graphs is None:
@@ -62,7 +62,7 @@ def check(job: Job) -> None:
         n_candidates = _check_list(graphs, found, known)
         edges = [part.every_edge() for part in parts]
         how = f" of {n_candidates:,} candidates" if all(each.is_whole for each in found) else ""
-    of_later = f", {parts[1].rows.size:,} of them of buckets that begin half later" if len(parts) > 1 else ""
+    of_later = f", {parts[1].rows.size:,} of them of buckets shifted by half" if len(parts) > 1 else ""
     job.passed("groups", f"{len(groups):,}{how}{of_later}")
     compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
     check_times(graphs.job, groups)
@@ -87,7 +87,7 @@ def check(job: Job) -> None:
 
 
 def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[Within]:
-    """Groups that have grown; returns the edges of each graph's."""
+    """Check grown groups; return the edges of each graph's groups."""
     groups = graphs.groups
     of_all = read_edges(graphs.job, groups)
     edges = [part.edges_of(of_all) for part in graphs.parts]
@@ -97,17 +97,17 @@ def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[With
         surprise = groups.table["surprise"].to_numpy()
         compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
         worse = np.concatenate([[False], np.diff(surprise) > 0])
-        refuse_first(groups.path, worse, "ranks behind a group of less surprise")
+        refuse_first(groups.path, worse, "ranks below a group of less surprise")
         kept = without_near_copies(groups.members_of(0), Fraction(1, 2))
         is_copy = ~np.isin(np.arange(len(groups)), kept)
-        refuse_first(groups.path, is_copy, "overlaps a better group by half or more of their left members")
-    graphs.job.not_checked("groups: n_bicliques, and that no other group adds more; the bicliques are not grown again")
+        refuse_first(groups.path, is_copy, "shares half or more of the left members with a better group")
+    graphs.job.not_checked("groups: n_bicliques, and that no other group adds more: growing is not repeated")
     return edges
 
 
 def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
-    """The list is that of the candidates, each as surprising as it says; returns how many are significant."""
-    groups, asked = graphs.groups, graphs.job.manifest.config.section("groups")
+    """Check the list of the candidates and their surprise; return the number of significant ones."""
+    groups, section = graphs.groups, graphs.job.manifest.config.section("groups")
     rows = Bicliques.joined(
         [
             replace(of.candidates, members=(of.candidates.members[0], of.candidates.members[1] + part.first_right))
@@ -122,19 +122,24 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
         "surprise_per_vertex": (surprise, (rows.sizes(0) + rows.sizes(1)).tolist()),
         "surprise_per_edge": (surprise, (rows.sizes(0) * rows.sizes(1)).tolist()),
         "evidence": (evidence, None),
-    }[asked.rank_by]
+    }[section.rank_by]
     order = ranked(rows.keys.tolist(), values.tolist(), parts)
-    copies, listed, n_bicliques, n_heard = NearCopies(overlap_fraction(asked.max_overlap)), list[int](), list[int](), 0
+    copies, listed, n_bicliques, n_unmuted = (
+        NearCopies(overlap_fraction(section.max_overlap)),
+        list[int](),
+        list[int](),
+        0,
+    )
     left, right = rows.side(0), rows.side(1)
     for row in order:
         if (near := copies.first(left[row])) is not None:
             n_bicliques[near] += 1
-        elif n_heard < asked.limit:
+        elif n_unmuted < section.limit:
             copies.keep(left[row])
             listed.append(row)
             n_bicliques.append(1)
-            n_heard += not known.is_muted((left[row], right[row]))
-    _check_keys(groups, rows.keys, listed, asked.limit)
+            n_unmuted += not known.is_muted((left[row], right[row]))
+    _check_keys(groups, rows.keys, listed, section.limit)
     n = len(groups)
     compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
     compare(groups.path, "kind", groups.column("kind"), ["short_list"] * n)
@@ -149,16 +154,20 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
 
 
 def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int) -> None:
-    """The groups are those of the list, in its order."""
+    """Check that the groups are those of the list, in its order."""
     stated, expected = groups.column("group_key"), keys[listed].tolist()
     for row, (key, wanted) in enumerate(zip(stated, expected, strict=False)):
         if key == wanted:
             continue
         if key not in keys:
-            raise groups.refuse(row, f"{key} is no candidate: one of a vertex's or of all best, of positive surprise")
-        raise groups.refuse(row, f"group_key is {key}; recomputed {wanted}, which ranks there by what the run asks for")
+            raise groups.refuse(
+                row, f"{key} is not a candidate: among the best of a vertex or of all, with positive surprise"
+            )
+        raise groups.refuse(row, f"group_key is {key}; recomputed {wanted}, which has this rank by the run's query")
     if len(stated) > len(expected):
-        raise groups.refuse(len(expected), f"one group too many: groups.limit is {limit}, or a better one overlaps it")
+        raise groups.refuse(
+            len(expected), f"one group too many: it exceeds groups.limit ({limit}), or a better one overlaps it"
+        )
     if len(stated) < len(expected):
         key = expected[len(stated)]
         raise VerificationError(f"{groups.path}: the biclique {key} is missing: it overlaps no better group")
@@ -166,7 +175,7 @@ def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int)
 
 def _check_units(groups: Groups, name: str, units: np.ndarray, unsure: int | np.ndarray) -> None:
     stated = groups.table[name].to_numpy()
-    # NaN is not near either.
+    # NaN counts as different too.
     is_near = np.abs(stated - units / UNIT) * UNIT <= unsure
     refuse_first(groups.path, ~is_near, lambda row: f"{name} is {stated[row]}; recomputed {units[row] / UNIT}")
 
@@ -225,20 +234,24 @@ def _hundredths(percent: float) -> str:
 
 
 def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: int, known: Known) -> None:
-    """The counts of the manifest; of what nothing else tells only that they are there and not too small.
+    """Check the counts of the manifest; if nothing else gives a count, only that it is present and not too small.
 
     Parameters
     ----------
     found : list of Scored
-        Of each graph.
+        One per graph.
     n_not_scored : int
-        Candidates that there were no steps for.
+        Candidates not scored because the steps ran out.
     """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
-    best, told = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
-    # Earlier versions do not say it.
-    if told is not None and all(each.is_whole for each in found) and abs(float(told) - best) * UNIT > _UNSURE:
-        raise VerificationError(f"{groups.path}: best_surprise is {told.decode():.80}; recomputed {best}")
+    best, stated_best = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
+    # Earlier versions do not store it.
+    if (
+        stated_best is not None
+        and all(each.is_whole for each in found)
+        and abs(float(stated_best) - best) * UNIT > _UNSURE
+    ):
+        raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {
@@ -247,40 +260,40 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         "right_members": int(np.unique(groups.side(1)[1]).size),
         "significant_candidates": sum(int((of_graph.surprise > 0).sum()) for of_graph in found),
         "candidates_not_scored": n_not_scored,
-        # Nothing is grown here: none of a short list, and else as many as there are seeds, at most.
+        # Growing is not repeated: a short list has none, otherwise the seeds are an upper bound.
         "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds * is_grown)),
         **known.counts(groups),
     }
     if not all(of_graph.is_whole for of_graph in found):
-        # Of the candidates only the groups are known.
+        # Only the groups are known of the candidates.
         counts["significant_candidates"] = max(len(groups), stated.get("significant_candidates", 0))
         for name in ("candidates_not_scored", "seeds_not_grown"):
             counts[name] = max(0, stated.get(name, -1))
     if has_two_graphs(job):
-        # The first was held against what was found, where that is to be had.
+        # The first was compared with the enumerated bicliques, if these are available.
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")
 
 
 def read_edges(job: Job, groups: Groups) -> Within:
-    """`group_edges`: in order, between members, and, where the input is given, just the edges that there are.
+    """Read `group_edges`; check the order, that ends are members and, with the input, that the edges are the graph's.
 
     Raises
     ------
     VerificationError
-        They are not.
+        An edge is wrong.
     """
     path = job.run / "group_edges.parquet"
     table = without_nulls(path)
     keys, left, right = (table[name].to_numpy().astype(np.int64) for name in ("group_key", "left", "right"))
     position = {key: row for row, key in enumerate(groups.column("group_key"))}
     of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
-    refuse_first(path, of_row < 0, "its group_key is no group")
+    refuse_first(path, of_row < 0, "its group_key is not in groups")
     for side, vertices in enumerate((left, right)):
         places = (2 * of_row + side) << 32 | vertices
         at = np.minimum(np.searchsorted(groups.places, places), groups.places.size - 1)
-        refuse_first(path, groups.places[at] != places, f"the {('left', 'right')[side]} vertex is no member")
+        refuse_first(path, groups.places[at] != places, f"the {('left', 'right')[side]} vertex is not a member")
     steps = np.diff(of_row << 32 | left)
     ascends = (steps > 0) | ((steps == 0) & (np.diff(right) > 0))
     refuse_first(path, np.concatenate([[False], ~ascends]), "out of order; expected rows by rank, left and right")
@@ -298,7 +311,7 @@ def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None
     stated = found.left * n_right + found.right
     at = np.minimum(np.searchsorted(codes, stated), codes.size - 1)
     path = groups.path.with_name("group_edges.parquet")
-    refuse_first(path, codes[at] != stated, "is no edge of the input")
+    refuse_first(path, codes[at] != stated, "is not an edge of the input")
     graph = sparse.csr_matrix(
         (np.ones(codes.size, np.int64), (edges.left_ids, edges.right_ids)), shape=(len(edges.left_keys), n_right)
     )
@@ -308,25 +321,25 @@ def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None
         is_member[right[right_offsets[row] : right_offsets[row + 1]]] = 1
         n_edges = int((graph[left[left_offsets[row] : left_offsets[row + 1]]] @ is_member).sum())
         if n_edges != found.n_edges[row]:
-            raise groups.refuse(row, f"has {found.n_edges[row]} edges in {path}; the input has {n_edges}")
+            raise groups.refuse(row, f"has {found.n_edges[row]} edges in {path}, but {n_edges} in the input")
 
 
 def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int, *, has_gains: bool) -> None:
-    """Ranks, sizes, seeds, surprise and gain of each group.
+    """Check ranks, sizes, seeds, surprise and gain of each group.
 
     Parameters
     ----------
     found : Within
-        The edges of its groups, as `read_edges` gives them.
+        The edges of its groups, as returned by `read_edges`.
     n_listed : int
-        The most groups that may be there.
+        The maximum number of groups.
     has_gains : bool
-        Whether the graph is the only one. Groups of two graphs have no gain.
+        True if the graph is the only one; groups of two graphs have no gain.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     """
     groups = part.groups
     config, n = part.job.manifest.config, len(groups)
@@ -337,7 +350,7 @@ def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int,
     compare(groups.path, "kind", groups.column("kind"), ["grown_cover"] * n)
     for name, least in (("n_left", config.query.min_left), ("n_right", config.query.min_right)):
         sizes = groups.table[name].to_numpy()
-        refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
+        refuse_first(groups.path, sizes < least, f"{name} is below {least}, the query's minimum")
     if bicliques.is_whole:
         _check_seeds(groups, bicliques)
     surprise, evidence, gains = _scores(part, found)
@@ -347,7 +360,7 @@ def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int,
     elif groups.table["residual_gain"].null_count < n:
         raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
     for name, units in checked.items():
-        # Shares of known edges are rounded once and counted often.
+        # Shares of known edges are rounded once and summed often.
         _check_units(groups, name, np.array(units), _UNSURE_SUMS + found.n_edges)
         refuse_first(groups.path, ~(groups.table[name].to_numpy() > 0), f"{name} is not positive")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
@@ -364,7 +377,7 @@ def _check_seeds(groups: Groups, bicliques: Scored) -> None:
 
 
 def _scores(part: OneGraph, found: Within) -> tuple[list[int], list[int], list[int]]:
-    """Surprise, evidence and gain of each group, in units."""
+    """Return surprise, evidence and gain of each group, in units."""
     most = part.degrees[0].size, part.degrees[1].size
     null = NullOfEdges(found.left, found.right, Null(part.degrees, part.n_edges, most))
     explained: set[tuple[int, int]] = set()

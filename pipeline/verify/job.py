@@ -1,7 +1,7 @@
-"""The whole check of a run, in order: files, schemas, limits, the input, the problem's own tables, and the manifest.
+"""Check a run, in order: files, schemas, limits, the input, the problem's own tables, and the manifest.
 
-What is true of a run of any problem is checked here; the tables of the problem and of derived outputs are checked by
-their publications, which are handed the `Job`.
+This module has the checks that apply to any problem. The publications of the problem and of derived outputs check their
+own tables; they are given the `Job`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from mbe_stage.pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 
 _OF_MEMORY = "stopped at the memory budget: "
 
-# Results that are held against the graph one by one; where there are more, a random sample of so many.
+# Results to check against the graph one by one; if there are more, a random sample of this size.
 DEFAULT_SAMPLE = 5_000_000
-# Share of the work that is done when the checksums, the keys' hashes and the results are, roughly.
+# Approximate share of the work done after the checksums, the keys' hashes and the results.
 _FILES, _KEYS, _ROWS = 0.1, 0.2, 0.9
 _VERTICES = ("left_vertices.parquet", "right_vertices.parquet")
 
 
 def check_limits(run: Path, manifest: Manifest) -> str:
-    """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
+    """Check that `truncated` names a limit of the run's own configuration, and agrees with the number of results.
 
-    Otherwise a finished run could pass as a stopped one, in which results may be missing.
+    Otherwise a complete run with missing results could pass as a stopped one.
     """
     truncated, n_found = manifest.truncated, manifest.n_found
     execution, what = manifest.config.execution, publication_of(manifest.problem).counted
@@ -70,7 +70,7 @@ def check_limits(run: Path, manifest: Manifest) -> str:
         reasons.append(f"stopped at max_output_bytes = {execution.max_output_bytes}")
     if seconds is not None:
         reasons.append(f"stopped at time_limit_seconds = {seconds:g}")
-    # Its budget every run has, and what is said behind it is the engine's.
+    # Every run has a memory budget; the engine writes the rest of the message.
     if truncated not in reasons and not truncated.startswith(_OF_MEMORY):
         expected = " or ".join(map(repr, reasons)) or "null"
         raise VerificationError(f"{place}; expected {expected}, by its config and its {n_found:,} {what}")
@@ -92,11 +92,11 @@ class VerifyReport:
     Attributes
     ----------
     n_found : int
-        Results, by the tables.
+        Results in the tables.
     n_against_input : int
-        How many of them were held against the graph one by one; 0 without the input.
+        Results checked against the graph one by one; 0 without the input.
     not_checked : list of str
-        What could not be checked, or only in part, and why.
+        Checks that were not or only partly possible, with the reason.
     """
 
     run: Path
@@ -109,7 +109,7 @@ class VerifyReport:
 
     @property
     def n_bicliques(self) -> int:
-        """`n_found` of a run of bicliques."""
+        """Return `n_found`, for a run of bicliques."""
         return self.n_found
 
 
@@ -122,31 +122,30 @@ def verify_run(
     threads: int = 0,
     on_progress: Callable[[float], None] | None = None,
 ) -> VerifyReport:
-    """Check a published run by other code than that which enumerated and wrote it; the input is read by the same.
+    """Check a published run with code independent of the engines and writers; only the reader of the input is shared.
 
     Parameters
     ----------
     run_dir : path
-        A run directory, or an output directory, whose latest run is meant.
+        A run directory, or an output directory for its latest run.
     edges : EdgeData, optional
-        The input, read with the run's own input configuration. Without it only what the files say about each other is
-        checked.
+        The input, read with the run's own input configuration. Without it, only the files are compared with each other.
     sample : int, optional
-        Results to hold against the graph one by one, drawn at random where there are more; `DEFAULT_SAMPLE` by
-        default. Everything else is checked on all rows.
+        Results to check against the graph one by one, drawn at random if there are more; `DEFAULT_SAMPLE` by default.
+        Everything else is checked on all rows.
     seed : int
-        Of the sample and of the witnesses.
+        Seed of the sample and of the witnesses.
     threads : int
-        0 is every core.
+        0 uses every core.
     on_progress : callable, optional
-        Called with the share of the work that is done, roughly: checksums, keys, rows, and the rest.
+        Called with the approximate share of the work done.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     PublishError
-        There is no run, or its problem or a derived output of it is not installed here.
+        There is no run, or its problem or one of its derived outputs is not installed here.
     """
     started = time.perf_counter()
     report_progress = on_progress or (lambda _: None)
@@ -167,7 +166,7 @@ def verify_run(
 
 
 def publications_of_run(run: Path, manifest: Manifest) -> tuple[Publication, tuple[DerivedPublication, ...]]:
-    """The publications of a run's problem and derived outputs.
+    """Return the publications of a run's problem and derived outputs.
 
     Raises
     ------
@@ -176,8 +175,8 @@ def publications_of_run(run: Path, manifest: Manifest) -> tuple[Publication, tup
     """
     if not is_here(manifest.problem):
         raise PublishError(
-            f"{run}: holds results of the problem {manifest.problem!r}, which is not installed here; expected one of "
-            f"{', '.join(published_problems())}; install the package that brings it"
+            f"{run}: holds results of the problem {manifest.problem!r}, which is not installed here; expected "
+            f"one of {', '.join(published_problems())}; install the package that provides it"
         )
     if missing := unknown_sections(manifest.config):
         raise PublishError(
@@ -188,34 +187,34 @@ def publications_of_run(run: Path, manifest: Manifest) -> tuple[Publication, tup
 
 
 class Job:
-    """A check under way: what was read so far, and the report.
+    """A check in progress: the data read so far, and the report.
 
     Parameters
     ----------
     edges : EdgeData or None
-        The input, where it is given; once `check_input` has passed, it is the run's input.
+        The input, if given; once `check_input` has passed, it is known to be the run's input.
     sample : int
-        Results to hold against the graph one by one.
+        Results to check against the graph one by one.
     seed : int
-        For `rng`.
+        Seed of `rng`.
     threads : int
         0 is every core.
     on_progress : callable
-        Takes the share that is done.
+        Takes the share of the work done.
 
     Attributes
     ----------
     keys : pair of pa.ChunkedArray, or None
-        The keys of the left and of the right side; position is the dense id. None where nothing tells.
+        The keys of the left and right side; the position is the dense id. None if unknown.
     hashes : pair of (n,) uint64, or None
-        Theirs (`pipeline.verify.recipe`).
+        Hashes of the keys (`pipeline.verify.recipe`).
     rng : np.random.Generator
     report : VerifyReport
     results : Path or None
-        Below which the problem's results lie, for the checks of derived outputs: the run, unless the problem's own
-        check, which comes first, says otherwise. None where the run has none and they are not to be had.
+        Directory of the problem's results, for the checks of derived outputs: the run, unless the problem's own check,
+        which comes first, sets another. None if results are not available.
     ends : ExitStack
-        Left when the check ends: what it keeps in files meanwhile.
+        Closed when the check ends, for temporary files.
     """
 
     def __init__(
@@ -240,19 +239,19 @@ class Job:
         self._tables: tuple[str, ...] = ()
 
     def passed(self, name: str, detail: str) -> None:
-        """Note something that is as it should be."""
+        """Note a passed check."""
         self.report.checks.append(Check(name, detail))
 
     def not_checked(self, what: str) -> None:
-        """Note something that could not be checked, or only in part, and why."""
+        """Note a check that was not or only partly possible, with the reason."""
         self.report.not_checked.append(what)
 
     def progress(self, share: float) -> None:
-        """Tell which share of the problem's own checks is done, roughly."""
+        """Report the approximate share of the problem's own checks done."""
         self._report_progress(_KEYS + (_ROWS - _KEYS) * share)
 
     def check_disk(self, publication: Publication, derived: tuple[DerivedPublication, ...]) -> None:
-        """Files, columns, and what the manifest says of limits."""
+        """Check files, columns and limits."""
         run, manifest = self.run, self.manifest
         self.passed("files", check_files(run, manifest, lambda share: self._report_progress(_FILES * share)))
 
@@ -267,9 +266,9 @@ class Job:
         self.passed("limits", check_limits(run, manifest))
 
     def check_input(self, publication: Publication) -> None:
-        """The dense ids' keys; and whether the input, where it is given, is the run's input.
+        """Find the keys of the dense ids; check that the input, if given, is the run's input.
 
-        Where the problem has tables of vertices, they say which keys there are, else the input does.
+        The keys come from the problem's vertex tables or, without these, from the input.
         """
         run, facts = self.run, self.manifest.input
         tables = publication.schemas(self.manifest.config, (pa.int64(), pa.int64()))
@@ -298,19 +297,20 @@ class Job:
                 )
         left, right = edges.left_ids, edges.right_ids
         if edges.facts.undirected is not None:
-            # An edge without direction has the end of the smaller left hash on the left.
+            # An undirected edge has the end with the smaller left hash on the left.
             is_turned = self.hashes[0][left] > self.hashes[0][right]
             left, right = np.where(is_turned, right, left), np.where(is_turned, left, right)
         fingerprint = edge_fingerprint(left, right, *self.hashes)
         if fingerprint != facts.fingerprint:
             raise VerificationError(
                 f"{self.run / 'manifest.json'}: input.fingerprint is {facts.fingerprint}; "
-                f"{edges.facts.source} has {fingerprint}: not the input of this run, or read with other filters"
+                f"{edges.facts.source} has {fingerprint}: it is not the input of this run, or was read with "
+                "other filters"
             )
         if edges.events is not None and edges.facts.events_fingerprint != facts.events_fingerprint:
             raise VerificationError(
                 f"{self.run / 'manifest.json'}: input.events_fingerprint is {facts.events_fingerprint}; "
-                f"{edges.facts.source} has {edges.facts.events_fingerprint}: other weights, times or rows of the edges"
+                f"{edges.facts.source} has {edges.facts.events_fingerprint}: weights, times or rows of the edges differ"
             )
         self.passed("input", f"{edges.facts.n_edges:,} edges of {edges.facts.source}, fingerprint {fingerprint}")
 

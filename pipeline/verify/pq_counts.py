@@ -28,24 +28,24 @@ from mbe_stage.pipeline.verify.pq_recount import Recount, Walk
 Cell = tuple[int, int]
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 _PATTERN = f"^({_WHOLE.pattern})$"
-# Digits of a decimal128(38, 0); and those that Python takes without asking.
+# Digits of a decimal128(38, 0), and the default limit of Python's conversions.
 _MOST_DIGITS, _PYTHON_DIGITS = 38, 4000
 _BATCH_ROWS = 1 << 16
 
 
 def check(job: Job) -> None:
-    """Hold the tables against each other, against the manifest and, where it is given, against the input.
+    """Check the tables against each other, the manifest and, if it is given, the input.
 
     Raises
     ------
     VerificationError
-        The first thing that is not as it should be.
+        The first error found.
     """
-    asked = job.manifest.config.asked
+    section = job.manifest.config.problem_section
     cells = [
         (p, q)
-        for p in range(1 if asked.table else asked.p, asked.p + 1)
-        for q in range(1 if asked.table else asked.q, asked.q + 1)
+        for p in range(1 if section.table else section.p, section.p + 1)
+        for q in range(1 if section.table else section.q, section.q + 1)
     ]
     counts = read_counts(job.run, cells)
     job.report.n_found = len(cells)
@@ -54,7 +54,7 @@ def check(job: Job) -> None:
     again = None if job.edges is None else _Again.of(job, job.edges, cells)
     of_counts = hashlib.sha256()
     _add(of_counts, (f"{p} {q} {_text(count)}" for (p, q), count in counts.items()))
-    of_local = () if asked.local == "none" else _check_local(job, counts, again)
+    of_local = () if section.local == "none" else _check_local(job, counts, again)
     whole = hashlib.sha256("\n".join([of_counts.hexdigest(), *of_local]).encode()).hexdigest()
     if job.manifest.content_fingerprint != whole:
         raise VerificationError(
@@ -74,16 +74,16 @@ class _Again:
 
     @classmethod
     def of(cls, job: Job, edges: EdgeData, cells: list[Cell]) -> _Again:
-        asked = job.manifest.config.asked
+        section = job.manifest.config.problem_section
         ones = np.ones(edges.left_ids.size, np.int64)
         shape = len(edges.left_keys), len(edges.right_keys)
         joined = csr_array((ones, (edges.left_ids, edges.right_ids)), shape=shape)
         wanted = (
-            _ids(asked.containing_left, edges.left_keys, job, "left"),
-            _ids(asked.containing_right, edges.right_keys, job, "right"),
+            _ids(section.containing_left, edges.left_keys, job, "left"),
+            _ids(section.containing_right, edges.right_keys, job, "right"),
         )
         recount = Recount(joined, *wanted)
-        return cls(recount, recount.walked(cells, with_local=asked.local != "none"))
+        return cls(recount, recount.walked(cells, with_local=section.local != "none"))
 
     def count(self, cell: Cell) -> int | None:
         closed = self.recount.count(*cell)
@@ -102,7 +102,7 @@ def _ids(wanted: Iterable[int | str], keys: pa.Array, job: Job, side: str) -> tu
     missing = [key for key in wanted if str(key) not in by_text]
     if missing:
         raise VerificationError(
-            f"{job.run / 'manifest.json'}: containing_{side} of the config is {missing[0]!r}, which the input has not"
+            f"{job.run / 'manifest.json'}: containing_{side} of the config is {missing[0]!r}, which is not in the input"
         )
     return tuple(by_text[str(key)] for key in wanted)
 
@@ -151,17 +151,17 @@ def _check_local(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> 
         what = "vertices and edges" if pairs is not None else "vertices"
         job.passed("local counts", f"those of {what} add up to p, q and p q times each of {len(counts):,} counts")
     else:
-        job.not_checked(f"local counts: what they add up to: the run is incomplete ({manifest.truncated})")
+        job.not_checked(f"local counts: their sums: the run is incomplete ({manifest.truncated})")
     if n_held:
         job.passed("local counts against the input", f"of {n_held:,} of {len(counts):,} counts")
     if n_held < len(counts):
-        why = "the input is not given" if again is None else "too many to count anew"
+        why = "the input is not given" if again is None else "too many to count again"
         job.not_checked(f"local counts against the input: of {len(counts) - n_held:,} of {len(counts):,} counts: {why}")
     return (of_vertices.hexdigest(), *([of_edges.hexdigest()] if ends is not None else []))
 
 
 def _keys(job: Job) -> pa.Array:
-    """The keys of the left and of the right vertices in one column: of the input, or as the table first has them."""
+    """Return the keys of the left and right vertices in one column, from the input or in table order."""
     if job.edges is None:
         n = job.manifest.input.n_left + job.manifest.input.n_right
         return _first_rows(job, "pq_vertices.parquet", ["key"], n)[0]
@@ -172,8 +172,8 @@ def _keys(job: Job) -> pa.Array:
 
 
 def _pairs(job: Job) -> tuple[pa.Array, pa.Array] | None:
-    """The keys of each edge's ends, in the order of the table; None where there is none."""
-    if job.manifest.config.asked.local != "edges":
+    """Return the keys of each edge's ends, in table order; None without a table."""
+    if job.manifest.config.problem_section.local != "edges":
         return None
     if job.edges is None:
         left, right = _first_rows(job, "pq_edges.parquet", ["left_key", "right_key"], job.manifest.input.n_edges)
@@ -191,7 +191,7 @@ def _first_rows(job: Job, name: str, columns: list[str], n: int) -> list[pa.Arra
             if n_read >= n:
                 break
     if n_read < n:
-        raise VerificationError(f"{job.run / name}: has {n_read} rows; expected {n:,} of each count")
+        raise VerificationError(f"{job.run / name}: has {n_read} rows; expected {n:,} per count")
     table = pa.Table.from_batches(rows).slice(0, n).combine_chunks()
     return [pa.concat_arrays(table.column(column).chunks) for column in columns]
 
@@ -205,8 +205,8 @@ def _ends(job: Job, pairs: tuple[pa.Array, pa.Array], keys: pa.Array) -> tuple[n
         wanted = [str(key) for key in of_side.to_pylist()]
         if missing := [key for key in wanted if key not in place]:
             raise VerificationError(
-                f"{job.run / 'pq_edges.parquet'}: {missing[0]!r} is the end of an edge; pq_vertices.parquet has no "
-                "such vertex of that side"
+                f"{job.run / 'pq_edges.parquet'}: {missing[0]!r} is the end of an edge, but not a vertex of that "
+                "side in pq_vertices.parquet"
             )
         found.append(np.array([place[key] for key in wanted], np.int64))
     return found[0], found[1]
@@ -232,8 +232,8 @@ def _is_held_against(
             true = right.get(which, 0)
             if (number != true) if is_whole else (number > true):
                 raise VerificationError(
-                    f"{job.run}: {what} {which} is in {_text(number)} of the bicliques of (p, q) = {cell} by the "
-                    f"table; recomputed {_text(true)}"
+                    f"{job.run}: {what} {which} is in {_text(number)} bicliques of (p, q) = {cell}; recomputed "
+                    f"{_text(true)}"
                 )
     return True
 
@@ -257,7 +257,7 @@ def _check_counts(job: Job, counts: Mapping[Cell, int], again: _Again | None) ->
             )
     job.report.n_against_input = len(held)
     if not is_whole:
-        job.not_checked(f"counts: that none is too small: the run is incomplete ({job.manifest.truncated})")
+        job.not_checked(f"counts: lower bounds only: the run is incomplete ({job.manifest.truncated})")
     if held:
         job.passed("counts against the input", f"{len(held):,} of {len(counts):,}")
     if missing := [cell for cell in counts if cell not in set(held)]:
@@ -278,7 +278,7 @@ def _text(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The local counts of one cell, by dense id; of the edges in the order of the table, None without them."""
+    """The local counts of one cell: vertices by dense id, edges in table order (None without them)."""
 
     left: list[int]
     right: list[int]
@@ -286,12 +286,12 @@ class Local:
 
 
 def read_counts(run: Path, cells: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The counts of `pq_counts`, which has just these rows, in this order.
+    """Read the counts of `pq_counts`; it must have exactly these rows, in this order.
 
     Raises
     ------
     VerificationError
-        Another row, or a number that is not what its text says.
+        A row is wrong, or a number differs from its text.
     """
     path = run / "pq_counts.parquet"
     table = pq.read_table(path)
@@ -312,20 +312,20 @@ def locals_of(
     n_left: int,
     edges: tuple[pa.Array, pa.Array] | None,
 ) -> Iterator[tuple[tuple[int, int], Local]]:
-    """The local counts, cell by cell.
+    """Yield the local counts, cell by cell.
 
     Parameters
     ----------
     cells : sequence of (int, int)
     keys : pa.Array
-        Of the left vertices, then of the right ones, as the table has them.
+        Keys of the left, then of the right vertices, in table order.
     edges : pair of pa.Array, or None
-        The left and the right key of each edge; None where there is no such table.
+        The left and the right key of each edge; None without such a table.
 
     Raises
     ------
     VerificationError
-        Another row than there should be, or a number that is not what its text says.
+        A row is wrong, or a number differs from its text.
     """
     n_right = len(keys) - n_left
     sides = pa.array(["left"] * n_left + ["right"] * n_right, pa.string())
@@ -353,14 +353,14 @@ def check_sums(
     ----------
     cell : (int, int)
     count : int
-        Of the bicliques.
+        The number of bicliques.
     ends : pair of (n_edges,) int, or None
-        The dense ids of each edge's ends, where they are known: each biclique of a left vertex has q of its edges.
+        The dense ids of each edge's ends, if known: each biclique of a left vertex has q of its edges.
 
     Raises
     ------
     VerificationError
-        Local counts that do not add up.
+        Local counts do not add up.
     """
     p, q = cell
     for name, numbers, times in (
@@ -390,12 +390,12 @@ def check_sums(
 def _by_cell(
     path: Path, cells: Sequence[tuple[int, int]], fixed: Mapping[str, pa.Array]
 ) -> Iterator[tuple[tuple[int, int], list[int]]]:
-    """The numbers of a local table, cell by cell; its other columns are the same in each."""
+    """Yield the numbers of a local table, cell by cell; its other columns are the same in each cell."""
     n_rows = len(next(iter(fixed.values())))
     with pq.ParquetFile(path) as file:
         if file.metadata.num_rows != n_rows * len(cells):
             raise VerificationError(
-                f"{path}: has {file.metadata.num_rows} rows; expected {n_rows} of each of {len(cells)} counts"
+                f"{path}: has {file.metadata.num_rows} rows; expected {n_rows} for each of {len(cells)} counts"
             )
         batches = file.iter_batches(batch_size=_BATCH_ROWS)
         waiting = pa.Table.from_batches([], file.schema_arrow)
@@ -426,7 +426,7 @@ def _numbers(path: Path, rows: pa.Table, first_row: int) -> list[int]:
     """Parse `count_text` and check it against `count`."""
     text, count = rows.column("count_text"), rows.column("count")
     is_whole = pc.match_substring_regex(text, _PATTERN)
-    # Decimals have no sign of a number that is none: text is looked at first.
+    # A decimal column cannot mark an invalid number, so the text is checked first.
     says_the_same = pc.if_else(
         pc.greater(pc.utf8_length(text), _MOST_DIGITS), pc.is_null(count), pc.equal(pc.cast(count, pa.string()), text)
     )
@@ -435,6 +435,6 @@ def _numbers(path: Path, rows: pa.Table, first_row: int) -> list[int]:
     if place >= 0:
         raise VerificationError(
             f"{path}, row {first_row + place}: count is {count[place].as_py()} and count_text {text[place].as_py()!r}; "
-            f"expected the same whole number, and null where it has more than {_MOST_DIGITS} digits"
+            f"expected the same whole number, or null if it has more than {_MOST_DIGITS} digits"
         )
     return [int(each) if len(each) <= _PYTHON_DIGITS else int(Decimal(each)) for each in text.to_pylist()]

@@ -1,9 +1,9 @@
 """Count (p, q)-bicliques by other methods than the engines: closed forms, products of matrices, small walks.
 
-Bicliques that have to hold some vertices are those of a smaller graph with fewer vertices each: what is left are the
-left vertices joined to all wanted right ones, and the other way round. There a count with p or q of 0 or 1 is a sum of
-binomials of degrees, one with p or q of 2 a sum over pairs of vertices, whose neighbours in common a product of
-matrices has. The rest is walked through where that is few steps.
+Bicliques with required vertices are counted in a smaller graph. It has the left vertices adjacent to all required right
+ones, and the right vertices adjacent to all required left ones. A count with p or q of 0 or 1 is a sum of binomials of
+degrees. With p or q of 2 it is a sum over pairs of vertices; a matrix product gives their common neighbours. Other
+counts are enumerated if that takes few steps.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from math import comb
 import numpy as np
 from scipy.sparse import csr_array
 
-# Multiplications, each of some nanoseconds: of the product of a matrix with itself, and of a part of it, whose result
-# takes twelve bytes for each at most.
+# Most multiplications (some nanoseconds each) of a matrix product, and of one part of it. A part's result takes at most
+# twelve bytes per multiplication.
 _MOST_PRODUCTS = 500_000_000
 _PART_PRODUCTS = 10_000_000
-# Of a walk: each a few hundred nanoseconds.
+# Most steps of a walk, a few hundred nanoseconds each.
 _MOST_STEPS = 2_000_000
 
 
 @dataclass(slots=True, eq=False)
 class Recount:
-    """The counts of a graph, as far as they are to be had.
+    """The available counts of a graph.
 
     Attributes
     ----------
     joined : csr_array
-        (n_left, n_right): 1 where two vertices are joined.
+        (n_left, n_right): 1 for an edge.
     wanted_left, wanted_right : tuple of int
-        Vertices that every biclique has to hold.
+        Vertices required in every biclique.
     """
 
     joined: csr_array
@@ -75,7 +75,7 @@ class Recount:
         return None
 
     def of_vertices(self, p: int, q: int) -> tuple[dict[int, int], dict[int, int]] | None:
-        """In how many each left and each right vertex is, where p or q of the smaller graph is 1; else None."""
+        """Return the counts of each left and right vertex if p or q in the smaller graph is 1; else None."""
         if self.wanted_left or self.wanted_right or not (p == 1 or q == 1):
             return None
         joined = self.joined if p == 1 else csr_array(self.joined.T)
@@ -113,12 +113,12 @@ class Walk:
     ----------
     cells : sequence of (int, int)
     with_local : bool
-        Whether also in how many each vertex and edge is.
+        Also count per vertex and per edge.
 
     Attributes
     ----------
     is_done : bool
-        False where there are too many sets.
+        False if there are too many sets.
     counts : dict of (int, int) to int
     left, right : dict of (int, int) to Counter
         By vertex.
@@ -139,7 +139,7 @@ class Walk:
         self.is_done = not of.is_possible or self._go()
 
     def exchange_sides(self) -> None:
-        """Say the same of the graph with left and right exchanged."""
+        """Exchange left and right."""
         self.counts = {(q, p): count for (p, q), count in self.counts.items()}
         self.left, self.right = (
             {(q, p): numbers for (p, q), numbers in each.items()} for each in (self.right, self.left)
@@ -153,7 +153,7 @@ class Walk:
         most, fewest = max(self._qs) - n_wanted, max(0, min(q for _, q in self.counts) - len(self._of.wanted_right))
         if most < 0:
             return True
-        # All pairs are looked at, at the least.
+        # A walk visits at least all pairs.
         if most > 1 and n_rows * (n_rows - 1) // 2 > self._left_steps:
             return False
         offsets, members = self._of.rest.indptr.tolist(), self._of.rest.indices.tolist()
@@ -165,7 +165,7 @@ class Walk:
         return self._left_steps > 0
 
     def _sets(self, rows: list[set[int]], most: int, fewest: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
-        """Sets of at most so many left vertices, and what they have in common: at least so many right ones."""
+        """Yield sets of left vertices up to a size, with their common right vertices, if these are enough."""
         everything = set(range(self._of.rest.shape[1]))
         stack: list[tuple[tuple[int, ...], set[int]]] = [((), everything)]
         while stack and self._left_steps > 0:
@@ -204,7 +204,7 @@ def _pairs(rows: csr_array, products: np.ndarray) -> Counter[int]:
     Parameters
     ----------
     products : (n_rows,) float64
-        Multiplications that each row takes; the matrix is multiplied in parts of `_PART_PRODUCTS`, or a row.
+        Multiplications per row; the matrix is multiplied in parts of `_PART_PRODUCTS`, or one row.
     """
     found: Counter[int] = Counter()
     columns = csr_array(rows.T)
@@ -218,7 +218,7 @@ def _pairs(rows: csr_array, products: np.ndarray) -> Counter[int]:
 
 
 def _degrees(joined: csr_array, axis: int) -> np.ndarray:
-    """Sums over an axis: 1 gives those of the rows."""
+    """Return sums over an axis: 1 gives those of the rows."""
     return np.asarray(joined.sum(axis=axis)).ravel().astype(np.int64)
 
 

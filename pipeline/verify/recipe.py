@@ -1,4 +1,4 @@
-"""Keys and fingerprints in NumPy and plain loops, written from their definition and not from the code that made them.
+"""Keys and fingerprints in NumPy and plain loops, written from their definition and independent of the publishing code.
 
 All arithmetic is unsigned 64-bit and wraps. ``mix`` is the finaliser of splitmix64.
 
@@ -21,19 +21,19 @@ from mbe_stage.runtime.jit import BYTES, LONGS, WORDS, compiled, readonly, reado
 _SALTS = {"left": np.uint64(0x9E3779B97F4A7C15), "right": np.uint64(0xD1B54A32D192ED03)}
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
-# Keys worked on at once: arithmetic makes copies, so this bounds memory.
+# Keys processed at once: arithmetic makes copies, so this bounds memory.
 _CHUNK = 1 << 18
 
 
 def mix(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64, element by element; ``uint64 -> uint64``."""
+    """Apply the finaliser of splitmix64 element by element; ``uint64 -> uint64``."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def text_hashes(keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """FNV-1a of every key's text, ``(n,) uint64``."""
+    """Return FNV-1a of every key's text, ``(n,) uint64``."""
     pieces = [np.empty(0, np.uint64)]
     for start in range(0, len(keys), _CHUNK):
         text = keys.slice(start, _CHUNK).cast(pa.large_string())
@@ -43,12 +43,12 @@ def text_hashes(keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def vertex_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
-    """Hash of every vertex of one side, ``(n,) uint64``."""
+    """Return the hash of every vertex of one side, ``(n,) uint64``."""
     return mix(text_hashes(keys) + _SALTS[side])
 
 
 def biclique_keys(left_sums: np.ndarray, right_sums: np.ndarray) -> np.ndarray:
-    """Keys from the wrapping sums of the members' hashes; ``(n,) uint64`` each, ``-> (n,) int64``."""
+    """Compute keys from the wrapping sums of the members' hashes; ``(n,) uint64`` each, ``-> (n,) int64``."""
     return mix(left_sums + mix(right_sums)).view(np.int64)
 
 
@@ -69,7 +69,7 @@ class KeySums:
         self._second = np.zeros(1, np.uint64)
 
     def add(self, keys: np.ndarray) -> None:
-        """Take in some int64 keys."""
+        """Add some int64 keys."""
         self.n += keys.size
         for start in range(0, keys.size, _CHUNK):
             mixed = mix(keys[start : start + _CHUNK].view(np.uint64))
@@ -83,7 +83,7 @@ class KeySums:
 def edge_fingerprint(
     left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
 ) -> str:
-    """Fingerprint of a set of edges."""
+    """Return the fingerprint of a set of edges."""
     sums = KeySums()
     for start in range(0, left_ids.size, _CHUNK):
         part = slice(start, start + _CHUNK)

@@ -1,4 +1,4 @@
-"""The table of bicliques, batch by batch: each row by itself, and what all rows add up to."""
+"""The table of bicliques, batch by batch: checks of single rows, and sums over all rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mbe_stage.pipeline.verify.recipe import biclique_keys
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, steps_of
 
-# Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
+# Approximate members of one side in a batch, by the average row of the row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
 _ROWS_PER_BATCH = 1 << 18
 _SIDES = ("left", "right")
@@ -28,7 +28,7 @@ _KEY = 80
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows; `offsets` and `members` hold those of (left, right), `start` counts rows over the whole `table`."""
+    """Some rows; `offsets` and `members` are (left, right), `start` is the first row's number in `table`."""
 
     start: int
     keys: np.ndarray
@@ -44,7 +44,7 @@ class Batch:
         return f"{self.table} row {self.start + row} ({self.table.removesuffix('s')}_key {self.keys[row]})"
 
     def sizes(self, side: int) -> np.ndarray:
-        """Members per row of a side, counted in the lists."""
+        """Return the members per row of a side, from the lists."""
         return np.diff(self.offsets[side])
 
 
@@ -76,7 +76,7 @@ def rules_of(
     Raises
     ------
     VerificationError
-        It names one that is none of them.
+        The query names a vertex that does not exist.
     """
     query = manifest.config.query
     return RowRules(
@@ -89,7 +89,7 @@ def rules_of(
 
 
 class VertexStatistics:
-    """In how many bicliques each vertex of a side is, and the largest: most edges, then smallest key."""
+    """Per vertex of a side: its number of bicliques, and the largest one (most edges, then smallest key)."""
 
     def __init__(self, n_vertices: int) -> None:
         self.n_bicliques = np.zeros(n_vertices, np.int64)
@@ -97,7 +97,7 @@ class VertexStatistics:
         self.key = np.zeros(n_vertices, np.int64)
 
     def add(self, batch: Batch, side: int) -> None:
-        """Take in the members of a batch."""
+        """Add the members of a batch."""
         _take_part(
             batch.offsets[side], batch.members[side], batch.keys, batch.n_edges, self.n_bicliques, self.edges, self.key
         )
@@ -114,7 +114,7 @@ class Tally:
         self.of_vertices = tuple(VertexStatistics(n) for n in n_vertices)
 
     def add(self, batch: Batch) -> None:
-        """Take in a batch whose rows were checked."""
+        """Add a batch of checked rows."""
         self.keys[self.n_rows : self.n_rows + batch.keys.size] = batch.keys
         self.n_rows += batch.keys.size
         # Both sizes in one number: sorting those is several times faster than sorting pairs.
@@ -132,7 +132,7 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
     Parameters
     ----------
     read : callable, optional
-        Takes a part, some of its rows and the number of the first, and gives these as a batch: by default bicliques.
+        Takes a part, some of its rows and the number of the first, and returns a batch; bicliques by default.
     """
     read = read or _batch
     start = 0
@@ -146,7 +146,7 @@ def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch
 
 
 def check_rows(batch: Batch, rules: RowRules) -> None:
-    """Check everything about rows that needs no other row and no graph.
+    """Check each row by itself, without other rows or the graph.
 
     Raises
     ------
@@ -169,13 +169,13 @@ def check_rows(batch: Batch, rules: RowRules) -> None:
         raise VerificationError(f"{batch.name(row)}: the key of its members is {keys[row]}")
     if (row := _first(~rules.accepts(sizes))) is not None:
         n_left, n_right = sizes[row]
-        raise VerificationError(f"{batch.name(row)}: {n_left} x {n_right} is not what the run's query asks for")
+        raise VerificationError(f"{batch.name(row)}: {n_left} x {n_right} does not meet the run's query")
     for side in (0, 1):
         check_containing(batch, side, rules.containing[side], f"{_SIDES[side]} ")
 
 
 def check_members(batch: Batch, side: int, n_vertices: int, noun: str) -> None:
-    """Members of a side are there, are vertices, and ascend; `noun` stands before "member" and "vertices" in messages.
+    """Check that a side has members, all vertices and ascending; `noun` precedes "member" and "vertices" in messages.
 
     Raises
     ------
@@ -187,11 +187,11 @@ def check_members(batch: Batch, side: int, n_vertices: int, noun: str) -> None:
         raise VerificationError(f"{batch.name(row)}: has no {noun}members")
     if (place := _first((members < 0) | (members >= n_vertices))) is not None:
         raise VerificationError(
-            f"{batch.name(_row_of(offsets, place))}: {noun}member {members[place]} is none of the "
+            f"{batch.name(_row_of(offsets, place))}: {noun}member {members[place]} is not one of the "
             f"{n_vertices} {noun}vertices"
         )
     descends = np.diff(members) <= 0
-    # From one row's last member to the next row's first anything goes.
+    # Between one row's last member and the next row's first there is no order.
     descends[offsets[1:-1] - 1] = False
     if (place := _first(descends)) is not None:
         raise VerificationError(
@@ -201,7 +201,7 @@ def check_members(batch: Batch, side: int, n_vertices: int, noun: str) -> None:
 
 
 def check_containing(batch: Batch, side: int, wanted: np.ndarray, noun: str) -> None:
-    """Every row has some vertices among the members of a side; `noun` stands before "vertex" in messages.
+    """Check that every row has some vertices among the members of a side; `noun` precedes "vertex" in messages.
 
     Raises
     ------
@@ -212,23 +212,23 @@ def check_containing(batch: Batch, side: int, wanted: np.ndarray, noun: str) -> 
         holds = np.zeros(batch.keys.size, np.bool_)
         holds[_row_of(batch.offsets[side], np.flatnonzero(batch.members[side] == vertex))] = True
         if (row := _first(~holds)) is not None:
-            raise VerificationError(f"{batch.name(row)}: lacks {noun}vertex {vertex}, which the run's query asks for")
+            raise VerificationError(f"{batch.name(row)}: lacks {noun}vertex {vertex}, which the run's query requires")
 
 
 def wanted_ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
-    """Dense ids of keys, found by their text."""
+    """Return the dense ids of keys, found by their text."""
     text = set(map(str, wanted))
     if not text:
         return np.empty(0, np.int64)
     found = {key: vertex for vertex, key in enumerate(keys.cast(pa.string()).to_pylist()) if key in text}
     if missing := sorted(text - set(found)):
         key = shortened(repr(missing[0]), _KEY)
-        raise VerificationError(f"the query asks for {key}, which is no vertex of that side")
+        raise VerificationError(f"the query requires {key}, which is not a vertex of that side")
     return np.array(sorted(found.values()), np.int64)
 
 
 def _rows_per_batch(group: pq.RowGroupMetaData) -> int:
-    """Rows of a row group that are read at once, so that memory stays bounded."""
+    """Return the number of rows of a row group to read at once, to bound memory."""
     values = [group.column(i).num_values for i in range(group.num_columns)]
     return max(1, min(_ROWS_PER_BATCH, _MEMBERS_PER_BATCH * group.num_rows // max(1, *values)))
 
@@ -271,16 +271,16 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, readonly(INTS), readonly(LONGS), readonly(LONGS), LONGS, LONGS, LONGS)
 def _take_part(offsets, members, keys, n_edges, n_bicliques, best_edges, best_key):
-    """Take the members of one side of some rows into the sums of its vertices.
+    """Add the members of one side of some rows to the sums of its vertices.
 
     Parameters
     ----------
     offsets, members : (n + 1,) int64 and int32
         Members of each row.
     keys, n_edges : (n,) int64
-        Of the rows.
+        Per row.
     n_bicliques, best_edges, best_key : (n_vertices,) int64
-        Changed in place; of equally large bicliques the one with the smallest key stays.
+        Changed in place; among equally large bicliques the smallest key is kept.
     """
     for row in range(keys.size):
         for i in range(offsets[row], offsets[row + 1]):

@@ -1,8 +1,8 @@
-"""Two-hop degrees, recounted from the input by walking every two-step path; and where they may be missing.
+"""Two-hop degrees, recounted from the input by walking every two-step path; also checks whether they may be missing.
 
-The limit above which a run leaves them out is stated in steps of the algorithm that counts them. Those are recomputed
-here from the definition: vertices are grouped by their neighbour of most neighbours (the smallest of several), and a
-group costs the smaller of
+A run leaves them out if counting them takes more steps than its limit. The steps are recomputed here from the
+definition. Vertices are grouped by their neighbour of the largest degree (ties: the smallest id), and a group costs the
+smaller of
 
 - the neighbours of all other neighbours of its vertices;
 - for each of its vertices, its own neighbours and those of all vertices that the common neighbour does not reach; and,
@@ -21,7 +21,7 @@ from mbe_stage.pipeline.verify.closure import Adjacency, in_parts
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
-# Two-step paths that are walked, which takes a few seconds; where there are more, those of vertices drawn at random.
+# Two-step paths to walk, in a few seconds; if there are more, those of vertices drawn at random.
 _PATHS = 2_000_000_000
 
 
@@ -36,7 +36,7 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
     Raises
     ------
     VerificationError
-        Only some are there, or all of them although none should be.
+        Only some are present, or all although none should be.
     """
     path = run / f"{side}_vertices.parquet"
     column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
@@ -50,7 +50,7 @@ def check_presence(run: Path, side: str, most_steps: int) -> None:
 def check_two_hop(
     run: Path, side: str, adjacency: Adjacency, most_steps: int, rng: np.random.Generator, threads: int
 ) -> tuple[str, int]:
-    """Hold the column `two_hop_degree` of a side against the graph.
+    """Check the column `two_hop_degree` of a side against the graph.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def check_two_hop(
     Returns
     -------
     n_skipped : int
-        Vertices whose figure was not recounted, for want of time.
+        Vertices not recounted, to save time.
 
     Raises
     ------
     VerificationError
-        A figure is wrong, or is there although it should not be, or the other way round.
+        A figure is wrong, is present without reason, or is missing.
     """
     path = run / f"{side}_vertices.parquet"
     column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
@@ -82,7 +82,7 @@ def check_two_hop(
         return f"left out: {steps:,} steps, output.two_hop_steps is {most_steps:,}", 0
     vertices = _affordable(adjacency, rng)
     found, counted = column.to_numpy()[vertices], np.empty(vertices.size, np.int64)
-    # Each slice marks whom it has seen among all vertices: not so many slices that making the marks takes longest.
+    # Each slice allocates marks for all vertices, so the number of slices is limited.
     step = max(1024, vertices.size // (16 * threads))
     in_parts(lambda part: _count(vertices[part], *adjacency.arrays(), counted[part]), vertices.size, threads, step)
     if (wrong := np.flatnonzero(found != counted)).size:
@@ -95,7 +95,7 @@ def check_two_hop(
 
 
 def _steps(adjacency: Adjacency) -> int:
-    """Steps that counting for the left side takes; every vertex has an edge."""
+    """Return the steps of counting for the left side; every vertex has an edge."""
     degrees, other_degrees = adjacency.degrees()
     n, n_other = degrees.size, other_degrees.size
     if n == 0:
@@ -130,18 +130,18 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, LONGS, INTS, LONGS, INTS, LONGS)
 def _count(vertices, offsets, neighbours, other_offsets, other_neighbours, counted):
-    """Two-hop degrees of some vertices, by walking every two-step path.
+    """Count two-hop degrees of some vertices by walking every two-step path.
 
     Parameters
     ----------
     vertices : int32
-        Those that are counted.
+        The vertices to count.
     offsets, neighbours
-        Of their own side.
+        Adjacency of their own side.
     other_offsets, other_neighbours
-        Of the other side.
+        Adjacency of the other side.
     counted : int64
-        The result, one for each of `vertices`.
+        The result, one per vertex.
     """
     last_seen_by = np.full(offsets.size - 1, -1, np.int32)
     for i in range(vertices.size):

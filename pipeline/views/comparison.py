@@ -1,7 +1,7 @@
-"""A run that is about to be published beside the last complete one that was asked the same.
+"""Comparison of a run, before it is published, with the last complete run of the same query.
 
-It costs some seconds at most: above `MOST_BICLIQUES` in the two runs together only their totals are compared, above
-`output.compare` that differ only counts are given, and the search for partners is bounded by `SEARCH_LIMIT`.
+It takes some seconds at most. If the two runs together have more than `MOST_BICLIQUES`, only their totals are compared.
+If more than `output.compare` differ, only counts are given. `SEARCH_LIMIT` bounds the search for partners.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mbe_stage.pipeline.views.top import Biclique
 log = logging.getLogger(__name__)
 
 MOST_BICLIQUES = 5_000_000
-"""Most results of the two runs together: reading them takes some seconds."""
+"""Maximum results of the two runs together: reading them takes some seconds."""
 
 SEARCH_LIMIT = 1_000_000_000
-"""Shared members that are counted in search of partners: a few seconds."""
+"""Bound on the search for partners, in shared members to count: a few seconds."""
 
 _SHOWN = 5
 _SHOWN_KEYS = 12
@@ -31,7 +31,7 @@ _KEY_CHARACTERS = 200
 
 
 def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest] | None:
-    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file.
+    """Return the newest published run with this `config_fingerprint` that is complete and has all its files.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest
 
 
 def not_sought(error: PublishError) -> Comparison:
-    """Say that runs could not be listed, in place of a comparison."""
-    reason = f"no run to compare with could be sought: {addresses_in(error)}"
+    """Return a comparison that says that runs could not be listed."""
+    reason = f"runs to compare with could not be listed: {addresses_in(error)}"
     log.warning("%s", reason)
     return Comparison(run_id=None, remarks=(reason,))
 
@@ -60,31 +60,31 @@ def not_sought(error: PublishError) -> Comparison:
 def compare_with_last(
     store: Store, run_path: Path, manifest: Manifest, on_compile: Callable[[], object] = lambda: None
 ) -> Comparison:
-    """Compare a run, published or about to be, with the last complete one that was asked the same.
+    """Compare a run, published or about to be, with the last complete run of the same query.
 
     Parameters
     ----------
     run_path : Path
-        Where the run's tables are.
+        The directory of the run's tables.
     manifest : Manifest
-        Of that run.
+        The run's manifest.
     on_compile : callable
-        Called where the sets of keys are known to differ, before anything compiled is needed.
+        Called before compiled code is needed, if the sets of keys differ.
     """
     try:
         last = last_complete(store, manifest.config_fingerprint)
     except PublishError as error:
-        # Whether the run can be published, the publication finds out.
+        # Problems with the store are left to the publication.
         return not_sought(error)
     if last is None:
-        return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
+        return Comparison(run_id=None, remarks=("no complete run of the same query is published here",))
     before, of_before = last
     if of_before.counts.bicliques + manifest.counts.bicliques > MOST_BICLIQUES:
-        too_many = "too many to compare one by one in a report; mbe diff does"
+        too_many = "too many to compare one by one in a report; use mbe diff"
         return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, too_many),))
     if not manifest.config.output.bicliques:
-        # Nor has the other run the table: it was asked the same.
-        unknown = "which of them differ is not known, as they were not written (output.bicliques: false)"
+        # The other run lacks the table too, since its query is the same.
+        unknown = "the differences are unknown, because bicliques were not written (output.bicliques: false)"
         return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, unknown),))
     differ = of_before.content_fingerprint != manifest.content_fingerprint
     if differ:
@@ -93,14 +93,14 @@ def compare_with_last(
         _bring_here(store, before, run_path, has_rows=differ)
         return _compared(before, of_before, run_path, manifest)
     except (PublishError, OSError, MemoryError) as error:
-        # The run itself is whole, in a store or here: what went wrong stands in its report.
+        # This run is complete, in a store or here. Its report names the problem.
         reason = addresses_in(error) or "out of memory"
         log.warning("run %s could not be compared with: %s", before.name, reason)
         return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
 
 
 def _bring_here(store: Store, before: Path, run_path: Path, *, has_rows: bool) -> None:
-    """Have of both runs here what is read of them: of two that hold the same only the types of their keys."""
+    """Fetch the files of both runs that are needed; for equal runs only the types of their keys."""
     from mbe_stage.pipeline.stores.part_objects import fetch_missing
 
     if has_rows:

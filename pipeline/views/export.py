@@ -33,9 +33,9 @@ COLUMNS = pa.schema(
         ("n_edges", pa.int64()),
     ]
 )
-# Spreadsheets take a cell that begins so for a formula, or drop the character and then do.
+# Spreadsheets treat a cell that begins like this as a formula, or drop the character and then do.
 _FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-# Members that are read at once, counting the average row of a row group, and bytes of keys that are written at once.
+# Approximate members read at once, by the average row of a row group, and bytes of keys written at once.
 _MEMBERS = 1 << 18
 _KEY_BYTES = 1 << 24
 
@@ -54,11 +54,11 @@ def export_run(
     Parameters
     ----------
     min_left, min_right : int
-        Only bicliques with at least that many vertices on a side.
+        Minimum vertices on a side.
     limit : int, optional
-        Only the first so many of them, in the order of the table.
+        Maximum number of bicliques, in table order.
     on_progress : callable, optional
-        Called with the share of the rows that are done.
+        Called with the share of the rows done.
 
     Returns
     -------
@@ -68,13 +68,13 @@ def export_run(
     Raises
     ------
     PublishError
-        It is no run, or a damaged one.
+        It is not a run, or is damaged.
     """
     run_dir = Path(run_dir)
     with reading(run_dir):
         keys = _Keys(vertex_keys(run_dir, "left"), vertex_keys(run_dir, "right"))
     n_written = 0
-    # What is no run with bicliques is refused before there is a header.
+    # Anything but a run with bicliques is refused before the header is written.
     bicliques_parts(run_dir)
     with _writer(output) as write:
         for batch, share in bicliques_batches(run_dir, _MEMBERS):
@@ -93,7 +93,7 @@ def export_run(
 
 
 def export_bicliques(bicliques: Iterable[Biclique], output: BinaryIO) -> None:
-    """Write some bicliques as `export_run` writes those of a run."""
+    """Write some bicliques in the format of `export_run`."""
     with _writer(output) as write:
         for number, biclique in enumerate(bicliques, start=1):
             n_left, n_right = len(biclique.left), len(biclique.right)
@@ -104,9 +104,9 @@ def export_bicliques(bicliques: Iterable[Biclique], output: BinaryIO) -> None:
 
 
 def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
-    r"""Keys as text that no spreadsheet takes for a formula: what would begin one gets an apostrophe in front.
+    r"""Return keys as text that spreadsheets do not treat as formulas: an apostrophe precedes what would begin one.
 
-    Integer keys stay numbers: ``-5`` is one, and no formula.
+    Integer keys stay numbers: ``-5`` is not a formula.
 
     Examples
     --------
@@ -124,19 +124,19 @@ def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 @contextmanager
 def csv_output(path: Path | None) -> Iterator[BinaryIO]:
-    """The output of CSV: stdout, or a file that is written completely or not at all.
+    """Open the CSV output: stdout, or a file that is written completely or not at all.
 
     Raises
     ------
     PublishError
-        The file cannot be written; what was there before stays.
+        The file cannot be written; an earlier file stays.
     """
     if path is None:
         try:
             yield sys.stdout.buffer
             sys.stdout.flush()
         except BrokenPipeError:
-            # The reader has what it wanted.
+            # The reader, such as `head`, has closed the pipe.
             raise
         except OSError:
             with as_publish_errors(Path("stdout"), "the output is incomplete"):
@@ -145,7 +145,9 @@ def csv_output(path: Path | None) -> Iterator[BinaryIO]:
     refuse_among_published(path)
     target = path.resolve()
     if target.exists() and not target.is_file():
-        raise PublishError(f"{path}: is no regular file; expected one to write; without --out it goes to stdout")
+        raise PublishError(
+            f"{path}: is not a regular file; expected a path for a new file; without --out the CSV goes to stdout"
+        )
     growing = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
     with as_publish_errors(path, "no file was written"):
         try:
@@ -159,7 +161,7 @@ def csv_output(path: Path | None) -> Iterator[BinaryIO]:
 
 
 class _Keys:
-    """Keys of both sides in one array, the right ones behind the left ones, and the bytes of each."""
+    """Keys of both sides in one array, left ones first, and the bytes of each."""
 
     def __init__(self, left: pa.ChunkedArray, right: pa.ChunkedArray) -> None:
         self.n_left = len(left)
@@ -184,7 +186,7 @@ def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 
 def _long_form(bicliques: pa.RecordBatch, first: int, keys: _Keys) -> Iterator[pa.RecordBatch]:
-    """Yield one row per member, each biclique's left members first, in pieces with a bounded size of keys."""
+    """Yield one row per member, each biclique's left members first, in batches with a bounded size of keys."""
     sizes = [bicliques[f"n_{side}"].to_numpy().astype(np.int64) for side in ("left", "right")]
     both = sizes[0] + sizes[1]
     begins = np.cumsum(both) - both

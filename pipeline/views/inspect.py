@@ -1,8 +1,8 @@
-"""A first look at a graph: what it is, and what a search of it will take, as far as that can be known beforehand.
+"""A first look at a graph: its size and degrees, and the expected cost of a search.
 
-How many results there are cannot be read off sizes and degrees. What can: the graph's own memory, the two-hop pairs
-that any search starts from, and how much of the graph is left when small groups do not matter. For the rest there is a
-trial: a problem that can estimate brings one (`Publication.forecast`); for the others the engine runs for a moment.
+Sizes and degrees give the graph's memory, the two-hop pairs at the start of any search, and the rest of the graph under
+minimum sizes. They do not give the number of results. A trial estimates it: the problem's own (`Publication.forecast`),
+or a short run of the engine.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 from mbe_stage.stream import Progress, stream
 
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
-_SHORT_TRIAL = ("a short trial says how long an enumeration takes here: --trial 2",)
+_SHORT_TRIAL = ("estimate the time of an enumeration with a short trial: --trial 2",)
 
 
 @dataclass(frozen=True, slots=True)
 class SideFacts:
     """Degrees of one side; `two_hop` is the sum of squared degrees of the *other* side.
 
-    `two_hop` counts, with multiplicity, the pairs of this side's vertices that share a neighbour (each vertex with
-    itself included): what a search that starts from this side has to walk over. `two_hop_degrees` counts each pair
-    once, where that takes no more than `output.two_hop_steps`.
+    `two_hop` counts, with multiplicity, the pairs of this side's vertices that share a neighbour, including each vertex
+    with itself. A search from this side visits all of them. `two_hop_degrees` counts each pair once, if that takes at
+    most `output.two_hop_steps`.
     """
 
     n: int
@@ -79,7 +79,7 @@ class Tried:
     seconds : float
         Duration without compilation.
     n_found : int
-        Results in that time: all of them if `complete`.
+        Results in that time; all results if `complete`.
     work_done : float
         Share of the work, as the engine estimates it.
     table_bytes : int or None
@@ -97,33 +97,33 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A graph and what to expect of it.
+    """A graph and the expected cost of its search.
 
     Attributes
     ----------
     left, right : SideFacts
-        Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
+        If all vertices are of one kind, `left` has them and `right` is None.
     graph_bytes : int
         The graph in CSR form, both directions.
     read_memory_bytes : int
-        Peak of this process, measured, once the graph was there.
+        Measured peak of this process after the graph was built.
     expected_memory_bytes : int
-        That, the whole of the engine's budget, `tables_bytes`, and on the CPU what sampling takes beside it: a run
-        stays about there or below.
+        Upper estimate for a run: `read_memory_bytes`, the engine's whole budget, `tables_bytes` and, on the CPU, the
+        memory of sampling.
     tables_bytes : int
-        Of tables that are kept in memory until the search has ended.
+        Size of tables kept in memory until the search ends.
     cores : tuple of CoreSize
-        What is left of the graph for some minimum sizes.
+        The rest of the graph under some minimum sizes.
     trial
-        What a short run of the engine found: `pipeline.problems.bicliques.trial.Trial`, or
-        `Tried`; None without one.
+        Results of a short run of the engine: `pipeline.problems.bicliques.trial.Trial`, or `Tried`; None without a
+        trial.
     suggestions : tuple of str
-        What to try first.
+        Settings to try first.
     estimate
-        Of a full run: `pipeline.problems.bicliques.trial.Expectation`; None without a trial, and of problems that
-        estimate none.
+        Estimate of a full run: `pipeline.problems.bicliques.trial.Expectation`. None without a trial, or if the
+        problem has no estimate.
     lines : tuple of (str, str)
-        What trial and estimate say: label and text.
+        Trial and estimate in words: label and text.
     """
 
     problem: str
@@ -166,21 +166,20 @@ def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]
 def inspect_edges(
     edges: EdgeData, config: Config | None = None, trial_seconds: float = 2.0, seed: int = 0
 ) -> Inspection:
-    """Look at a graph, and at what a configuration asks of it.
+    """Describe a graph and the expected cost of a configuration's search.
 
     Parameters
     ----------
     config : Config, optional
-        Its problem and what is asked, engine, threads and budget; of the output `two_hop_steps`, and what counts among
-        the bytes.
+        Problem, query, engine, threads and budget. Of the output: `two_hop_steps`, and the settings that affect bytes.
     trial_seconds : float
-        How long the engine may try; 0 for no trial.
+        Length of the trial; 0 for no trial.
     seed : int
         Of the estimate.
     """
     config = config or Config()
     execution, publication = config.execution.to_execution(), publication_of(config.problem)
-    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
+    query, graph = publication.query(config.problem_section, edges), publication.graph(config, edges)
     read_memory = peak_memory_bytes()
     has_sides = isinstance(graph, BipartiteCSR)
     cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
@@ -190,10 +189,10 @@ def inspect_edges(
         outlook = _look_ahead(
             Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         )
-    unknown = f"unknown: it depends on the number of {publication.counted}, which no figure above gives away"
-    room = publication.table_memory(config, query, graph)
+    unknown = f"unknown: it depends on the number of {publication.counted}, which the figures above do not give"
+    table_memory = publication.table_memory(config, query, graph)
     lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
-    beside_engine = room.n_bytes + _sampling_memory(config, graph)
+    beside_engine = table_memory.n_bytes + _sampling_memory(config, graph)
     density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(
         problem=config.problem,
@@ -205,29 +204,29 @@ def inspect_edges(
         graph_bytes=graph.nbytes,
         read_memory_bytes=read_memory,
         expected_memory_bytes=read_memory + execution.memory_budget_bytes + beside_engine,
-        tables_bytes=room.n_bytes,
+        tables_bytes=table_memory.n_bytes,
         cores=cores,
         trial=None if outlook is None else outlook.trial,
         suggestions=_SHORT_TRIAL if outlook is None else tuple(outlook.suggestions),
         estimate=None if outlook is None else outlook.estimate,
-        lines=(*lines, *room.lines),
+        lines=(*lines, *table_memory.lines),
     )
 
 
 def _sampling_memory(config: Config, graph: Any) -> int:
-    """Return the memory of sampling the progress beside the engine, if the engine may be one that is sampled."""
+    """Return the memory of progress sampling, if the engine may need it."""
     sampler = sampler_of(problem_named(config.problem)) if _engine(config) in (AUTO, SAMPLED_ENGINE) else None
     return 0 if sampler is None else sampler.memory_bytes(graph, config.execution.to_execution())
 
 
 def _engine(config: Config) -> str:
-    """Tables on a device make no difference to a trial; what enumerates does."""
+    """Return the engine of a trial; the tier for tables does not matter."""
     engine = config.execution.engine
     return tier_named(RAPIDS, config.problem).engine if engine == RAPIDS else engine
 
 
 def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
-    """Density and the degrees of both sides."""
+    """Return the density and the degrees of both sides."""
     with two_hop_beside(graph, config.output.two_hop_steps, config.execution.to_execution()) as two_hop:
         left_two_hop, right_two_hop = two_hop()
     return (
@@ -238,7 +237,7 @@ def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, S
 
 
 def _one_set(graph: UndirectedCSR) -> tuple[float, SideFacts, None]:
-    """Density and the degrees of a graph without sides."""
+    """Return the density and the degrees of a graph without sides."""
     return 2 * graph.n_edges / max(1, graph.n * (graph.n - 1)), _side(graph.degrees, graph.degrees, None), None
 
 
@@ -310,14 +309,14 @@ def _trial_lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, 
     found = f"{of} found {plural(tried.n_found, *publication.unit)}"
     size = "" if tried.table_bytes is None else f", {bytes_text(tried.table_bytes)} before compression"
     if tried.complete:
-        return [("trial", f"{found}: all there are{size}")]
+        return [("trial", f"{found}: all results{size}")]
     share = f"{percent_text(tried.work_done, 1)} of the work"
-    beyond = f"the problem {publication.problem} has no other estimate"
-    return [("trial", f"{found}{size}, and did not finish: {share}, as the engine estimates it; {beyond}")]
+    beyond = f"the problem {publication.problem} has no better estimate"
+    return [("trial", f"{found}{size}, and did not finish: {share}, by the engine's estimate; {beyond}")]
 
 
 def _after_trial(publication: Publication, tried: Tried) -> Sequence[str]:
     if tried.complete:
-        return ["a full run is quick: the trial found all there are"]
+        return ["a full run is quick: the trial found all results"]
     command = problem_named(publication.problem).called
     return [f"count before you store: mbe {command} INPUT --count-only --time-limit 60"]

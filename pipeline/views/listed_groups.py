@@ -1,4 +1,4 @@
-"""The groups of a published run with their members, read for people: the first of them, or all."""
+"""The groups of a published run with their members' own keys: the first of them, or all."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mbe_stage.pipeline.publish.reading import reading
 from mbe_stage.pipeline.wording import plural
 
 BEST_SURPRISE = b"best_surprise"
-"""In the metadata of `groups.parquet`: the surprise of the best biclique, listed or not, in nats."""
+"""Key in the metadata of `groups.parquet`: the surprise of the best biclique, listed or not, in nats."""
 
-# Shapes of bicliques that are tried; graphs of more are not too small.
+# Number of biclique shapes to try; graphs with more are large enough.
 _MOST_SHAPES = 1_000_000
 
 
 def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
-    """The groups of a run by rank, as rows of `groups` with the members' own keys as ``left`` and ``right``.
+    """Return the groups of a run by rank: rows of `groups` with the members' own keys as ``left`` and ``right``.
 
     Parameters
     ----------
     run_path : path
         A run directory.
     limit : int, optional
-        The first so many; all by default.
+        Maximum number of groups; all by default.
 
     Raises
     ------
@@ -43,16 +43,16 @@ def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[s
 
 
 def group_rows(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
-    """The rows of `groups`, by rank; parameters and errors are those of `listed_groups`."""
+    """Return the rows of `groups` by rank; parameters and errors are those of `listed_groups`."""
     run_path = Path(run_path)
     if not (run_path / "groups.parquet").is_file():
-        raise PublishError(f"{run_path}: has no groups; expected a run that was asked for them; make them: mbe groups")
+        raise PublishError(f"{run_path}: has no groups; expected a run with groups; make them: mbe groups")
     with reading(run_path):
         return pq.read_table(run_path / "groups.parquet").slice(0, limit).to_pylist()
 
 
 def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Some of these rows, in their order, with the members' own keys as ``left`` and ``right``; of no others.
+    """Return some of these rows, in their order, with the members' own keys as ``left`` and ``right``.
 
     Raises
     ------
@@ -84,13 +84,13 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
     elif not n:
         reason = "no biclique was found"
     elif manifest.config.input.time_bucket is None and not can_be_significant(*_degrees(run_path)):
-        reason = "no group can be with these degrees: naming its members costs more than it can gain"
+        reason = "no group is possible with these degrees: naming its members costs more than the group can gain"
     elif unseen:
-        reason = "the degrees of the vertices explain what was looked at"
+        reason = "vertex degrees explain all groups that were examined"
     else:
-        reason = "the degrees of the vertices explain what there is"
-    parts = [reason, f"{plural(n, 'biclique')} looked at{_best(run_path) if n and not n_significant else ''}"]
-    return "; ".join([*parts, *([f"not looked at: {', '.join(unseen)}"] if unseen else [])])
+        reason = "vertex degrees explain all groups"
+    parts = [reason, f"{plural(n, 'biclique')} examined{_best(run_path) if n and not n_significant else ''}"]
+    return "; ".join([*parts, *([f"not examined: {', '.join(unseen)}"] if unseen else [])])
 
 
 def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:
@@ -103,7 +103,7 @@ def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> b
     if a.size * b.size > _MOST_SHAPES:
         return True
     b = b.T
-    # How many vertices have a degree that a biclique of this shape asks of them.
+    # Numbers of vertices whose degree suffices for a biclique of this shape.
     has_left = np.searchsorted(np.sort(left_degrees), b)
     has_right = np.searchsorted(np.sort(right_degrees), a)
     fits = (left_degrees.size - has_left >= a) & (right_degrees.size - has_right >= b) & (a * b <= model.n_edges)
@@ -132,7 +132,7 @@ def _not_looked_at(manifest: Manifest) -> list[str]:
     sizes = ", ".join(f"{setting(f'query.{key}')} {value}" for key, value in query.items())
     return [
         *([] if manifest.truncated is None else [f"the rest of the search, which {manifest.truncated}"]),
-        *(["the rest of the buckets that begin half later"] if counts.get("half_later_truncated") else []),
+        *(["the rest of the buckets shifted by half"] if counts.get("half_later_truncated") else []),
         *([f"{plural(counts['seeds_not_grown'], 'seed')} left to grow"] if counts["seeds_not_grown"] else []),
         *([f"bicliques outside {sizes}"] if sizes else []),
     ]

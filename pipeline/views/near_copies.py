@@ -1,4 +1,4 @@
-"""The largest bicliques without near copies: large ones come in families that differ in a member or two."""
+"""The largest bicliques without near copies: large ones come in families that differ by one or two members."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mbe_stage.pipeline.views.top import ALL, Biclique, BicliqueIds, Conditions,
 LOOKED_THROUGH = 2
 """So many of the largest are looked through at first for each one that is wanted: few are found in few parts of the
 table, and often they are enough."""
-# Then so many times as many.
+# Factor by which the number grows after that.
 _MORE = 8
-# In the table of a result of so many members the largest are found at once.
+# Up to this many members in all, the largest are found in one pass.
 _FEW_MEMBERS = 10_000_000
-# Left members of a wide one.
+# Minimum left members of a wide biclique.
 _WIDE = 4_096
 MOST = 20_000
-"""Never more than this, or than are wanted: a family may be all of a graph."""
+"""Maximum to examine (or the wanted number, if larger): one family may fill the whole graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Distinct:
     bicliques : list of Biclique
         Largest first.
     n_copies : int
-        Near copies of these that were left out, as far as was looked.
+        Near copies left out among the examined bicliques.
     """
 
     bicliques: list[Biclique]
@@ -43,22 +43,21 @@ class Distinct:
 def largest_distinct(
     run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL, *, most: int = MOST
 ) -> Distinct:
-    """The largest bicliques of a run, but those that nearly repeat a larger one.
+    """Return the largest bicliques of a run without near copies of larger ones.
 
-    A near copy has at least as many left members in common with a larger one that is listed as the two have apart (a
-    Jaccard of at least 0.5).
+    A near copy has a left Jaccard index of at least 0.5 with a larger listed biclique.
 
     Parameters
     ----------
     run_path, limit, by, conditions
-        As for `pipeline.views.top.largest_bicliques`, and so are the errors.
+        As in `pipeline.views.top.largest_bicliques`, which also lists the errors.
     most : int
-        So many of the largest are looked through: where there are fewer distinct ones among them, fewer are given.
+        Maximum number of the largest to examine. If they have fewer distinct ones than wanted, fewer are returned.
     """
     most = max(most, limit)
     n = min(most, LOOKED_THROUGH * limit)
     while True:
-        # By ids: most of them are not shown, and their keys would take a hundred bytes each.
+        # By ids, because most are not shown, and their keys would take a hundred bytes each.
         candidates = largest_ids(run_path, n, by, conditions)
         chosen, n_copies = _distinct(candidates, limit)
         if len(chosen) == limit or len(candidates) < n or n == most:
@@ -69,7 +68,7 @@ def largest_distinct(
 def distinct_of(
     run_path: str | Path, candidates: Sequence[BicliqueIds], limit: int, *, are_all: bool
 ) -> Distinct | None:
-    """Return `largest_distinct` from largest bicliques that are known already; None if these are not enough.
+    """Return `largest_distinct` from known largest bicliques; None if these are not enough.
 
     Parameters
     ----------
@@ -78,27 +77,27 @@ def distinct_of(
     candidates : sequence of BicliqueIds
         The largest first, without a gap.
     are_all : bool
-        Whether there are no others.
+        True if there are no others.
     """
     chosen, n_copies = _distinct(candidates, limit)
     return Distinct(with_keys(run_path, chosen), n_copies) if are_all or len(chosen) == limit else None
 
 
 def affordable(n_members: int, limit: int) -> int:
-    """Return how many of the largest bicliques the report examines; for a large result those of one pass.
+    """Return how many of the largest bicliques the report examines; for a large result, those of one pass.
 
     Parameters
     ----------
     n_members : int
-        Of all bicliques of the run.
+        Members of all bicliques of the run.
     limit : int
-        How many are shown.
+        Number to show.
     """
     return MOST if n_members <= _FEW_MEMBERS else LOOKED_THROUGH * limit
 
 
 def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[BicliqueIds], int]:
-    """The first of some bicliques, the best first, each unless it nearly repeats one before it; and how many do."""
+    """Return the first bicliques, best first, without near copies of earlier ones; and the number of near copies."""
     chosen: list[BicliqueIds] = []
     listed, n_copies = _LeftSides(), 0
     for candidate in candidates:
@@ -113,20 +112,20 @@ def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[Bicli
 
 
 class _LeftSides:
-    """The left sides of listed bicliques, to find those with half of the members in common.
+    """The left sides of listed bicliques, to find those that share half of their members.
 
-    If one is more than twice as large as the other, they cannot. So narrow ones are found by an index of their members,
-    and wide ones are compared one by one, in arrays: an index of their members would take seconds.
+    Sides whose sizes differ by more than a factor of two cannot. Narrow sides are found by an index of their members.
+    Wide ones are compared one by one, because indexing their members would take seconds.
     """
 
     def __init__(self) -> None:
         self._wide: list[np.ndarray] = []
         self._sizes: list[int] = []
-        # Of each member the narrow ones that hold it.
+        # For each member, its narrow bicliques.
         self._holders: dict[int, list[int]] = defaultdict(list)
 
     def nearly_have(self, left: np.ndarray) -> bool:
-        """Return True if one of them is nearly this one: ``(n,)`` ids, ascending."""
+        """Return True if a listed side nearly equals this one: ``(n,)`` ids, ascending."""
         if left.size >= _WIDE:
             near = (each for each in self._wide if left.size <= 2 * each.size <= 4 * left.size)
             return any(_is_near(np.isin(each, left, assume_unique=True).sum(), left.size, each.size) for each in near)

@@ -1,7 +1,7 @@
-"""Groups of a published run: its bicliques are read back, block by block, and go where an engine's would go.
+"""Groups of a published run: its bicliques are read back, block by block, in place of an engine's output.
 
-The graph, by whose degrees a group is surprising, is that of the run's input: it has to be there, and the same. So
-where a run was published without its bicliques, that graph is enumerated again, and the result has to be the run's.
+Surprise needs the degrees of the graph, so the run's input must be available and unchanged. If the run was published
+without its bicliques, the graph is enumerated again, and the result must equal the run's.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from mbe_stage.stream import Sink, StreamFacts, wants_outlook
 log = logging.getLogger(__name__)
 
 OnShare = Callable[[float], None]
-"""Told which share of the bicliques has been read back."""
+"""Called with the share of the bicliques read back."""
 
-# Members of one side that a block holds, roughly: 8 MB of ids.
+# Approximate members of one side in a block: 8 MB of ids.
 _MEMBERS = 1 << 21
 _SIDES = ("left", "right")
-# Settings of the source's output that say what else is published; not where to, nor what may be removed.
+# Settings that control the published outputs, but neither the destination nor the removal of runs.
 _KEPT_OUTPUT = {"two_hop_steps", "compression", "top", "compare"}
 
 
@@ -63,36 +63,35 @@ def regroup(
 ) -> RunResult:
     """Make groups of a published run, as a new run.
 
-    Memory depends on the vertices and on a block, not on the number of bicliques. No engine runs, unless the bicliques
-    of the run are nowhere: then its input is enumerated again, as it was asked.
+    Memory depends on the vertices and on a block, not on the number of bicliques. No engine runs, unless the run's
+    bicliques are not available: then its input is enumerated again with the same query.
 
     Parameters
     ----------
     run_path : path
-        A run directory, or an output directory, whose latest run is meant.
+        A run directory, or an output directory for its latest run.
     sections : mapping, optional
-        What is asked: the section ``groups``; of ``output`` where to (the source's directory by default) and what else
-        (``bicliques`` false by default); ``input.path``, where the input is now; ``execution.threads``.
+        The section ``groups``; from ``output`` the destination (the source's directory by default) and other outputs
+        (``bicliques`` is false by default); ``input.path``, if the input has moved; ``execution.threads``.
     source : object, optional
         The input in memory, as for `pipeline.run`.
     on_share : callable
     on_progress, on_compile : callable, optional
-        As for `pipeline.run`. With buckets of time the graph of the later ones is enumerated; of that `on_progress` is
-        told.
+        As for `pipeline.run`. With time buckets, `on_progress` reports the enumeration of the second graph.
 
     Returns
     -------
     RunResult
-        Its manifest names the source as `made_of`, where that has bicliques, and is truncated where that is.
+        Its manifest names the source as `made_of` if that has bicliques. It is truncated if the source is.
 
     Raises
     ------
     PublishError
-        There is no run, it is damaged, it is incomplete and has no bicliques, or the new one cannot be written.
+        There is no run, it is damaged or incomplete without bicliques, or the new run cannot be written.
     ConfigError
-        A setting is wrong, or is none of those above.
+        A setting is wrong, or not one of those above.
     InputError
-        The run's input is not to be had, or is another one now.
+        The run's input is not available, or has changed.
     """
     with opened_run(run_path) as run_dir:
         return _regrouped(run_dir, sections or {}, source, on_share, on_progress, on_compile)
@@ -119,7 +118,7 @@ def _regrouped(
     run_dir = with_bicliques or run_dir
     manifest = read_manifest(run_dir)
     if (lost := lost_file(run_dir, manifest)) is not None:
-        raise PublishError(f"{run_dir}: {lost}; expected a whole run; publish it again")
+        raise PublishError(f"{run_dir}: {lost}; expected an undamaged run; publish it again")
     config = _config(run_dir, manifest, sections)
     inputs_of(config)
     store = store_at(config.output.directory)
@@ -129,7 +128,7 @@ def _regrouped(
         clock.lap("load")
         edges = _edges(run_dir, manifest, config, source)
         clock.lap("read")
-        # As in any run, what is imported counts as no step.
+        # As in any run, imports are not part of a step.
         del clock.seconds["load"]
         if with_bicliques is None:
             engine = _engine_of(run_dir, manifest, config)
@@ -158,16 +157,16 @@ def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:
     """Return the engine that enumerates the input again if the run has no bicliques."""
     if manifest.truncated is not None:
         raise PublishError(
-            f"{run_dir}: was published without its bicliques, and is incomplete: it {manifest.truncated}, and another "
-            "search would end elsewhere; expected a complete run, or one with bicliques; make groups of the input: "
-            "mbe groups INPUT"
+            f"{run_dir}: was published without its bicliques, and is incomplete: it {manifest.truncated}, and "
+            "another search would stop elsewhere; expected a complete run, or one with bicliques; make groups of "
+            "the input: mbe groups INPUT"
         )
-    log.info("%s was published without its bicliques: its input is enumerated again", address_of(run_dir))
+    log.info("%s was published without its bicliques; enumerating its input again", address_of(run_dir))
     return choose_tier(config.execution, config.problem, derived_of(config)).engine
 
 
 def _check_same(run_dir: Path, manifest: Manifest, facts: EnumerationFacts, *, was_read_back: bool) -> None:
-    """Refuse bicliques that are not those of the run."""
+    """Refuse bicliques that differ from the run's."""
     if facts.truncated != manifest.truncated:
         raise PublishError(
             f"{run_dir}: is a complete run without bicliques; enumerated again, it {facts.truncated}: nothing was "
@@ -182,21 +181,24 @@ def _check_same(run_dir: Path, manifest: Manifest, facts: EnumerationFacts, *, w
 
 
 def _config(run_dir: Path, manifest: Manifest, sections: Mapping[str, Mapping[str, Any]]) -> Config:
-    """The question of the source, with what is asked of groups."""
+    """Return the source's query with the requested groups."""
     for section, keys in sections.items():
         known = {"input": {"path"}, "execution": {"threads"}}.get(section)
         if section not in ("groups", "output", "input", "execution") or (known and not keys.keys() <= known):
             key = next(iter(keys.keys() - (known or set())), "")
             raise ConfigError(
-                f"{setting(f'{section}.{key}')} is a question to a graph; expected none, as the bicliques of {run_dir} "
-                "are read back as they are; leave it out, or make groups of the input"
+                f"{setting(f'{section}.{key}')} changes the search, but the bicliques of {run_dir} are read back "
+                "unchanged; leave it out, or make groups of the input"
             )
-    asked = manifest.config.model_dump(mode="json")
+    settings = manifest.config.model_dump(mode="json")
     return Config.from_mapping(
         {
-            **{section: {**asked[section], **sections.get(section, {})} for section in ("input", "query", "execution")},
+            **{
+                section: {**settings[section], **sections.get(section, {})}
+                for section in ("input", "query", "execution")
+            },
             "output": {
-                **{key: value for key, value in asked["output"].items() if key in _KEPT_OUTPUT},
+                **{key: value for key, value in settings["output"].items() if key in _KEPT_OUTPUT},
                 "bicliques": False,
                 "directory": sections.get("output", {}).get("directory") or _store_of(run_dir),
                 **sections.get("output", {}),
@@ -208,25 +210,23 @@ def _config(run_dir: Path, manifest: Manifest, sections: Mapping[str, Mapping[st
 
 
 def _store_of(run_dir: Path) -> str:
-    """The output directory in which a run is published; a run that was copied elsewhere is in none."""
+    """Return the output directory of a run; refuse a run that was copied elsewhere."""
     if run_dir.resolve().parent.name != "runs":
         raise ConfigError(
-            f"{run_dir}: is not where it was published; expected a run below an output directory; say where to "
-            f"publish: {setting('output.directory')}"
+            f"{run_dir}: is not where it was published; expected a run in an output directory; name the "
+            f"destination: {setting('output.directory')}"
         )
     return address_of(run_dir.parent.parent if run_dir.parent.name == "runs" else run_dir.resolve().parent.parent)
 
 
 def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | None) -> EdgeData:
-    """The run's input, with the dense ids of the run."""
-    stated, remedy = manifest.input, "say where the same edges are now: --input INPUT"
+    """Read the run's input, with the dense ids of the run."""
+    stated, remedy = manifest.input, "name the current place of the same edges: --input INPUT"
     if source is None:
         path = config.input.path
         in_memory = was_in_memory(stated.source) and path == manifest.config.input.path
         if path is None or in_memory or not is_there(path):
-            found = (
-                "edges in memory" if in_memory or path is None else f"{joined_names(path)}, which is not there any more"
-            )
+            found = "edges in memory" if in_memory or path is None else f"{joined_names(path)}, which no longer exists"
             raise InputError.at(
                 run_dir, found=f"a run of {found}", expected="its input, for the degrees", remedy=remedy
             )
@@ -239,13 +239,13 @@ def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | N
             edges.facts.source,
             found=f"other edges (fingerprint {edges.facts.fingerprint}) than the run {run_dir} has",
             expected=f"its input, of fingerprint {stated.fingerprint}",
-            remedy=f"{remedy}; or make groups of the input as it is now: mbe groups INPUT",
+            remedy=f"{remedy}; or make groups of the current input: mbe groups INPUT",
         )
     return edges
 
 
 def _read_back(run_dir: Path, manifest: Manifest, sink: Sink, on_share: OnShare) -> StreamFacts:
-    """Hand the published bicliques to a sink."""
+    """Pass the published bicliques to a sink."""
     start, n_found = time.perf_counter(), 0
     for block, share in _blocks(run_dir, manifest):
         sink.accept(block)
@@ -268,7 +268,8 @@ def _blocks(run_dir: Path, manifest: Manifest) -> Iterator[tuple[BicliqueBlock, 
     for batch, share in bicliques_batches(run_dir, _MEMBERS):
         for side, n in zip(_SIDES, n_vertices, strict=True):
             check_members(run_dir, batch, side, n)
-        # Copies: views of Arrow's buffers are read-only, and compiled sinks are made for what engines give.
+        # Copies, because views of Arrow's buffers are read-only, and compiled sinks expect writable arrays like an
+        # engine's.
         (left_sizes, left), (right_sizes, right) = (
             (batch.column(f"n_{side}").to_numpy().copy(), batch.column(side).flatten().to_numpy().copy())
             for side in _SIDES

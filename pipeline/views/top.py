@@ -20,11 +20,11 @@ Measure = Literal["edges", "left", "right"]
 """Measures of a biclique's size."""
 
 _MEASURES = {"edges": "n_edges", "left": "n_left", "right": "n_right"}
-# Rows of the three narrow columns that are held at once: 2 MB.
+# Rows of the three narrow columns in memory at once: 2 MB.
 _ROWS = 1 << 16
-# Rows with member lists that are held at once.
+# Rows with member lists in memory at once.
 _MEMBER_ROWS = 1 << 13
-# Row groups whose chosen rows are read side by side: Arrow decodes without the interpreter's lock.
+# Row groups whose chosen rows are read in parallel: Arrow decodes without the interpreter's lock.
 _GROUPS_AT_ONCE = 4
 
 
@@ -46,7 +46,7 @@ class Biclique:
     n_edges: int
 
     def without(self, other: Biclique) -> tuple[int | str, ...]:
-        """Members that the other one has not, left ones first."""
+        """Return the members that the other one lacks, left ones first."""
         left, right = set(other.left), set(other.right)
         return (*(key for key in self.left if key not in left), *(key for key in self.right if key not in right))
 
@@ -72,14 +72,14 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Which bicliques are looked at.
+    """Conditions on the bicliques to consider.
 
     Attributes
     ----------
     side, vertex : optional
-        Only those with this dense id among that side's members; `find_vertex` turns a key into an id.
+        Require this dense id among that side's members; `find_vertex` turns a key into an id.
     min_left, min_right : int
-        Only those with at least that many vertices on a side: the largest of all are often stars.
+        Minimum vertices on a side: the largest of all are often stars.
     """
 
     side: SideName | None = None
@@ -88,20 +88,20 @@ class Conditions:
     min_right: int = 1
 
     def rows(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Positions in a batch, which has the members of `side`, of the rows that are looked at; ascending."""
+        """Return the ascending positions of matching rows in a batch, which has the members of `side`."""
         rows = _rows_with(batch, self.side, self.vertex)
         n_left, n_right = (numbers_of(batch.column(name))[rows] for name in ("n_left", "n_right"))
         return rows[(n_left >= self.min_left) & (n_right >= self.min_right)]
 
 
 ALL = Conditions()
-"""Every biclique is looked at."""
+"""All bicliques match."""
 
 
 def largest_bicliques(
     run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL
 ) -> list[Biclique]:
-    """The largest bicliques of a run, or the largest of those that some conditions hold for.
+    """Return the largest bicliques of a run that meet some conditions.
 
     Streams over the Parquet files: memory depends on `limit` and on the size of a row group, not on the run.
 
@@ -110,9 +110,9 @@ def largest_bicliques(
     run_path : path
         A run directory.
     limit : int
-        How many at most.
+        Maximum number.
     by : {"edges", "left", "right"}
-        What makes a biclique large; of equals, the smaller key comes first.
+        Measure of size; ties go to the smaller key.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def largest_bicliques(
     Raises
     ------
     PublishError
-        The directory holds no table of bicliques, or a damaged one.
+        The directory has no table of bicliques, or a damaged one.
     """
     return with_keys(run_path, largest_ids(run_path, limit, by, conditions))
 
@@ -147,7 +147,7 @@ def largest_ids(
 
 
 def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Biclique]:
-    """The same bicliques with their vertices as the user wrote them.
+    """Return the same bicliques with their vertices as the user wrote them.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _keys_of(members: np.ndarray, keys: pa.Array | pa.ChunkedArray) -> tuple[int
 
 
 def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
-    """The side and dense id of a vertex, given its key as text.
+    """Return the side and dense id of a vertex, given its key as text.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) ->
         raise InputError.at(
             run_path,
             found=f"no vertex {key!r} on {'the ' + side if side else 'either'} side",
-            expected="a key as the input writes it",
+            expected="a key as written in the input",
             remedy=f"see the column 'key' of {' and '.join(f'{name}_vertices.parquet' for name in sides)}",
         )
     if len(found) > 1:
@@ -201,7 +201,7 @@ def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) ->
             run_path,
             found=f"vertex {key!r} on both sides",
             expected="one side",
-            remedy="say which: --side left or --side right",
+            remedy="choose one: --side left or --side right",
         )
     return found[0]
 
@@ -216,24 +216,24 @@ class _Best:
         self._places: list[_Place] = []
 
     def add(self, batch: pa.RecordBatch, rows: np.ndarray, measure: str, part: Path, group: int, start: int) -> None:
-        """Take in those rows of a batch.
+        """Add those rows of a batch.
 
         Parameters
         ----------
         batch : pa.RecordBatch
-            Of the table of bicliques.
+            From the table of bicliques.
         rows : (n,) int64
             Positions in the batch.
         measure : str
-            The column that says how large a row is.
+            The column with the size of a row.
         part : Path
-            The file the batch is of.
+            The file of the batch.
         group, start : int
             Its row group, and the number of the batch's first row in it.
         """
         measures = numbers_of(batch.column(measure)).astype(np.int64)[rows]
         if len(self._places) == self._limit:
-            # Rows below the worst that is kept cannot get in: most batches end here.
+            # Rows below the worst kept row cannot get in: most batches end here.
             rows, measures = rows[kept := measures >= self._measures[-1]], measures[kept]
         if rows.size == 0:
             return
@@ -256,7 +256,7 @@ class _Best:
 
 
 def _groups_by_largest(run_path: Path, measure: str) -> list[tuple[int | None, Path, int]]:
-    """Every row group with its largest measure, as its statistics say: largest first, so that most are skipped."""
+    """Return every row group with its largest measure from the statistics, largest first, so most are skipped."""
     groups: list[tuple[int | None, Path, int]] = []
     for part in bicliques_parts(run_path):
         metadata = pq.read_metadata(part)
@@ -308,7 +308,7 @@ def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[
         here = [row for row in wanted if start <= row < start + batch.num_rows]
         for row in here:
             key, left, right, n_edges = (batch.column(name)[row - start] for name in columns)
-            # Copied: the batch is not kept for them.
+            # Copied, so the batch can be freed.
             own_left, own_right = (numbers_of(side.values).copy() for side in (left, right))
             yield row, BicliqueIds(key.as_py(), own_left, own_right, n_edges.as_py())
         start += batch.num_rows
@@ -322,7 +322,7 @@ def _row_of(keys: pa.ChunkedArray, key: str) -> int | None:
             return None
     else:
         value = pa.scalar(key, keys.type)
-    # Importing it takes as long as all that `mbe top` does without a vertex.
+    # Importing it takes as long as the rest of `mbe top` without a vertex.
     import pyarrow.compute as pc
 
     row = pc.index(keys, value).as_py()

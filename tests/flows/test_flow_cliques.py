@@ -53,4 +53,4 @@ def test_cliques_are_published_returned_and_shown(tmp_path: Path) -> None:
 
 def test_the_shipped_configuration_is_one() -> None:
     config = configure(str(Path(__file__).parents[2] / "configs" / "cliques.yaml"), overrides=["cliques.max_size=9"])
-    assert (config.problem, config.asked.min_size, config.asked.max_size) == ("cliques", 3, 9)
+    assert (config.problem, config.problem_section.min_size, config.problem_section.max_size) == ("cliques", 3, 9)

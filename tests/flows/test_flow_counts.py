@@ -81,7 +81,12 @@ def test_the_flow_of_bicliques_takes_the_problem_too(edges_file: Path, tmp_path:
 
 def test_its_configuration_is_of_counts() -> None:
     config = configure(str(Path(__file__).parents[2] / "configs" / "pq_counts.yaml"), overrides=["pq_counts.p=3"])
-    assert (config.problem, config.asked.p, config.asked.q, config.asked.local) == ("pq_counts", 3, 6, "vertices")
+    assert (config.problem, config.problem_section.p, config.problem_section.q, config.problem_section.local) == (
+        "pq_counts",
+        3,
+        6,
+        "vertices",
+    )
     assert configure().problem == "pq_counts"
     with pytest.raises(ConfigError, match=r"query\.min_left: is for the problem bicliques.*only sizes"):
         configure(overrides=["query.min_left=2"])

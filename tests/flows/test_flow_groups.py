@@ -75,8 +75,9 @@ def test_nothing_significant_is_a_state_of_its_own(tmp_path: Path) -> None:
     assert state.is_completed()
     assert state.name == "NothingSignificant"
     assert re.fullmatch(
-        r"no group is significant: the degrees of the vertices explain what was looked at; \d+ bicliques looked at, "
-        r"the best [\d.]+ nats short of significance; not looked at: bicliques outside query\.min_left 2, "
+        r"no group is significant: vertex degrees explain all groups that were examined; \d+ bicliques "
+        "examined, "
+        r"the best [\d.]+ nats short of significance; not examined: bicliques outside query\.min_left 2, "
         r"query\.min_right 2",
         state.message,
     )
@@ -117,10 +118,10 @@ def test_what_is_new_comes_first(tmp_path: Path) -> None:
     assert first["case"] != second["case"]
     since = artifacts(state)["since-last-run"].data
     assert since.startswith("# Since the last run, groups\n")
-    assert "**1** new; 1 as before." in since
+    assert "**1** new; 1 unchanged." in since
     # The larger ring is gone: named, with its accounts.
     gone = artifacts(run(edges(tmp_path, newcomers), out))["since-last-run"].data
-    assert "**1** gone; 1 as before." in gone
+    assert "**1** gone; 1 unchanged." in gone
     assert "| gone | 5 × 6 | " in gone
 
 
@@ -129,5 +130,5 @@ def test_half_of_a_search_that_finds_nothing_is_no_such_result(tmp_path: Path) -
     state = run(edges(tmp_path, ring=[]), tmp_path / "out", "execution.max_bicliques=1")
     assert (state.name, state.result()["groups"]) == ("Completed", 0)
     assert state.message.startswith("no group is significant so far; incomplete: ")
-    assert "explain what was looked at; 1 biclique looked at" in state.message
-    assert "explain what there is" not in artifacts(state)["groups"].data
+    assert "explain all groups that were examined; 1 biclique examined" in state.message
+    assert "explain all groups;" not in artifacts(state)["groups"].data

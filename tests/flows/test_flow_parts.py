@@ -113,9 +113,9 @@ def test_a_configuration_may_ask_for_another_problem(tmp_path, monkeypatch):
     file = tmp_path / "my.yaml"
     file.write_text("problem: stars\nstars: {points: 2}\n")
     try:
-        assert configure(str(file)).asked.points == 2
+        assert configure(str(file)).problem_section.points == 2
         config = configure(overrides=["problem=stars", "stars.points=3"])
-        assert (config.problem, config.asked.points) == ("stars", 3)
+        assert (config.problem, config.problem_section.points) == ("stars", 3)
         # Tasks hand it on as plain values.
         assert Config.from_mapping(config.model_dump(mode="json")) == config
         with pytest.raises(ConfigError, match=r"problem is 'star': did you mean 'stars'\? expected one of bicliques"):

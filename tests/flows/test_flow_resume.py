@@ -87,8 +87,8 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
 
 
 def test_of_another_question_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
-    room = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
-    begins_anew(edges, tmp_path / "out", room, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
+    staging_dir = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
+    begins_anew(edges, tmp_path / "out", staging_dir, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
 
 
 def test_of_other_software_it_begins_anew(
@@ -96,22 +96,22 @@ def test_of_other_software_it_begins_anew(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(unfinished, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
-        room = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
-    begins_anew(edges, tmp_path / "out", room, "numpy was 1.0 and is ", caplog)
+        staging_dir = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
+    begins_anew(edges, tmp_path / "out", staging_dir, "numpy was 1.0 and is ", caplog)
 
 
 def begins_anew(
-    source: Path, out: Path, room: Path, told: str, caplog: pytest.LogCaptureFixture, *overrides: str
+    source: Path, out: Path, staging_dir: Path, told: str, caplog: pytest.LogCaptureFixture, *overrides: str
 ) -> None:
     """What there is stays for whoever asks the same, and the flow says why it does not go on with it."""
     with caplog.at_level(logging.WARNING, "prefect.flow_runs"):
         state = flow(source, out, *overrides)
     assert state.is_completed(), state.message
     (warning,) = (text for text in caplog.messages if "an earlier run was interrupted" in text)
-    assert f"{room}: cannot be resumed: " in warning
+    assert f"{staging_dir}: cannot be resumed: " in warning
     assert told in warning
     assert not any("resumed" in text for text in read_manifest(state.result()["run"]).warnings)
-    assert RunStore(out).unfinished() == [room]
+    assert RunStore(out).unfinished() == [staging_dir]
 
 
 def test_of_other_edges_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:

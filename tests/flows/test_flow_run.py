@@ -127,7 +127,7 @@ def test_unchanged_input_is_skipped_unless_forced(edges_file, out):
     assert "nothing was enumerated" in artifacts(second)["bicliques-summary"].data
 
     forced = run(edges_file, out, force=True)
-    assert f"Nothing differs; {N_BICLIQUES} as before." in artifacts(forced)["since-last-run"].data
+    assert f"Nothing differs; {N_BICLIQUES} unchanged." in artifacts(forced)["since-last-run"].data
     assert forced.name == "Completed"
     assert forced.result()["run"] != first["run"]
     assert forced.result()["content_fingerprint"] == first["content_fingerprint"]
@@ -155,7 +155,7 @@ def test_another_problem_and_a_derived_output_run_as_its_configuration_says(edge
     state = run(edges_file, out, overrides=asked)
     result = state.result()
     manifest = read_manifest(result["run"])
-    assert (manifest.problem, manifest.config.asked.min_butterflies) == ("butterflies", 1)
+    assert (manifest.problem, manifest.config.problem_section.min_butterflies) == ("butterflies", 1)
     assert result["counted"] == manifest.n_found > 0
     assert len(artifacts(state)) >= 2
     assert run(edges_file, out, overrides=asked).name == "Unchanged"

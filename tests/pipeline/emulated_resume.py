@@ -113,8 +113,8 @@ def resumed(name: str, directory: Path) -> dict[str, Any]:
         # It is booked by a thread beside the search; what fails there the next block says.
         until = time.perf_counter() + PATIENCE
         while MARKERS and time.perf_counter() < until:
-            rooms = RunStore(config.output.directory).unfinished()
-            if rooms and read_journal(rooms[-1])[1]:
+            staging_dirs = RunStore(config.output.directory).unfinished()
+            if staging_dirs and read_journal(staging_dirs[-1])[1]:
                 raise Killed
             time.sleep(0.01)
 

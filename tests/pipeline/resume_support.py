@@ -121,8 +121,8 @@ def ended_after(n_records: int, config: Config) -> Path:
 
     def on_progress(_: object) -> None:
         time.sleep(0.002)
-        rooms = RunStore(config.output.directory).unfinished()
-        if rooms and len(read_journal(rooms[-1])[1]) >= n_records:
+        staging_dirs = RunStore(config.output.directory).unfinished()
+        if staging_dirs and len(read_journal(staging_dirs[-1])[1]) >= n_records:
             raise Killed
 
     with pytest.raises(Killed):

@@ -124,14 +124,14 @@ def test_help_shows_the_keys_with_defaults_and_bounds() -> None:
 )
 def test_each_option_reaches_its_key(asked: list, options: Sequence[object], section: PathsSection) -> None:
     config = config_of(asked, "paths", "e.csv", "--out", "there", "--left", "who", "--max-bicliques", 9, *options)
-    assert (config.problem, config.asked) == ("paths", section)
+    assert (config.problem, config.problem_section) == ("paths", section)
     assert (config.input.path, config.input.left, config.output.directory) == ("e.csv", "who", "there")
     assert config.execution.max_bicliques == 9
 
 
 def test_a_plain_model_has_a_command_too(asked: list) -> None:
     config = config_of(asked, "wedges", "e.csv", "--fewest", 2, "--no-report")
-    assert (config.asked, config.output.report) == (WedgesSection(fewest=2), False)
+    assert (config.problem_section, config.output.report) == (WedgesSection(fewest=2), False)
 
 
 def test_what_is_no_setting_is_handed_on(asked: list) -> None:
@@ -200,7 +200,7 @@ def test_messages_name_the_options_of_the_command(monkeypatch: pytest.MonkeyPatc
 def test_a_configuration_of_any_problem_runs(tmp_path: Path, asked: list) -> None:
     (tmp_path / "job.yaml").write_text("problem: paths\npaths: {length: 4}\n")
     config = config_of(asked, "run", tmp_path / "job.yaml", "--set", "paths.kind=induced")
-    assert config.asked == PathsSection(length=4, kind="induced")
+    assert config.problem_section == PathsSection(length=4, kind="induced")
     (tmp_path / "job.yaml").write_text("problem: wedges\npaths: {length: 4}\n")
     assert "paths: the section of the problem paths, but problem is 'wedges'" in refused("run", tmp_path / "job.yaml")
 

@@ -523,7 +523,7 @@ def test_what_is_wrong_is_found(tmp_path: Path, table: str, change: Any, what: s
     ("other", "what"),
     [
         ([("b", "d")], "is not maximal|no clique|missing"),
-        ([("c", "d")], "is no clique: no edge between"),
+        ([("c", "d")], "is not a clique: no edge between"),
     ],
 )
 def test_cliques_of_another_graph_are_found(

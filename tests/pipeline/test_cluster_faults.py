@@ -314,12 +314,12 @@ def schedulers() -> Iterator[SchedulerNursery]:
 
 
 def lose_the_scheduler(
-    schedulers: SchedulerNursery, room: Path, edges: Path, undisturbed: Path, after: float, caplog: Any
+    schedulers: SchedulerNursery, staging_dir: Path, edges: Path, undisturbed: Path, after: float, caplog: Any
 ) -> None:
     """Behind a checkpoint, so many seconds later; and go on without a cluster."""
-    room.mkdir()
-    scheduler, address = schedulers.begin(room, BLOCK_SECONDS)
-    out = room / "out"
+    staging_dir.mkdir()
+    scheduler, address = schedulers.begin(staging_dir, BLOCK_SECONDS)
+    out = staging_dir / "out"
     execution = {"runner": "dask", "cluster": str(address), "threads": 1}
     config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
 

@@ -1,4 +1,4 @@
-"""A run beside the last complete one that was asked the same: in the manifest and the report, before publication."""
+"""Comparison with the last complete run of the same query: in the manifest and the report, before publication."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_run_says_what_differs_from_the_one_before(tmp_path: Path) -> None:
     first, page = publish(tmp_path, FIRST)
     assert first.manifest.comparison is not None
     assert (first.manifest.comparison.run_id, first.manifest.comparison.counts) == (None, {})
-    assert "No complete run that was asked the same is published here." in page
+    assert "No complete run of the same query is published here." in page
 
     second, page = publish(tmp_path, SECOND)
     found = second.manifest.comparison
@@ -52,7 +52,7 @@ def test_a_run_says_what_differs_from_the_one_before(tmp_path: Path) -> None:
     assert read_manifest(second.run_dir).comparison == found
 
     _, page = publish(tmp_path, SECOND)
-    assert "Nothing differs; 2 as before." in page
+    assert "Nothing differs; 2 unchanged." in page
 
 
 def test_a_truncated_run_is_not_the_last_complete_one(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_run_is_published_where_others_cannot_be_listed(
         result, _ = publish(tmp_path / "bicliques", FIRST)
         of_groups, _ = publish(tmp_path / "groups", FIRST, groups={})
     assert result.manifest.comparison is not None
-    said = "no run to compare with could be sought: s3://bucket/out/runs: does not answer"
+    said = "runs to compare with could not be listed: s3://bucket/out/runs: does not answer"
     assert result.manifest.comparison.remarks == (said,)
     assert of_groups.manifest.derived_comparison["groups"].remarks == (said,)
     # Each run, and the groups.
@@ -107,7 +107,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert few.manifest.comparison is not None
     assert few.manifest.comparison.counts == {"new": 2, "gone": 2}
     assert few.manifest.comparison.largest == ()
-    assert "Too many bicliques differ to look for what became of each." in page
+    assert "Too many bicliques differ to pair them." in page
     monkeypatch.setattr(comparison, "MOST_BICLIQUES", 3)
     many, page = publish(tmp_path, FIRST)
     assert many.manifest.comparison is not None

@@ -122,7 +122,7 @@ def test_sizes_that_are_not_those_of_the_lists(tmp_path: Path) -> None:
     forged, whole = make_run(tmp_path / "forged", GROUPS), make_run(tmp_path / "whole", [group("abc", "xy")])
     other_sizes(forged / PART)
     for arguments in (("diff", forged, whole), ("export", forged, "--csv")):
-        assert "n_left is not how many members left holds" in _refused(forged, *arguments)
+        assert "n_left is not the number of members in left" in _refused(forged, *arguments)
 
 
 def _refused(damaged: Path, *arguments: object) -> str:

@@ -320,7 +320,7 @@ def test_another_column_by_position_or_by_name_is_another_question(
 
 def test_a_position_at_which_another_name_stands_now_is_said_and_compared(tmp_path: Path) -> None:
     said = remarks_on(tmp_path, (1, [("right", 1, "shop")]), (1, [("right", 1, "item")]))
-    assert said == ("input.right is 1 in both runs, and that was column 'shop' and is column 'item'",)
+    assert said == ("input.right is 1 in both runs, but means column 'shop' in OLD and column 'item' in NEW",)
 
 
 def test_where_one_manifest_does_not_say_the_columns_they_may_be_one(tmp_path: Path) -> None:
@@ -359,5 +359,5 @@ def test_latest_is_that_of_the_other_run(tmp_path: Path) -> None:
     (tmp_path / "out" / "latest").symlink_to("runs/2")
     assert diff_runs(first, "latest").new.samefile(second)
     assert diff_runs("latest", first).old.samefile(second)
-    with pytest.raises(PublishError, match="latest: of both"):
+    with pytest.raises(PublishError, match="latest: given for both"):
         diff_runs("latest", "latest")

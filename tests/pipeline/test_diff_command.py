@@ -113,7 +113,7 @@ def test_out_is_refused_where_something_is(runs: tuple[Path, Path], tmp_path: Pa
     for taken in ("full", "file"):
         result = diff(*runs, "--out", tmp_path / taken)
         assert (result.exit_code, result.stdout) == (3, "")
-        assert "expected none or an empty one" in result.stderr
+        assert "expected a new or empty" in result.stderr
     assert (tmp_path / "full" / "mine").read_text() == (tmp_path / "file").read_text() == "kept"
     (tmp_path / "empty").mkdir()
     assert diff(*runs, "--out", tmp_path / "empty").exit_code == 0
@@ -139,7 +139,7 @@ def test_runs_that_cannot_be_compared_say_so_first(tmp_path: Path) -> None:
     old = make_run(tmp_path / "old", BEFORE, config={"query": {"min_left": 2}})
     new = make_run(tmp_path / "new", AFTER, truncated="stopped after 1 s")
     lines = diff(old, new, "--quiet").stdout.splitlines()
-    assert lines[0].startswith("NOTE       the questions differ: query.min_left was 2 and is 1")
+    assert lines[0].startswith("NOTE       the queries differ: query.min_left was 2 and is 1")
     assert lines[1].startswith("NOTE       the NEW run is incomplete")
     assert lines[4] == "different  3 only in NEW, 3 only in OLD"
     assert "gone" not in "".join(lines)

@@ -155,7 +155,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path, error):
 
 def test_what_is_no_file_is_not_replaced(tmp_path):
     for path in (tmp_path, Path("/dev/null")):
-        with pytest.raises(PublishError, match="is no regular file"), csv_output(path):
+        with pytest.raises(PublishError, match="is not a regular file"), csv_output(path):
             pass
     with pytest.raises(PublishError, match="no file was written"), csv_output(tmp_path / "no" / "m.csv"):
         pass

@@ -47,10 +47,10 @@ def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[R
     nursery.end()
 
 
-def fill_and_resume(nursery: RunNursery, room: Path, edges: Path, undisturbed: Path, share: float) -> None:
+def fill_and_resume(nursery: RunNursery, staging_dir: Path, edges: Path, undisturbed: Path, share: float) -> None:
     """One round: a run on a disk with room for a share of what it writes, gone on with on another."""
     needed = sum(path.stat().st_size for path in undisturbed.rglob("*") if path.is_file())
-    disk, left = room / "disk", room / "left"
+    disk, left = staging_dir / "disk", staging_dir / "left"
     disk.mkdir(parents=True)
     output = output_of_run(undisturbed)
     settings = values(disk / "out", edges, output=output, execution={"block_bytes": 20_000})
@@ -63,13 +63,13 @@ def fill_and_resume(nursery: RunNursery, room: Path, edges: Path, undisturbed: P
     result = run(config_for(left / "out", edges, output=output), resume=True)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(left / "out")
-    shutil.rmtree(room)
+    shutil.rmtree(staging_dir)
 
 
-def fill_and_resume_there(nursery: RunNursery, room: Path, edges: Path, undisturbed: Path, share: float) -> None:
+def fill_and_resume_there(nursery: RunNursery, staging_dir: Path, edges: Path, undisturbed: Path, share: float) -> None:
     """One round: a run on such a disk, gone on with on the same while it is full, and then once it is larger."""
     needed = sum(path.stat().st_size for path in undisturbed.rglob("*") if path.is_file())
-    disk, left = room / "disk", room / "left"
+    disk, left = staging_dir / "disk", staging_dir / "left"
     disk.mkdir(parents=True)
     settings = values(disk / "out", edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
     sizes = {"n_bytes": int(share * needed), "more_bytes": 20 * needed}
@@ -83,7 +83,7 @@ def fill_and_resume_there(nursery: RunNursery, room: Path, edges: Path, undistur
     (run_dir,) = RunStore(left / "out").runs()
     assert_as_undisturbed(run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(left / "out")
-    shutil.rmtree(room)
+    shutil.rmtree(staging_dir)
 
 
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
@@ -92,7 +92,7 @@ def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, un
     in_rounds(
         rounds,
         tmp_path,
-        lambda room, dice: fill_and_resume(nursery, room, edges, undisturbed, dice.uniform(0.05, 0.95)),
+        lambda staging_dir, dice: fill_and_resume(nursery, staging_dir, edges, undisturbed, dice.uniform(0.05, 0.95)),
     )
 
 
@@ -102,5 +102,7 @@ def test_a_run_is_gone_on_with_on_the_disk_that_it_has_filled(nursery, rounds, t
     in_rounds(
         rounds,
         tmp_path,
-        lambda room, dice: fill_and_resume_there(nursery, room, edges, undisturbed, dice.uniform(0.05, 0.9)),
+        lambda staging_dir, dice: fill_and_resume_there(
+            nursery, staging_dir, edges, undisturbed, dice.uniform(0.05, 0.9)
+        ),
     )

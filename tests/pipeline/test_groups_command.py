@@ -112,27 +112,26 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
         assert told[1:] in page.replace("&#x27;", "'").replace("--min-left", "query.min_left")
         return text
 
-    explained = "the degrees of the vertices explain what there is"
+    explained = "vertex degrees explain all groups"
     assert re.fullmatch(
-        explained + r"; (\d+) bicliques looked at, the best 2\.98 nats short of significance", why(sparse)
+        explained + r"; (\d+) bicliques examined, the best 2\.98 nats short of significance", why(sparse)
     )
     never = (
-        "no group can be with these degrees: naming its members costs more than it can gain; 17 bicliques looked at, "
+        "no group is possible with these degrees: naming its members costs more than the group can gain; 17 "
+        "bicliques examined, "
     )
     assert why(path) == never + "the best 2.3 nats short of significance"
     one = tmp_path / "one.csv"
     one.write_text("left,right\na,b\n")
-    assert why(one).endswith("; 1 biclique looked at, the best 0 nats short of significance")
+    assert why(one).endswith("; 1 biclique examined, the best 0 nats short of significance")
     stopped = why(sparse, "--max-bicliques", 30)
-    assert stopped.startswith(
-        "the degrees of the vertices explain what was looked at; 30 bicliques looked at, the best "
-    )
-    assert stopped.endswith("; not looked at: the rest of the search, which stopped at max_bicliques = 30")
+    assert stopped.startswith("vertex degrees explain all groups that were examined; 30 bicliques examined, the best ")
+    assert stopped.endswith("; not examined: the rest of the search, which stopped at max_bicliques = 30")
     sized = why(sparse, "--min-left", 2)
-    assert explained not in sized
-    assert sized.endswith("; not looked at: bicliques outside --min-left 2")
+    assert f"{explained};" not in sized
+    assert sized.endswith("; not examined: bicliques outside --min-left 2")
     none = why(sparse, "--min-left", 50)
-    assert none.startswith("no biclique was found; 0 bicliques looked at; not looked at: ")
+    assert none.startswith("no biclique was found; 0 bicliques examined; not examined: ")
     assert said("groups", path, "--out", tmp_path / "a", *QUICK)["groups"] == []
 
 
@@ -253,7 +252,7 @@ def test_every_option_of_the_section_is_there_without_its_prefix() -> None:
     [
         (("--limit", "0"), "--limit is '0'"),
         (("--rank-by", "edges"), "--rank-by is 'edges'"),
-        (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is for the short list"),
+        (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is only for the short list"),
         (("--input", "x.csv"), "--input: gives the input's new place for a published run"),
         (("--left", "nobody"), "nobody"),
     ],
@@ -298,7 +297,7 @@ def test_groups_of_a_run_are_those_that_it_could_have_had(
     assert_sound(result.run_dir)
     for given in (None, ingest(Config().input, edges)):
         report = verify_run(result.run_dir, given)
-        assert "of" in next(check.detail for check in report.checks if check.name == "bicliques")
+        assert "from run" in next(check.detail for check in report.checks if check.name == "bicliques")
 
 
 def test_weights_and_times_are_those_of_the_input(tmp_path: Path) -> None:
@@ -337,7 +336,7 @@ def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, 
     assert mbe("export", tmp_path / "out", "--csv").stdout == mbe("export", source, "--csv").stdout
     shutil.rmtree(source)
     message = refusal("top", tmp_path / "out", code=3)
-    assert f"; run {source.name}, of which it was made, is not beside it" in message
+    assert f"; run {source.name}, from which it was made, is not in the same directory" in message
 
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
@@ -349,7 +348,7 @@ def test_where_no_bicliques_were_kept_the_input_is_enumerated_again(
     heard: list[Any] = []
     result = regroup(tmp_path / "a", {"groups": {"kind": kind}}, on_progress=heard.append)
     assert heard[-1].work_done == 1.0
-    assert f"{first['run']} was published without its bicliques: its input is enumerated again" in caplog.text
+    assert f"{first['run']} was published without its bicliques; enumerating its input again" in caplog.text
     asked = run(settings(tmp_path / "b", groups={"kind": kind}, query={"min_left": 2}), EDGES)
     assert tables(result.run_dir) == tables(asked.run_dir)
     assert result.manifest.content_fingerprint == first["content_fingerprint"]
@@ -423,7 +422,7 @@ def test_an_input_that_has_changed_is_refused(source: Path, edges_file: Path) ->
 
 def test_an_input_that_is_gone_is_refused_and_may_be_named(tmp_path: Path, source: Path, edges_file: Path) -> None:
     edges_file.rename(tmp_path / "moved.parquet")
-    refused(source, InputError, r"which is not there any more; .*--input INPUT")
+    refused(source, InputError, r"which no longer exists; .*--input INPUT")
     assert said("groups", source, "--quiet", "--input", tmp_path / "moved.parquet")["groups"]
 
 
@@ -445,9 +444,9 @@ def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"query": {"min_left": 2}}, r"query\.min_left is a question to a graph"),
-        ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques is a question to a graph"),
-        ({"input": {"left": "l"}}, r"input\.left is a question to a graph"),
+        ({"query": {"min_left": 2}}, r"query\.min_left changes the search"),
+        ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques changes the search"),
+        ({"input": {"left": "l"}}, r"input\.left changes the search"),
         ({"groups": {"limit": 0}}, r"groups\.limit is 0"),
         ({"output": {"sort": True}}, r"output\.sort needs the table of bicliques"),
     ],
@@ -479,7 +478,7 @@ def test_a_damaged_source_is_refused(source: Path) -> None:
     refused(source, PublishError, "its bicliques are not those of its manifest")
     part = source / "size_histogram.parquet"
     part.write_bytes(part.read_bytes() + b"?")
-    refused(source, PublishError, r"size_histogram\.parquet has .* bytes, not .*; expected a whole run")
+    refused(source, PublishError, r"size_histogram\.parquet has .* bytes, not .*; expected an undamaged run")
 
 
 def test_members_that_are_no_vertices_are_refused(source: Path) -> None:
@@ -489,7 +488,7 @@ def test_members_that_are_no_vertices_are_refused(source: Path) -> None:
         return pa.Table.from_pylist(listed, table.schema)
 
     damaged(source, change)
-    refused(source, PublishError, "left holds a vertex that left_vertices does not have")
+    refused(source, PublishError, "left has a vertex that is not in left_vertices")
 
 
 def test_a_run_that_was_copied_needs_a_place(tmp_path: Path, source: Path) -> None:
@@ -512,7 +511,7 @@ def test_tables_by_name(source: Path) -> None:
     result = regroup(source)
     assert set(result.tables) == {path.stem for path in result.run_dir.glob("*.parquet")}
     assert result.tables["groups"] == pq.read_table(result.run_dir / "groups.parquet")
-    with pytest.raises(KeyError, match=r"'bicliques' is no table of .*; expected one of .*groups"):
+    with pytest.raises(KeyError, match=r"'bicliques' is not a table of .*; expected one of .*groups"):
         result.tables["bicliques"]
     whole = RunResult(source, read_manifest(source)).tables
     assert whole["bicliques"].num_rows == read_manifest(source).n_found

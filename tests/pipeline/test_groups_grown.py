@@ -109,7 +109,7 @@ def test_they_are_checked_with_and_without_the_input(run_dir: Path) -> None:
     with_input = verify_run(run_dir, ingest(Config().input, EDGES))
     for report in (alone, with_input):
         assert {"groups", "group members", "vertex scores"} <= {check.name for check in report.checks}
-        assert any("not grown again" in text for text in report.not_checked)
+        assert any("growing is not repeated" in text for text in report.not_checked)
     assert any("edges of groups" in text for text in alone.not_checked)
     assert not any("edges of groups" in text for text in with_input.not_checked)
 
@@ -133,11 +133,11 @@ def test_the_command_line_asks_the_same(run_dir: Path, tmp_path: Path) -> None:
     assert rows(Path(told["run"]), "groups") == rows(run_dir, "groups")[:1]
     assert said("verify", told["run"], "--quiet")["verified"]
     message = refusal("enumerate", edges, "--groups-kind", "grown_cover", "--groups-max-overlap", 0.3, code=2)
-    assert "--groups-max-overlap is for the short list, and --groups-kind is grown_cover" in message
+    assert "--groups-max-overlap is only for the short list, but --groups-kind is grown_cover" in message
 
 
 def test_what_is_for_the_short_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"groups: groups\.rank_by is for the short list"):
+    with pytest.raises(ConfigError, match=r"groups: groups\.rank_by is only for the short list"):
         grown(tmp_path, groups={**GROWN, "rank_by": "surprise_per_vertex"})
 
 
@@ -153,7 +153,7 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
 def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
     html = (run_dir / "report.html").read_text(encoding="utf-8")
     said_there = _plain(html)
-    assert "have grown to" in said_there
+    assert "Groups grown from" in said_there
     assert "grown from" in said_there
     groups = rows(run_dir, "groups")
     shapes = [attributes for tag, attributes in _Page(html).tags if tag == "path" and attributes["class"] == "absent"]
@@ -176,11 +176,11 @@ FORGED: list[tuple[str, Any, str]] = [
     ("group_members", changed("n_edges", lambda n: n + 1), "n_edges is"),
     ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),
     ("group_members", lambda table: table[1:], "n_left is"),
-    ("group_edges", changed("group_key", lambda key: key + 1), "its group_key is no group"),
-    ("group_edges", changed("left", lambda _: 10_000), "the left vertex is no member"),
-    ("group_edges", changed("right", lambda _: 10_000), "the right vertex is no member"),
+    ("group_edges", changed("group_key", lambda key: key + 1), "its group_key is not in groups"),
+    ("group_edges", changed("left", lambda _: 10_000), "the left vertex is not a member"),
+    ("group_edges", changed("right", lambda _: 10_000), "the right vertex is not a member"),
     ("group_edges", lambda table: [table[0], *table], "out of order"),
-    ("group_edges", lambda table: table[1:], "the input has"),
+    ("group_edges", lambda table: table[1:], "in the input"),
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2), "group_edge_share is"),
     ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
 ]
@@ -205,13 +205,13 @@ def test_an_edge_that_is_none_is_found(run_dir: Path) -> None:
     absent = pairs[place]["right"] + 1
     assert (pairs[place]["left"], absent) not in there
     forge(run_dir, "group_edges.parquet", changed("right", lambda _: absent, row=place + 1))
-    with pytest.raises(VerificationError, match="is no edge of the input"):
+    with pytest.raises(VerificationError, match="is not an edge of the input"):
         verify_run(run_dir, ingest(Config().input, EDGES))
 
 
 @pytest.mark.parametrize(
     ("section", "message"),
-    [({"groups": {"limit": 1}}, "one group too many"), ({"query": {"min_left": 10}}, "is not what the run's query")],
+    [({"groups": {"limit": 1}}, "one group too many"), ({"query": {"min_left": 10}}, "does not meet the run's query")],
 )
 def test_other_groups_than_were_asked_for_are_found(run_dir: Path, section: dict[str, Any], message: str) -> None:
     edit(run_dir, lambda values: [values["config"][name].update(keys) for name, keys in section.items()])

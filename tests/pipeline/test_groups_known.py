@@ -174,14 +174,14 @@ def test_classes_are_taken_as_the_user_or_their_names_say(tmp_path: Path, asked:
 @pytest.mark.parametrize(
     ("names", "parts"),
     [
-        (("ring leader", "0"), ["'ring leader': nothing says"]),
-        (("A", "B"), ["'A', 'B': nothing says"]),
+        (("ring leader", "0"), ["'ring leader': it is unclear"]),
+        (("A", "B"), ["'A', 'B': it is unclear"]),
         # Some data sets mark the fakes with -1 and the others with 1.
-        (("-1", "1"), ["'-1', '1': nothing says"]),
-        (("0", "1", "2", "fraud"), ["'0', '1', '2': nothing says"]),
-        (("spam", "fraud"), ["'fraud', 'spam': no class says that its keys are no known cases"]),
-        (("spam", "unknown"), ["no class says"]),
-        (("1",), ["'1': no class says"]),
+        (("-1", "1"), ["'-1', '1': it is unclear"]),
+        (("0", "1", "2", "fraud"), ["'0', '1', '2': it is unclear"]),
+        (("spam", "fraud"), ["'fraud', 'spam': no class is clearly one of other cases"]),
+        (("spam", "unknown"), ["no class is clearly one"]),
+        (("1",), ["'1': no class is clearly one"]),
     ],
 )
 def test_a_class_is_never_a_known_case_in_silence(tmp_path: Path, names: tuple[str, ...], parts: list[str]) -> None:
@@ -216,7 +216,7 @@ def test_what_is_known_of_other_classes_stays_as_it_is_in_every_remedy(tmp_path:
 
 @pytest.mark.parametrize("how", ["positive", "negative"])
 def test_a_mistyped_class_is_refused(tmp_path: Path, how: str) -> None:
-    with pytest.raises(InputError, match=f"none of the classes that groups.{how} names.*did you mean 'Trusted'"):
+    with pytest.raises(InputError, match=f"none of the classes named by groups.{how}.*did you mean 'Trusted'"):
         classes(tmp_path, ("Trusted", "spam"), **{how: ["trsuted"]})
     with pytest.raises(ValueError, match=r"both name 'spam'"):
         GroupsSection(positive=["spam"], negative=["Spam"])
@@ -225,7 +225,7 @@ def test_a_mistyped_class_is_refused(tmp_path: Path, how: str) -> None:
 def test_a_list_without_classes_is_of_known_cases(tmp_path: Path) -> None:
     assert classes(tmp_path, (None, None)) == {"positive": "positive"}
     assert classes(tmp_path, (None,), negative=["0", "no"]) == {"positive": "positive"}
-    with pytest.raises(InputError, match=r"none of the classes that groups.positive names"):
+    with pytest.raises(InputError, match=r"none of the classes named by groups.positive"):
         classes(tmp_path, (None,), positive=["fraud"])
     with pytest.raises(InputError, match=r"1,001 classes; expected at most 1,000"):
         classes(tmp_path, [str(n) for n in range(1001)], positive=["7"])
@@ -266,7 +266,7 @@ def test_a_run_of_before_classes_were_told_is_checked_as_it_was_made(copied: Pat
     config = read_manifest(copied).config
     assert "positive" not in config.model_dump(mode="json")["groups"]
     edit(copied, lambda values: values["derived_inputs"]["groups"]["labels"].pop("classes"))
-    assert any("classes of labels" in line for line in verify_run(copied).not_checked)
+    assert any("label classes" in line for line in verify_run(copied).not_checked)
 
 
 def test_the_default_written_out_is_the_default(tmp_path: Path) -> None:
@@ -283,8 +283,10 @@ def test_the_refusal_names_the_options_of_the_command(tmp_path: Path) -> None:
     pq.write_table(EDGES, tmp_path / "edges.parquet")
     labels = write(tmp_path / "l.parquet", [("left", "u01", "vip"), ("left", "u02", "fraud")])
     asked = (tmp_path / "edges.parquet", "--out", tmp_path / "o", "--quiet")
-    assert "with --negative, or those that are with --positive" in refusal("groups", *asked, "--labels", labels, code=2)
-    assert "with --groups-negative, or those that are with --groups-positive" in refusal(
+    assert "with --positive, or the other classes with --negative" in refusal(
+        "groups", *asked, "--labels", labels, code=2
+    )
+    assert "with --groups-positive, or the other classes with --groups-negative" in refusal(
         "enumerate", *asked, "--groups-labels", labels, code=2
     )
     assert not (tmp_path / "o").exists()
@@ -435,7 +437,7 @@ def test_what_is_not_in_the_graph_is_counted_and_named(tmp_path: Path) -> None:
     assert facts.not_in_graph == tuple(f"right '<b>{i}'" for i in range(5))
     assert result.manifest.warnings == ()
     page = (result.run_dir / "report.html").read_text()
-    assert "7 of 8 keys are no vertex of this graph" in page
+    assert "7 of 8 keys are not vertices of this graph" in page
     assert "&lt;b&gt;4" in page
     assert "<b>4" not in page
     assert read_manifest(result.run_dir) == result.manifest
@@ -523,16 +525,16 @@ FORGED = [
     ("groups", changed("known_p_value", lambda p: p * 0.99), "known_p_value is"),
     ("groups", changed("is_muted", lambda muted: not muted), "is_muted is"),
     ("groups", changed("case", lambda case: case[::-1]), "recomputed|shares left members"),
-    ("groups", changed("since", lambda _: "new"), "names no run before"),
+    ("groups", changed("since", lambda _: "new"), "names no earlier run"),
     ("groups", changed("since", lambda _: "better"), "since is 'better'"),
     ("group_members", changed("label", lambda _: "other"), "label is 'other'"),
     ("group_members", changed("label", lambda _: None), "label is None"),
     ("vertex_scores", changed("association", lambda x: x / 2, row=20), "association is"),
-    ("vertex_scores", changed("association", lambda _: None, row=20), "association is null just where"),
-    ("vertex_scores", changed("association", lambda _: 0.5, row=0), "association is null just where"),
+    ("vertex_scores", changed("association", lambda _: None, row=20), "association must be null exactly for"),
+    ("vertex_scores", changed("association", lambda _: 0.5, row=0), "association must be null exactly for"),
     ("known_keys", changed("vertex", lambda v: v + 1), "vertex is"),
     ("known_keys", changed("class", lambda _: "0"), "fingerprint is"),
-    ("known_keys", changed("list", lambda _: "allow"), "no row of a list that was given"),
+    ("known_keys", changed("list", lambda _: "allow"), "not a row of a given list"),
     ("known_keys", lambda table: [table[1], table[0], *table[2:]], "out of order"),
     ("known_keys", lambda table: table[1:], "rows is"),
 ]
@@ -577,7 +579,7 @@ def test_forged_facts_of_the_lists_are_found(copied: Path, field: str, value: An
 
 def test_lists_that_the_configuration_does_not_name_are_found(copied: Path) -> None:
     edit(copied, lambda values: values["config"]["groups"].update(labels=None))
-    with pytest.raises(VerificationError, match="no row of a list that was given"):
+    with pytest.raises(VerificationError, match="not a row of a given list"):
         verify_run(copied)
 
 

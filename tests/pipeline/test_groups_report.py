@@ -35,7 +35,7 @@ def test_groups_come_first(tmp_path: Path) -> None:
     assert html.count("<h2>Groups</h2>") == 1
     said = _plain(html)
     listed = rows(run_dir, "groups")
-    assert f"All of {len(listed)} groups." in said
+    assert f"This page lists all {len(listed)} groups." in said
     for row in listed:
         assert f"{row['n_left']} × {row['n_right']}surprise {row['surprise']:,.1f}" in said
         assert f"{row['explanation']}." in said
@@ -57,14 +57,14 @@ def test_long_lists_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.Monke
     # The length of other lists does not matter.
     config = settings(tmp_path, output={"directory": str(tmp_path), "top": 2})
     whole = (run(config, source).run_dir / "report.html").read_text(encoding="utf-8")
-    assert "All of 3 groups." in _plain(whole)
+    assert "This page lists all 3 groups." in _plain(whole)
     largest = max(len(item) for item in whole.split("<li data-rank=")[1:3])
     monkeypatch.setattr(groups, "_MOST_BYTES", int(2.5 * largest))
     run_dir = run(config, source).run_dir
     html = (run_dir / "report.html").read_text(encoding="utf-8")
     said = _plain(html)
-    assert "The first 2, which fill this page and are searched here, of 3 groups." in said
-    assert "and 20 that only the table group_members lists" in said
+    assert "This page lists and searches the first 2 of 3 groups." in said
+    assert "and 20 more in the table group_members" in said
     assert "The first 24 of 320 rows." in said
     assert html.count('<figure class="pattern">') == 2
 

@@ -74,7 +74,7 @@ def test_a_ring_over_some_days(tmp_path: Path) -> None:
     assert (of_gone.status, of_gone.n_left, of_gone.n_right) == ("gone", 4, 6)
     assert set(of_gone.left) == {f"ring 1 <{u}>" for u in range(1, 5)}
     page = (gone.run_dir / "report.html").read_text()
-    assert "Gone since the run before: 1 group" in page
+    assert "Gone since the last run: 1 group" in page
     assert "<bdi>ring 1 &lt;3&gt;</bdi>" in page
     back = publish(EDGES)
     assert told(back)["ring 1"][0] == "new"
@@ -249,8 +249,8 @@ def test_muted_groups_alarm_nobody(tmp_path: Path) -> None:
     assert told(second)["ring 1"][0] == "new"
     assert (comparison(second).counts, comparison(second).n_same) == ({}, 1)
     page = (second.run_dir / "report.html").read_text()
-    assert "1 muted group: all members of a side are known good" in page
-    assert "nothing differs; 1 as before" in page
+    assert "1 muted group: all members of one side are known good" in page
+    assert "nothing differs; 1 unchanged" in page
     third = run(settings(tmp_path / "o", groups=calm), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
     assert comparison(third).counts == {}
 
@@ -259,7 +259,7 @@ def test_forged_words_on_the_run_before_are_found(tmp_path: Path) -> None:
     result = run(settings(tmp_path), EDGES)
     edit(result.run_dir, lambda values: values.update(comparison=None))
     edit(result.run_dir, lambda values: values["config"]["output"].update(compare=0))
-    with pytest.raises(VerificationError, match=r"derived_comparison is there; output\.compare of its config is 0"):
+    with pytest.raises(VerificationError, match=r"derived_comparison is set, but output\.compare of its config is 0"):
         verify_run(result.run_dir)
 
 

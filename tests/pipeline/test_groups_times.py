@@ -345,7 +345,7 @@ FORGED: list[tuple[str, Any, str, bool]] = [
     ("groups", changed("weight_median", lambda total: total + 1), "weight_median is", True),
     ("groups", changed("weight_total", lambda _: None), "one of weight_total and weight_median is null", False),
     ("groups", changed("busiest_share", lambda _: None), "one of first_time and busiest_share is null", False),
-    ("groups", changed("busiest_share", lambda _: 1.5), "busiest_share is no share", False),
+    ("groups", changed("busiest_share", lambda _: 1.5), "busiest_share is not between", False),
     ("groups", changed("busiest_share", lambda share: share / 2), "busiest_share is", True),
     ("groups", changed("busiest_window", lambda _: "2d"), "busiest_window is none of", False),
     ("groups", changed("busiest_window", lambda _: "1h"), "busiest_window is 1h", True),
@@ -353,16 +353,16 @@ FORGED: list[tuple[str, Any, str, bool]] = [
     (
         "groups",
         changed("first_time", lambda time: time - 5000 * HOUR),
-        "do not stand in the first and last part",
+        "are not in the first and last interval",
         False,
     ),
     ("groups", changed("last_time", lambda time: time + datetime.timedelta(microseconds=1)), "last_time is", True),
     ("groups", changed("explanation", lambda text: text.replace("edges", "links")), "explanation is", False),
-    ("group_times", changed("group_key", lambda key: key + 1), "its group_key is no group", False),
-    ("group_times", changed("n_events", lambda n: n + 1), "are not those that its events fall into", True),
+    ("group_times", changed("group_key", lambda key: key + 1), "its group_key is not in groups", False),
+    ("group_times", changed("n_events", lambda n: n + 1), "are not those of its events", True),
     ("group_times", changed("n_events", lambda _: 0), "expected at least 1", False),
     ("group_times", lambda table: [table[1], table[0], *table[2:]], "out of order", False),
-    ("group_times", lambda table: table[1:], "do not stand in the first and last part", False),
+    ("group_times", lambda table: table[1:], "are not in the first and last interval", False),
 ]
 
 

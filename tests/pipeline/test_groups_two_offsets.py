@@ -185,7 +185,7 @@ def test_sound_runs_pass(tmp_path: Path, groups: dict[str, Any]) -> None:
     assert names["half later bicliques"].startswith(f"all {counts['half_later_bicliques']:,}, enumerated again")
     is_grown = groups.get("kind") == "grown_cover"
     assert [what for what in report.not_checked if not what.startswith("manifest.json")] == (
-        ["groups: n_bicliques, and that no other group adds more; the bicliques are not grown again"] * is_grown
+        ["groups: n_bicliques, and that no other group adds more: growing is not repeated"] * is_grown
     )
     assert counts["half_later_truncated"] == 0
     assert "half_later" in result.manifest.seconds
@@ -287,7 +287,7 @@ def test_where_the_later_bicliques_are_not_to_be_had(
     report = verify_run(result.run_dir, edges, sample)
     assert "half later bicliques" not in {check.name for check in report.checks}
     (why,) = [what for what in report.not_checked if what.startswith("half later bicliques: ")]
-    assert ("a limit ended their search" if sample is None else f"are more than the sample of {sample:,}") in why
+    assert ("a limit stopped their search" if sample is None else f"are more than {sample:,}, the most") in why
     assert any(what.startswith("half later groups: that no better one is missing") for what in report.not_checked)
     forge(result.run_dir, "vertex_scores.parquet", changed("score", lambda _: 0.0))
     with pytest.raises(VerificationError, match="score is below"):
@@ -336,7 +336,7 @@ def test_both_searches_are_told_of(tmp_path: Path) -> None:
     result = run(settings(tmp_path), events(), on_progress=heard.append)
     first, later = ([each for each in heard if bool(each.search) == of_later] for of_later in (False, True))
     assert heard == first + later
-    assert {each.search for each in later} == {"buckets that begin half later"}
+    assert {each.search for each in later} == {"buckets shifted by half"}
     assert [each[-1].n_found for each in (first, later)] == [
         result.manifest.counts.bicliques,
         result.manifest.derived["groups"]["half_later_bicliques"],
@@ -348,7 +348,7 @@ def test_both_searches_are_told_of(tmp_path: Path) -> None:
     ("asked", "says"),
     [
         ({"groups": {"rank_by": "evidence"}}, "groups.rank_by is evidence, which compares groups of one graph"),
-        ({"query": {"containing_right": ["[1]"]}}, "query.containing_right names a bucket of time"),
+        ({"query": {"containing_right": ["[1]"]}}, "query.containing_right names a time bucket"),
     ],
 )
 def test_what_is_of_one_graph_only_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
@@ -395,9 +395,7 @@ def test_half_of_a_search_says_nothing_of_what_is_new(tmp_path: Path, monkeypatc
     assert {row["since"] for row in rows(result.run_dir, "groups")} == {None}
     (remark,) = result.manifest.derived_comparison["groups"].remarks
     assert "this run did not search all groups" in remark
-    assert (
-        "A limit ended the search of the buckets that begin half later" in (result.run_dir / "report.html").read_text()
-    )
+    assert "A limit stopped the search with buckets shifted by half" in (result.run_dir / "report.html").read_text()
 
     monkeypatch.undo()
     (remark,) = run(asked, events(3)).manifest.derived_comparison["groups"].remarks

@@ -52,7 +52,7 @@ def without_first(table: Rows) -> Rows:
 
 
 FORGED: list[tuple[str, Any, str]] = [
-    ("groups", changed("group_key", lambda key: key + 1), "its group_key is no group|group_key is"),
+    ("groups", changed("group_key", lambda key: key + 1), "its group_key is not in groups|group_key is"),
     ("groups", changed("rank", lambda rank: rank + 1), "rank is 2; recomputed 1"),
     ("groups", changed("kind", lambda _: "grown"), "kind is grown; recomputed short_list"),
     ("groups", changed("n_left", lambda n: n + 1), "n_left is"),
@@ -69,12 +69,12 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("median_right_degree", lambda d: d + 0.5), "median_right_degree is"),
     ("groups", changed("seed_biclique_key", lambda key: key - 1), "seed_biclique_key is"),
     ("groups", changed("n_bicliques", lambda n: n + 1), "n_bicliques is"),
-    ("groups", changed("half_later", lambda _: False), "half_later is there without buckets of time"),
+    ("groups", changed("half_later", lambda _: False), "half_later is set without time buckets"),
     ("groups", changed("explanation", lambda text: text + "!"), "explanation is"),
-    ("groups", exchanged, "out of order|ranks behind"),
-    ("groups", without_first, "its group_key is no group"),
-    ("groups", lambda table: [*table, table[0]], "is there twice"),
-    ("group_members", changed("group_key", lambda key: key + 1), "its group_key is no group"),
+    ("groups", exchanged, "out of order|ranks below"),
+    ("groups", without_first, "its group_key is not in groups"),
+    ("groups", lambda table: [*table, table[0]], "occurs twice"),
+    ("group_members", changed("group_key", lambda key: key + 1), "its group_key is not in groups"),
     ("group_members", changed("side", lambda _: "right"), "out of order|there is no vertex|n_left is"),
     ("group_members", changed("vertex", lambda u: u + 10_000), "there is no vertex"),
     ("group_members", changed("vertex", lambda _: -1), "there is no vertex -1"),
@@ -93,13 +93,13 @@ FORGED: list[tuple[str, Any, str]] = [
         for row in (1, 20, -1)
     ),
     ("vertex_scores", changed("group_key", lambda key: key + 1, row=1), "group_key is"),
-    ("vertex_scores", changed("group_key", lambda _: None, row=1), "group_key is null just where no group is"),
-    ("vertex_scores", changed("group_key", lambda _: 7, row=20), "group_key is null just where no group is"),
+    ("vertex_scores", changed("group_key", lambda _: None, row=1), "group_key must be null exactly for"),
+    ("vertex_scores", changed("group_key", lambda _: 7, row=20), "group_key must be null exactly for"),
     ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2, row=1), "group_edge_share is"),
     ("vertex_scores", changed("degree", lambda d: d + 1), "degree is"),
     ("vertex_scores", changed("degree_percentile", lambda p: p / 2), "degree_percentile is"),
-    ("vertex_scores", lambda table: table[1:], "rows; expected one for each of"),
+    ("vertex_scores", lambda table: table[1:], "one per vertex"),
 ]
 
 
@@ -271,5 +271,5 @@ def test_other_candidates_than_are_defined_are_found(tmp_path: Path, monkeypatch
         verify_run(fewer.run_dir)
     monkeypatch.setattr(reference, "TOP", 1)
     verify_run(fewer.run_dir)
-    with pytest.raises(VerificationError, match=r"is no candidate|n_bicliques is|significant_candidates"):
+    with pytest.raises(VerificationError, match=r"is not a candidate|n_bicliques is|significant_candidates"):
         verify_run(made.run_dir)

@@ -27,14 +27,14 @@ from tests.pipeline.resume_support import config_for, edges, ended_after, values
 __all__ = ["edges", "whatever_they_cost"]
 
 
-def rewritten(room: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def rewritten(staging_dir: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """With right checksums, as whoever knows the format writes it."""
-    header, *lines = (room / JOURNAL_NAME).read_bytes().splitlines()
+    header, *lines = (staging_dir / JOURNAL_NAME).read_bytes().splitlines()
     records = [json.loads(line.partition(b" ")[2]) for line in lines]
     for record in records:
         change(record)
     texts = [json.dumps(record).encode() for record in records]
-    (room / JOURNAL_NAME).write_bytes(
+    (staging_dir / JOURNAL_NAME).write_bytes(
         b"\n".join([header, *(b"%08x %s" % (zlib.crc32(text), text) for text in texts), b""])
     )
 
@@ -47,12 +47,12 @@ def entry_of(path: Path, called: str) -> dict[str, Any]:
 @pytest.mark.parametrize("sections", [{}, {"output": {"bicliques": False}, "groups": {}}], ids=["rows", "sums"])
 def test_a_path_that_leads_out_is_not_followed(tmp_path, edges, called, sections) -> None:
     config = Config.from_mapping({**sections, **values(tmp_path / "out", edges, **sections)})
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
     victim = tmp_path / "victim.npz"
     victim.write_bytes(b"of somebody else")
-    name = called.format(up=os.path.relpath(tmp_path, room), absolute=victim)
-    target = room / name if name in (".lock", JOURNAL_NAME) else victim
-    rewritten(room, lambda record: record.update(files=[*record["files"], entry_of(target, name)]))
+    name = called.format(up=os.path.relpath(tmp_path, staging_dir), absolute=victim)
+    target = staging_dir / name if name in (".lock", JOURNAL_NAME) else victim
+    rewritten(staging_dir, lambda record: record.update(files=[*record["files"], entry_of(target, name)]))
     result = run(config, resume=True)
     assert victim.read_bytes() == b"of somebody else"
     assert not any("victim" in str(path) for path in result.run_dir.rglob("*"))
@@ -64,10 +64,10 @@ def test_a_part_from_outside_is_not_published(tmp_path, edges, depth) -> None:
     """What a link leads to is neither read nor removed: the tasks are done again."""
     undisturbed = run(config_for(tmp_path / "undisturbed", edges))
     config = config_for(tmp_path / "out", edges)
-    room = ended_after(1, config)
-    (record,) = (each for each in read_journal(room)[1][:1])
-    part = room / record.files[0].path
-    path = {"file": part, "directory": part.parent, "run": room / room.name}[depth]
+    staging_dir = ended_after(1, config)
+    (record,) = (each for each in read_journal(staging_dir)[1][:1])
+    part = staging_dir / record.files[0].path
+    path = {"file": part, "directory": part.parent, "run": staging_dir / staging_dir.name}[depth]
     outside = tmp_path / "outside"
     shutil.move(path, outside)
     path.symlink_to(outside)
@@ -85,16 +85,16 @@ def test_a_part_from_outside_is_not_published(tmp_path, edges, depth) -> None:
 def test_a_part_that_is_named_outside_is_not_taken(tmp_path, edges) -> None:
     config = config_for(tmp_path / "out", edges)
     undisturbed = run(config_for(tmp_path / "undisturbed", edges))
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
     outside = tmp_path / "bicliques/part-00000.parquet"
     outside.parent.mkdir()
 
     def change(record: dict[str, Any]) -> None:
         if not outside.exists():
-            shutil.move(room / record["files"][0]["path"], outside)
-            record["files"][0]["path"] = os.path.relpath(outside, room)
+            shutil.move(staging_dir / record["files"][0]["path"], outside)
+            record["files"][0]["path"] = os.path.relpath(outside, staging_dir)
 
-    rewritten(room, change)
+    rewritten(staging_dir, change)
     result = run(config, resume=True)
     assert_sound(result.run_dir)
     assert len(published_rows(result.run_dir)) == len(published_rows(undisturbed.run_dir))
@@ -104,12 +104,12 @@ def test_a_part_that_is_named_outside_is_not_taken(tmp_path, edges) -> None:
 @pytest.mark.parametrize("name", ["sort", "scratch", "sums", f"{JOURNAL_NAME}.new", "kept"])
 def test_nothing_is_written_through_a_link_in_a_room(tmp_path, edges, name) -> None:
     config = config_for(tmp_path / "out", edges, output={"sort": name == "sort"})
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "theirs").write_text("theirs")
-    shutil.rmtree(room / name, ignore_errors=True)
-    (room / name).symlink_to(outside / "new" if name.endswith(".new") else outside)
+    shutil.rmtree(staging_dir / name, ignore_errors=True)
+    (staging_dir / name).symlink_to(outside / "new" if name.endswith(".new") else outside)
     run(config, resume=True)
     assert [path.name for path in outside.iterdir()] == ["theirs"]
     assert_nothing_staged(tmp_path / "out")
@@ -118,12 +118,12 @@ def test_nothing_is_written_through_a_link_in_a_room(tmp_path, edges, name) -> N
 @pytest.mark.parametrize("as_what", ["link", "pipe"])
 def test_a_journal_that_is_no_file_is_none(tmp_path, edges, as_what) -> None:
     config = config_for(tmp_path / "out", edges)
-    room = ended_after(1, config)
-    (room / JOURNAL_NAME).rename(tmp_path / "journal")
+    staging_dir = ended_after(1, config)
+    (staging_dir / JOURNAL_NAME).rename(tmp_path / "journal")
     if as_what == "link":
-        (room / JOURNAL_NAME).symlink_to(tmp_path / "journal")
+        (staging_dir / JOURNAL_NAME).symlink_to(tmp_path / "journal")
     else:
-        os.mkfifo(room / JOURNAL_NAME)
+        os.mkfifo(staging_dir / JOURNAL_NAME)
     assert list_unfinished(tmp_path / "out") == []
     run(config, resume=True)
     assert (tmp_path / "journal").exists()
@@ -133,13 +133,13 @@ def test_a_journal_that_is_no_file_is_none(tmp_path, edges, as_what) -> None:
 @pytest.mark.parametrize("store", ["s3://another-bucket/out", "http://127.0.0.1:9/out", "memory://out"])
 def test_parts_of_another_store_are_not_asked_for(tmp_path, edges, store) -> None:
     config = config_for(tmp_path / "out", edges)
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
 
     def change(record: dict[str, Any]) -> None:
         entry = record["files"][0]
-        record["files"] = [{**entry, "store": store, "name": f".staging/{room.name}.parts/a/{entry['path']}"}]
+        record["files"] = [{**entry, "store": store, "name": f".staging/{staging_dir.name}.parts/a/{entry['path']}"}]
 
-    rewritten(room, change)
+    rewritten(staging_dir, change)
     # What says of a temporary directory of ours which store it is for says nothing here.
     (tmp_path / "out/.address").write_text(store)
     with pytest.raises(PublishError, match="its journal names parts in another store"):
@@ -149,33 +149,33 @@ def test_parts_of_another_store_are_not_asked_for(tmp_path, edges, store) -> Non
 @pytest.mark.parametrize("roots", [{}, {"problem": "bicliques"}, {"problem": 1, "n": "many", "checksum": None}, []])
 def test_records_of_another_shape_are_none(tmp_path, edges, roots) -> None:
     config = config_for(tmp_path / "out", edges)
-    room = ended_after(1, config)
-    rewritten(room, lambda record: record.update(roots=roots))
-    assert read_journal(room)[1] == []
+    staging_dir = ended_after(1, config)
+    rewritten(staging_dir, lambda record: record.update(roots=roots))
+    assert read_journal(staging_dir)[1] == []
     run(config, resume=True)
     assert_nothing_staged(tmp_path / "out")
 
 
 def test_a_line_that_is_nested_too_deep_is_none(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path / "out", edges))
-    n_records = len(read_journal(room)[1])
+    staging_dir = ended_after(1, config_for(tmp_path / "out", edges))
+    n_records = len(read_journal(staging_dir)[1])
     text = b"[" * 200_000
-    with (room / JOURNAL_NAME).open("ab") as file:
+    with (staging_dir / JOURNAL_NAME).open("ab") as file:
         file.write(b"%08x %s\n" % (zlib.crc32(text), text))
-    assert len(read_journal(room)[1]) == n_records
+    assert len(read_journal(staging_dir)[1]) == n_records
 
 
 def test_a_record_that_its_checksum_does_not_fit_is_none(tmp_path, edges) -> None:
     """Valid in every other way: one result more than there are."""
-    room = ended_after(2, config_for(tmp_path / "out", edges))
-    before = read_journal(room)[1]
-    header, *lines = (room / JOURNAL_NAME).read_bytes().splitlines()
+    staging_dir = ended_after(2, config_for(tmp_path / "out", edges))
+    before = read_journal(staging_dir)[1]
+    header, *lines = (staging_dir / JOURNAL_NAME).read_bytes().splitlines()
     checksum, _, text = lines[-1].partition(b" ")
     record = json.loads(text)
     record["n_found"] += 1
     changed = b"%s %s" % (checksum, json.dumps(record).encode())
-    (room / JOURNAL_NAME).write_bytes(b"\n".join([header, *lines[:-1], changed, b""]))
-    assert read_journal(room)[1] == before[:-1]
+    (staging_dir / JOURNAL_NAME).write_bytes(b"\n".join([header, *lines[:-1], changed, b""]))
+    assert read_journal(staging_dir)[1] == before[:-1]
 
 
 def beyond(values: pa.ListArray) -> pa.ListArray:
@@ -206,15 +206,15 @@ def with_column(rows: pa.Table, name: str, values: Any) -> pa.Table:
 def test_rows_of_another_graph_end_before_compiled_code(tmp_path, edges, wrong) -> None:
     """Their checksums are right: whoever wrote them knows the format."""
     config = config_for(tmp_path / "out", edges)
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
 
     def change(record: dict[str, Any]) -> None:
         for entry in record["files"]:
-            path = room / entry["path"]
+            path = staging_dir / entry["path"]
             pq.write_table(WRONG[wrong](pq.read_table(path)), path)
             entry.update(bytes=path.stat().st_size, sha256=sha256_of(path))
 
-    rewritten(room, change)
+    rewritten(staging_dir, change)
     with pytest.raises(PublishError, match=r"part-00000\.parquet: its column .* holds no vertices of this graph"):
         run(config, resume=True)
 
@@ -234,17 +234,17 @@ def test_rows_of_another_graph_end_before_compiled_code(tmp_path, edges, wrong) 
 def test_sums_of_another_graph_end_before_compiled_code(tmp_path, edges, name, change, said) -> None:
     sections = {"output": {"bicliques": False}, "groups": {}}
     config = Config.from_mapping({**sections, **values(tmp_path / "out", edges, **sections)})
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
 
     def replaced(record: dict[str, Any]) -> None:
         (entry,) = record["files"]
-        path = room / entry["path"]
+        path = staging_dir / entry["path"]
         with np.load(path) as stored:
             sums = {key: stored[key] for key in stored.files}
         array = change(sums.pop(name))
         np.savez(path, **sums, **({} if array is None else {name: array}))
         entry.update(bytes=path.stat().st_size, sha256=sha256_of(path))
 
-    rewritten(room, replaced)
+    rewritten(staging_dir, replaced)
     with pytest.raises(PublishError, match=said):
         run(config, resume=True)

@@ -133,8 +133,8 @@ def test_a_pipe_in_the_place_of_a_lock_waits_for_nobody(out: Path) -> None:
 
 def test_a_room_that_is_swapped_for_a_link_meanwhile(out: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look and the removal."""
-    room, before = out / ".staging" / RUN, everything(home)
-    room.mkdir()
+    staging_dir, before = out / ".staging" / RUN, everything(home)
+    staging_dir.mkdir()
     monkeypatch.setattr(publish_module, "is_unfinished", lambda path: replaced_by(path, home))
     with pytest.raises(PublishError):
         RunStore(out).clean()
@@ -145,7 +145,7 @@ def test_staging_that_is_swapped_for_a_link_meanwhile(out: Path, home: Path, mon
     staging, before = out / ".staging", everything(home)
     (staging / RUN).mkdir()
 
-    def swap(_room: Path) -> bool:
+    def swap(_staging_dir: Path) -> bool:
         staging.rename(out / "aside")
         staging.symlink_to(home)
         return False
@@ -194,7 +194,7 @@ def test_a_pointer_that_leads_elsewhere_is_none(out: Path, home: Path, target: s
     (out / "latest").unlink()
     (out / "latest").symlink_to(target.format(home=home, run=run.name))
     for use in (RunStore(out).latest, RunStore(out).check_writable, lambda: resolve_run(out), lambda: begin(out)):
-        with pytest.raises(PublishError, match=rf"^{out}/latest: is no pointer to a run"):
+        with pytest.raises(PublishError, match=rf"^{out}/latest: does not point to a run"):
             use()
     for command in (("top",), ("verify",), ("export", "--csv"), ("runs",)):
         assert mbe(*command, out).exit_code == 3

@@ -248,7 +248,7 @@ def test_another_problem_is_looked_at_too(tmp_path: Path, packages: Installed) -
     assert facts["trial"]["table_bytes"] == 2 * (8 + 4)
     assert (facts["problem"], facts["estimate"], facts["left"]["n"]) == ("stars", None, 3)
     shown = CliRunner().invoke(app, arguments).stdout
-    assert "found 4 stars: all there are, 48 B before compression" in shown
+    assert "found 4 stars: all results, 48 B before compression" in shown
     untried = CliRunner().invoke(app, [*arguments, "--trial", "0"]).stdout
     assert "unknown: it depends on the number of stars" in untried
     refused = CliRunner().invoke(app, [*arguments, "--min-left", "2"])
@@ -277,7 +277,7 @@ def test_a_trial_of_another_problem_that_is_cut_short_says_so(
     assert not found.trial.complete
     ((label, text),) = found.lines
     assert label == "trial"
-    assert text.endswith("; the problem stars has no other estimate")
+    assert text.endswith("; the problem stars has no better estimate")
     assert found.suggestions == ("count before you store: mbe stars INPUT --count-only --time-limit 60",)
 
 

@@ -28,7 +28,7 @@ def kept(tmp_path: Path) -> KeptRows:
             table = pa.table({"n": np.arange(k * N_ROWS, (k + 1) * N_ROWS)})
             pq.write_table(table if name == "rows" else table.slice(0, 1), path, row_group_size=N_GROUP)
             files.append(path)
-    journal: Any = SimpleNamespace(files=files, n_found=0, room=tmp_path)
+    journal: Any = SimpleNamespace(files=files, n_found=0, staging_dir=tmp_path)
     return KeptRows(journal, tmp_path, "rows", {})
 
 

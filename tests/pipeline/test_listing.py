@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from mbe_stage.pipeline import PublishError, RunStore, read_manifest
 from mbe_stage.pipeline.cli import app
-from mbe_stage.pipeline.publish.listing import asked, list_runs
+from mbe_stage.pipeline.publish.listing import list_runs, query_settings
 from tests.pipeline.output_support import edge_data, publish, random_pairs, settings
 
 
@@ -36,7 +36,7 @@ def test_runs_in_the_order_of_publication(out: Path) -> None:
     assert [run.run_dir for run in found] == RunStore(out).runs()
     assert [run.is_latest for run in found] == [False, False, True]
     assert [run.damage for run in found] == [None] * 3
-    assert [asked(run.manifest.config) for run in found if run.manifest] == [
+    assert [query_settings(run.manifest.config) for run in found if run.manifest] == [
         {},
         {"min_left": 2, "containing_left": ["person 1"]},
         {"max_bicliques": 2},

@@ -39,10 +39,10 @@ def refused(values: dict) -> str:
 
 def test_the_section_of_the_problem_is_what_is_asked() -> None:
     config = Config.from_mapping({"problem": "paths", "paths": {"length": 4, "through": [7, "x"]}})
-    assert config.asked == PathsSection(length=4, through=(7, "x"))
-    assert Config(problem="paths").asked == PathsSection()
-    assert Config(query=QueryConfig(min_left=2)).asked == QueryConfig(min_left=2)
-    assert Config(problem="wedges").asked == WedgesSection()
+    assert config.problem_section == PathsSection(length=4, through=(7, "x"))
+    assert Config(problem="paths").problem_section == PathsSection()
+    assert Config(query=QueryConfig(min_left=2)).problem_section == QueryConfig(min_left=2)
+    assert Config(problem="wedges").problem_section == WedgesSection()
 
 
 def test_a_derived_output_is_asked_for_by_its_section() -> None:
@@ -103,8 +103,8 @@ def test_overrides_set_keys_of_such_sections(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("problem: paths\npaths: {length: 4}\n")
     config = load_config(path, ["paths.kind=induced", "paths.steps=[2, 3]"])
-    assert config.asked == PathsSection(length=4, kind="induced", steps=(2, 3))
-    assert load_config(None, ["problem=paths", "paths.length=5"]).asked.length == 5
+    assert config.problem_section == PathsSection(length=4, kind="induced", steps=(2, 3))
+    assert load_config(None, ["problem=paths", "paths.length=5"]).problem_section.length == 5
     with pytest.raises(
         ConfigError, match=r"'problem' is not a section; expected one of input, query, .*, ranked_groups$"
     ):
@@ -130,7 +130,7 @@ def test_a_configuration_survives_its_journeys(values: dict) -> None:
     assert Config.model_validate(config) == config
     published = PUBLISHED.validate_python(json.loads(config.model_dump_json()))
     assert published == config
-    assert type(published.asked) is type(config.asked)
+    assert type(published.problem_section) is type(config.problem_section)
 
 
 def test_what_another_installation_has_published_is_read(installed: Installed) -> None:
@@ -139,7 +139,7 @@ def test_what_another_installation_has_published_is_read(installed: Installed) -
     (installed.directory / "walks-1.dist-info" / "entry_points.txt").unlink()
     installed.forget()
     assert PUBLISHED.validate_python(theirs).problem == "paths"
-    assert PUBLISHED.validate_python(theirs).asked == theirs["paths"]
+    assert PUBLISHED.validate_python(theirs).problem_section == theirs["paths"]
     assert PUBLISHED.validate_python(derived).section("ranked_groups") == {"at_least": 2, "by": "left"}
     assert PUBLISHED.validate_python(theirs).model_dump(mode="json") == theirs
     for values in (theirs, derived):
@@ -161,7 +161,7 @@ def test_a_configuration_of_ours_looks_for_no_other(monkeypatch: pytest.MonkeyPa
 
     with monkeypatch.context() as patch:
         patch.setattr("mbe_stage.problem._others", looked)
-        assert Config.from_mapping({"query": {"min_left": 2}}).asked == QueryConfig(min_left=2)
+        assert Config.from_mapping({"query": {"min_left": 2}}).problem_section == QueryConfig(min_left=2)
         assert Config().section("ranked_groups") is None
 
 
@@ -198,7 +198,7 @@ def test_a_name_of_ours_is_left_out(installed: Installed, caplog: pytest.LogCapt
 def test_two_packages_with_the_same_name(installed: Installed, caplog: pytest.LogCaptureFixture) -> None:
     installed.add("zz_walks", "paths")
     with caplog.at_level(logging.WARNING):
-        assert Config(problem="paths").asked == PathsSection()
+        assert Config(problem="paths").problem_section == PathsSection()
     assert caplog.records[0].message.endswith("is left out: the name is taken")
 
 

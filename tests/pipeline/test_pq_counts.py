@@ -28,7 +28,7 @@ from mbe_stage.pipeline.execution.job import RunResult
 from mbe_stage.pipeline.execution.tiers import on_a_tier_that_fits
 from mbe_stage.pipeline.large_numbers import digits_text, number_of
 from mbe_stage.pipeline.problems.pq_counts import trial
-from mbe_stage.pipeline.problems.pq_counts.memory import check_room, local_bytes, most_of_cell
+from mbe_stage.pipeline.problems.pq_counts.memory import check_local_memory, local_bytes, most_of_cell
 from mbe_stage.pipeline.problems.pq_counts.section import MOST_CELLS, PqCountsSection
 from mbe_stage.pipeline.problems.pq_counts.tables import columns_of_digits, columns_of_integers
 from mbe_stage.pipeline.publish.manifest import file_entry
@@ -250,14 +250,14 @@ def test_a_time_limit_gives_lower_bounds_and_says_so(tmp_path: Path, edges_file:
     limited = {"engine": "cpu", "time_limit_seconds": 1e-9, "threads": 1}
     result = published(tmp_path / "a", "cpu", source, p=4, q=4, execution=limited)
     whole = count(settings(tmp_path, "cpu", p=4, q=4), source)
-    assert whole.told is not None
+    assert whole.result_text is not None
     assert result.manifest.truncated == "stopped at time_limit_seconds = 1e-09"
-    assert counts_of(result.run_dir)[4, 4] < whole.told.values["counts"][0]["count"]
+    assert counts_of(result.run_dir)[4, 4] < whole.result_text.values["counts"][0]["count"]
     page = (result.run_dir / "report.html").read_text()
-    assert "Every count is a lower bound: there are at least so many." in page
+    assert "Every count is a lower bound." in page
     assert "There are at least <b" in page
     report = checked(result, source)
-    assert any("that none is too small: the run is incomplete" in text for text in report.not_checked)
+    assert any("lower bounds only: the run is incomplete" in text for text in report.not_checked)
     pq.write_table(source, edges_file)
     told = mbe("count-pq", edges_file, "-p", 4, "-q", 4, "--engine", "cpu", "--time-limit", 1e-9, "--quiet").stdout
     assert told.startswith("at least ")
@@ -296,7 +296,7 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
 def test_a_refusal_of_local_counts_says_what_takes_less(detail: Detail, size: int, remedy: str) -> None:
     query = PqQuery.of(3, 3) if size == 1 else PqQuery(1, size, 1, size)
     with pytest.raises(MemoryBudgetExceeded) as refused:
-        check_room(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
+        check_local_memory(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
     assert str(refused.value).endswith(f"is 10: {remedy}")
 
 
@@ -573,7 +573,7 @@ def test_the_report_has_the_table_and_who_is_in_most(tmp_path: Path) -> None:
 def test_a_report_of_zeros(tmp_path: Path) -> None:
     crossing = pa.table({"l": [1, 2], "r": [1, 2]})
     page = (published(tmp_path, source=crossing, p=2, q=2, local="vertices").run_dir / "report.html").read_text()
-    assert "None is in any." in page
+    assert "No vertex or edge is in a biclique of the query." in page
     assert "0</b> (2, 2)-bicliques." in page
 
 
@@ -618,7 +618,7 @@ def with_value(name: str, value: Any) -> Any:
         ("pq_vertices", with_number(3, 1), "add up to"),
         ("pq_vertices", with_value("key", "somebody"), "row 2: key is 'somebody'"),
         ("pq_vertices", with_value("side", "right"), "row 2: side is 'right'; expected 'left'"),
-        ("pq_vertices", lambda table: table[1:], "rows; expected 15 of each of 6 counts"),
+        ("pq_vertices", lambda table: table[1:], "rows; expected 15 for each of 6 counts"),
         ("pq_edges", with_number(3, 1), "the edges of (p, q)"),
         ("pq_edges", with_value("p", 3), "row 2: p is 3"),
         ("pq_edges", lambda table: [*table[:2], table[3], table[2], *table[4:]], "row 2: "),
@@ -683,7 +683,11 @@ def test_the_shipped_defaults_are_those_of_the_model() -> None:
     assert set(values) == set(PqCountsSection.model_fields)
     assert all("#" in line.removeprefix("# ") for line in section[1:])
     shipped = load_config(root / "pq_counts.yaml")
-    assert (shipped.problem, shipped.asked.table, shipped.asked.local) == ("pq_counts", True, "vertices")
+    assert (shipped.problem, shipped.problem_section.table, shipped.problem_section.local) == (
+        "pq_counts",
+        True,
+        "vertices",
+    )
 
 
 def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFixture) -> None:

@@ -191,7 +191,7 @@ def test_its_command_and_its_section_ask_the_same(tmp_path: Path, edges_file: Pa
     assert again["content_fingerprint"] == told["content_fingerprint"]
     runs = [read_manifest(Path(each["run"])) for each in (told, again)]
     assert runs[0].config_fingerprint == runs[1].config_fingerprint
-    assert runs[0].config.asked.model_dump() == section
+    assert runs[0].config.problem_section.model_dump() == section
     mbe("run", config, "--quiet", "--if-changed", code=app.UNCHANGED)
     other = said("run", config, "--quiet", "--set", "butterflies.order=edges", "--if-changed")
     assert not other["unchanged"]

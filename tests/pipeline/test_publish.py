@@ -167,7 +167,7 @@ def test_a_published_run_is_not_denied_when_an_old_one_cannot_be_removed(tmp_pat
         real_rename(source, target)
 
     monkeypatch.setattr(publish_module.os, "rename", refuse)
-    with pytest.raises(PublishError, match=r"runs/.* is published, but what it replaces could not be removed"):
+    with pytest.raises(PublishError, match=r"runs/.* is published, but older runs could not be removed"):
         publish(edges, settings(tmp_path, output={"keep_runs": 1}))
     assert len(RunStore(tmp_path).runs()) == 2
     assert RunStore(tmp_path).latest() != first
@@ -189,9 +189,7 @@ def test_a_published_run_is_not_denied_when_the_pointer_cannot_be_synced(tmp_pat
     store = RunStore(tmp_path)
     with store.begin() as staging:
         fill(staging)
-        with pytest.raises(
-            PublishError, match=r"runs/.* is published, but might not survive a power failure"
-        ) as raised:
+        with pytest.raises(PublishError, match=r"runs/.* is published, but may not survive a power failure") as raised:
             staging.publish()
         assert "nothing was published" not in str(raised.value)
         assert staging.publish() == store.latest()
@@ -273,7 +271,7 @@ def test_a_file_in_the_way(tmp_path, below):
 def test_published_runs_take_nothing_in(tmp_path, place):
     run_dir = publish(edge_data(random_pairs(0)), settings(tmp_path))
     before = sorted(tmp_path.rglob("*"))
-    lies = re.escape(f"lies in {tmp_path / 'runs'}, where published runs are; ")
+    lies = re.escape(f"lies in {tmp_path / 'runs'}, the directory of published runs; ")
     with pytest.raises(PublishError, match=lies):
         RunStore(tmp_path / place).check_writable()
     with pytest.raises(PublishError, match=lies):
@@ -294,7 +292,7 @@ def test_a_folder_called_runs_is_a_place_like_any_other(tmp_path):
 
 def test_a_latest_that_is_no_link_is_left_alone(tmp_path):
     (tmp_path / "latest").mkdir()
-    with pytest.raises(PublishError, match="latest: is no symbolic link"):
+    with pytest.raises(PublishError, match="latest: is not a symbolic link"):
         RunStore(tmp_path).begin()
     assert (tmp_path / "latest").is_dir()
 
@@ -305,7 +303,7 @@ def test_resolve_run(tmp_path):
     assert resolve_run(run_dir) == run_dir
     assert resolve_run(str(tmp_path / "latest")) == run_dir.resolve()
     (tmp_path / "latest").unlink()
-    with pytest.raises(PublishError, match=rf"'latest' leads to no run.*{run_dir.name}"):
+    with pytest.raises(PublishError, match=rf"'latest' does not lead to a run.*{run_dir.name}"):
         resolve_run(tmp_path)
     with pytest.raises(PublishError, match="does not exist"):
         resolve_run(tmp_path / "nothing")
@@ -508,8 +506,8 @@ def test_runs_of_one_second_sort_as_they_were_published(tmp_path, monkeypatch):
     """In whatever order they began: `keep_runs` removes those that were published first."""
     monkeypatch.setattr(publish_module, "datetime", clock_at(datetime(2026, 11, 20, 6, 0, 1, tzinfo=UTC)))
     edges, store = edge_data(random_pairs(0)), RunStore(tmp_path)
-    with ExitStack() as rooms:
-        begun = [rooms.enter_context(store.begin()) for _ in range(6)]
+    with ExitStack() as staging_dirs:
+        begun = [staging_dirs.enter_context(store.begin()) for _ in range(6)]
         for staging in begun:
             fill(staging)
         published = [staging.publish() for staging in reversed(begun)]

@@ -20,7 +20,7 @@ from mbe_stage.pipeline.errors import ConfigError
 from mbe_stage.pipeline.execution import job
 from mbe_stage.pipeline.execution import unfinished as unfinished_module
 from mbe_stage.pipeline.execution.journal import read_journal
-from mbe_stage.pipeline.execution.unfinished import list_unfinished, room_to_resume
+from mbe_stage.pipeline.execution.unfinished import list_unfinished, staging_to_resume
 from mbe_stage.pipeline.publish import manifest
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME
 from tests.mbe_stage.small_gpu import SmallGpu
@@ -44,9 +44,9 @@ __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplog) -> None:
     config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
-    room = ended_after(2, config)
+    staging_dir = ended_after(2, config)
     (begun,) = list_unfinished(tmp_path)
-    assert begun.room == room
+    assert begun.staging_dir == staging_dir
     assert begun.n_found > 0
     assert not begun.is_running
     assert 0 < begun.work_done < 1
@@ -76,15 +76,15 @@ def test_what_is_booked_is_not_read_again_for_the_manifest(tmp_path, edges, monk
 
 def test_checkpoints_are_counted_by_the_benchmark(tmp_path, edges) -> None:
     with checkpoints._noting_checkpoints() as noted:
-        room = ended_after(1, config_for(tmp_path, edges))
-    assert len(noted) >= len(read_journal(room)[1]) > 0
+        staging_dir = ended_after(1, config_for(tmp_path, edges))
+    assert len(noted) >= len(read_journal(staging_dir)[1]) > 0
 
 
 def test_an_engine_with_another_order_of_roots_is_refused(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
     with pytest.raises(InvalidArgument, match="an engine with the same order of roots"):
         run(config_for(tmp_path, edges, execution={"engine": "reference"}), resume=True)
-    assert RunStore(tmp_path).unfinished() == [room]
+    assert RunStore(tmp_path).unfinished() == [staging_dir]
     assert run(config_for(tmp_path, edges), resume=True).manifest.warnings
 
 
@@ -97,17 +97,17 @@ def test_an_engine_with_another_order_of_roots_is_refused(tmp_path, edges) -> No
     ],
 )
 def test_another_question_is_refused(tmp_path, edges, sections, changed) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
     with pytest.raises(PublishError) as refusal:
         run(config_for(tmp_path, edges, **sections), resume=True)
     assert changed in str(refusal.value)
     assert "without --resume" in str(refusal.value)
-    assert RunStore(tmp_path).unfinished() == [room], "it is left as it was"
+    assert RunStore(tmp_path).unfinished() == [staging_dir], "it is left as it was"
 
 
 def test_what_is_too_old_is_in_nobodys_way(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
-    for path in (*room.rglob("*"), room):
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
+    for path in (*staging_dir.rglob("*"), staging_dir):
         os.utime(path, (time.time() - 8 * 86_400,) * 2)
     resumed = run(config_for(tmp_path, edges, query={"min_left": 2}), resume=True)
     assert resumed.manifest.warnings == ()
@@ -118,14 +118,14 @@ def test_other_edges_are_refused(tmp_path, edges) -> None:
     copy = tmp_path / "edges.csv"
     copy.write_bytes(edges.read_bytes())
     config = config_for(tmp_path / "out", copy)
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
     copy.write_text(copy.read_text() + "u0,another\n")
     with pytest.raises(PublishError, match=r"the edges of .*edges.csv have changed since"):
         run(config, resume=True)
-    assert RunStore(tmp_path / "out").unfinished() == [room]
+    assert RunStore(tmp_path / "out").unfinished() == [staging_dir]
     # Without being asked to resume, a run begins anew, and leaves it.
     assert run(config).manifest.warnings == ()
-    assert RunStore(tmp_path / "out").unfinished() == [room]
+    assert RunStore(tmp_path / "out").unfinished() == [staging_dir]
 
 
 def test_other_software_is_refused(tmp_path, edges, monkeypatch) -> None:
@@ -173,8 +173,8 @@ def test_runs_without_checkpoints_leave_nothing(tmp_path, edges, sections) -> No
 
 def test_a_full_disk_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
     config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
-    room = ended_after(2, config)
-    n_kept = len(read_journal(room)[1])
+    staging_dir = ended_after(2, config)
+    n_kept = len(read_journal(staging_dir)[1])
     is_full = {"value": True}
     real = parts.PartNames.take
 
@@ -185,65 +185,65 @@ def test_a_full_disk_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) ->
     with pytest.raises(PublishError, match=r"[Nn]o space left"):
         run(config, resume=True)
     is_full["value"] = False
-    assert len(read_journal(room)[1]) >= n_kept, "what was kept stays"
+    assert len(read_journal(staging_dir)[1]) >= n_kept, "what was kept stays"
     result = run(config, resume=True)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
 def test_what_somebody_is_writing_is_left_alone(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
-    room = ended_after(1, config)
-    with RunStore(tmp_path).begin(room=room):
+    staging_dir = ended_after(1, config)
+    with RunStore(tmp_path).begin(staging_dir=staging_dir):
         assert [each.is_running for each in list_unfinished(tmp_path)] == [True]
         with (
             pytest.raises(PublishError, match="is being written by another process"),
-            RunStore(tmp_path).begin(room=room),
+            RunStore(tmp_path).begin(staging_dir=staging_dir),
         ):
             pass
         assert RunStore(tmp_path).clean() == []
         # Nothing is free: it begins anew.
         assert run(config, resume=True).manifest.warnings == ()
-    assert RunStore(tmp_path).unfinished() == [room]
+    assert RunStore(tmp_path).unfinished() == [staging_dir]
 
 
 def test_another_process_is_quicker(tmp_path, edges, monkeypatch) -> None:
     """What was free when it was looked for is being written once the edges are read."""
     config = config_for(tmp_path, edges)
-    room = ended_after(1, config)
-    found = iter([room])
-    monkeypatch.setattr(job, "room_to_resume", lambda *given: next(found, None) or room_to_resume(*given))
-    with RunStore(tmp_path).begin(room=room):
+    staging_dir = ended_after(1, config)
+    found = iter([staging_dir])
+    monkeypatch.setattr(job, "staging_to_resume", lambda *given: next(found, None) or staging_to_resume(*given))
+    with RunStore(tmp_path).begin(staging_dir=staging_dir):
         assert run(config, resume=True).manifest.warnings == ()
-    assert RunStore(tmp_path).unfinished() == [room]
+    assert RunStore(tmp_path).unfinished() == [staging_dir]
 
 
 def test_what_is_old_is_removed_by_the_next_run(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
     run(config)
-    assert RunStore(tmp_path).unfinished() == [room]
+    assert RunStore(tmp_path).unfinished() == [staging_dir]
     run(config_for(tmp_path, edges, output={"keep_unfinished_days": 0}))
     assert_nothing_staged(tmp_path)
 
 
 @pytest.mark.parametrize(("days", "is_kept"), [(4.9, True), (5.1, False)])
 def test_it_is_kept_for_as_many_days_as_are_asked_for(tmp_path, edges, days, is_kept) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
     written = time.time() - days * 24 * 3600
-    os.utime(room / JOURNAL_NAME, (written, written))
+    os.utime(staging_dir / JOURNAL_NAME, (written, written))
     run(config_for(tmp_path, edges, query={"min_left": 3}, output={"keep_unfinished_days": 5}))
-    assert RunStore(tmp_path).unfinished() == ([room] if is_kept else [])
+    assert RunStore(tmp_path).unfinished() == ([staging_dir] if is_kept else [])
 
 
 def test_the_commands(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
     listed = json.loads(mbe("runs", tmp_path, "--json").stdout)
     (unfinished,) = listed["unfinished"]
-    assert unfinished["run"] == str(room)
+    assert unfinished["run"] == str(staging_dir)
     assert unfinished["running"] is False
     assert unfinished["found"] > 0
     said = mbe("runs", tmp_path).stdout
-    assert room.name in said
+    assert staging_dir.name in said
     assert "--resume" in said
     options = ["--header", "--engine", "cpu", "--out", tmp_path, "--no-report"]
     refused = mbe("enumerate", edges, *options, "--min-left", 2, "--resume")
@@ -281,7 +281,7 @@ def test_what_one_engine_has_begun_another_goes_on_with(tmp_path, edges, undistu
     engine, load = DeviceThatTakesBarriers(), registry._load
     monkeypatch.setattr(registry, "_load", lambda problem, name: engine if name == "cuda" else load(problem, name))
     output = output_of_run(undisturbed)
-    room = ended_after(1, config_for(tmp_path, edges, output=output, execution={"engine": "cuda"}))
+    staging_dir = ended_after(1, config_for(tmp_path, edges, output=output, execution={"engine": "cuda"}))
     (n_first,) = (each.n_found for each in list_unfinished(tmp_path))
 
     def on_progress(_: object) -> None:
@@ -291,7 +291,7 @@ def test_what_one_engine_has_begun_another_goes_on_with(tmp_path, edges, undistu
 
     with pytest.raises(Killed):
         run(config_for(tmp_path, edges, output=output), on_progress=on_progress, resume=True)
-    assert RunStore(tmp_path).unfinished() == [room]
+    assert RunStore(tmp_path).unfinished() == [staging_dir]
     result = run(config_for(tmp_path, edges, output=output, execution={"engine": "cuda"}), resume=True)
     assert result.manifest.engine == "cuda"
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))

@@ -83,17 +83,17 @@ def jump_and_resume(out: Path, edges: Path, undisturbed: Path, clock: Clock, dic
     """One round: it jumps while a run is at work, then to some time at which another begins, and in the resumed one."""
     config = config_for(out, edges, output=output_of_run(undisturbed))
     clock.jumps(random.Random(dice.random()))
-    room = ended_after(2, config)
+    staging_dir = ended_after(2, config)
     (n_kept,) = (each.n_found for each in list_unfinished(out))
     written, looked = some_days(dice), some_days(dice)
-    os.utime(room / JOURNAL_NAME, (clock.now() + DAY * written,) * 2)
+    os.utime(staging_dir / JOURNAL_NAME, (clock.now() + DAY * written,) * 2)
     others = []
     if dice.random() < 0.6:
         clock.is_off(looked)
         others = [run(config_for(out, edges, query={"min_left": 2})).run_dir]
     # Only what looks old is removed, and only by a run that begins anew.
     is_removed = bool(others) and looked - written >= KEPT_DAYS
-    assert RunStore(out).unfinished() == ([] if is_removed else [room])
+    assert RunStore(out).unfinished() == ([] if is_removed else [staging_dir])
     clock.jumps(random.Random(dice.random()))
     result = run(config, resume=True)
     told = [f"and resumed: {n_kept:,} results" in text for text in result.manifest.warnings]

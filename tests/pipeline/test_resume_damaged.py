@@ -49,9 +49,9 @@ def removed(_content: bytes, _dice: random.Random) -> None:
 HARMS: list[Callable[[bytes, random.Random], bytes | None]] = [flipped, cut_short, removed]
 
 
-def harm_files(room: Path, records: list[Record], n: int, dice: random.Random) -> set[int]:
+def harm_files(staging_dir: Path, records: list[Record], n: int, dice: random.Random) -> set[int]:
     """Each in a random way; the numbers of the records that they are of."""
-    files = [(number, room / entry.path) for number, record in enumerate(records) for entry in record.files]
+    files = [(number, staging_dir / entry.path) for number, record in enumerate(records) for entry in record.files]
     chosen = dice.sample(files, min(n, len(files)))
     for _, path in chosen:
         content = dice.choice(HARMS)(path.read_bytes(), dice)
@@ -62,9 +62,9 @@ def harm_files(room: Path, records: list[Record], n: int, dice: random.Random) -
     return {number for number, _ in chosen}
 
 
-def harm_a_line(room: Path, dice: random.Random) -> set[int]:
+def harm_a_line(staging_dir: Path, dice: random.Random) -> set[int]:
     """Of the journal, but for the first; the number of the record that is lost."""
-    journal = room / JOURNAL_NAME
+    journal = staging_dir / JOURNAL_NAME
     header, *lines = journal.read_bytes().splitlines(keepends=True)
     number = dice.randrange(len(lines))
     # Where it ends stays, or the next line would be harmed too.
@@ -74,9 +74,9 @@ def harm_a_line(room: Path, dice: random.Random) -> set[int]:
     return {number}
 
 
-def tear_the_journal(room: Path, dice: random.Random) -> set[int]:
+def tear_the_journal(staging_dir: Path, dice: random.Random) -> set[int]:
     """At a random byte behind the first line; the numbers of the records that are lost."""
-    journal = room / JOURNAL_NAME
+    journal = staging_dir / JOURNAL_NAME
     header, *lines = journal.read_bytes().splitlines(keepends=True)
     ends = [len(b"".join([header, *lines[: number + 1]])) for number in range(len(lines))]
     cut = dice.randrange(len(header), ends[-1] - 1)
@@ -85,18 +85,18 @@ def tear_the_journal(room: Path, dice: random.Random) -> set[int]:
     return {number for number, end in enumerate(ends) if cut < end - 1}
 
 
-def nothing_lost(_room: Path, _dice: random.Random) -> set[int]:
+def nothing_lost(_staging_dir: Path, _dice: random.Random) -> set[int]:
     return set()
 
 
 def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Random, caplog: Any) -> None:
     """One round: up to three files, a line of the journal, or its end."""
     config = config_for(out, edges, output=output_of_run(undisturbed))
-    room = ended_after(dice.randint(LEAST_RECORDS, MOST_RECORDS), config)
-    _, records = read_journal(room)
+    staging_dir = ended_after(dice.randint(LEAST_RECORDS, MOST_RECORDS), config)
+    _, records = read_journal(staging_dir)
     harm_journal = dice.choice([nothing_lost, nothing_lost, harm_a_line, tear_the_journal])
-    damaged = harm_files(room, records, dice.randint(harm_journal is nothing_lost, MOST_FILES), dice)
-    lost = harm_journal(room, dice)
+    damaged = harm_files(staging_dir, records, dice.randint(harm_journal is nothing_lost, MOST_FILES), dice)
+    lost = harm_journal(staging_dir, dice)
     whole = [record for number, record in enumerate(records) if number not in damaged | lost]
     caplog.clear()
     result = run(config, resume=True)
@@ -120,11 +120,11 @@ def test_what_is_damaged_is_found_again(tmp_path, edges, undisturbed, caplog, ro
 
 def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
-    room = ended_after(1, config)
-    journal = room / JOURNAL_NAME
+    staging_dir = ended_after(1, config)
+    journal = staging_dir / JOURNAL_NAME
     journal.write_bytes(journal.read_bytes()[3:])
     with pytest.raises(PublishError, match="its first line is damaged"):
-        read_journal(room)
+        read_journal(staging_dir)
     # Nobody knows what it asked: it stands in nobody's way.
     assert run(config, resume=True).manifest.counts.bicliques
-    assert RunStore(tmp_path).clean() == [str(room)]
+    assert RunStore(tmp_path).clean() == [str(staging_dir)]

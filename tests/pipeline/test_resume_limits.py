@@ -82,7 +82,7 @@ def test_fewer_than_are_kept_is_refused(tmp_path, edges) -> None:
     (kept,) = list_unfinished(tmp_path)
     with pytest.raises(PublishError, match=rf"it already has {kept.n_found:,} results, and execution\.max_bicliques"):
         run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found - 1}), resume=True)
-    assert RunStore(tmp_path).unfinished() == [kept.room]
+    assert RunStore(tmp_path).unfinished() == [kept.staging_dir]
     # As many as are kept are within it.
     result = run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found}), resume=True)
     assert result.manifest.n_found == kept.n_found
@@ -155,13 +155,13 @@ class FullBudget:
 
 def test_memory_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
     output, reason = output_of_run(undisturbed), "stopped at the memory budget: the CPU engine needs 9,000 bytes"
-    room = ended_after(1, config_for(tmp_path, edges, output=output))
+    staging_dir = ended_after(1, config_for(tmp_path, edges, output=output))
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "_flush", FullBudget(40).in_place_of(Worker._flush))
         failing = config_for(tmp_path, edges, output=output, execution={"on_limit": "fail"})
         with pytest.raises(PublishError, match=rf"{reason}.*execution\.on_limit is 'fail'"):
             run(failing, on_progress=slowly, resume=True)
-        assert RunStore(tmp_path).unfinished() == [room]
+        assert RunStore(tmp_path).unfinished() == [staging_dir]
         assert RunStore(tmp_path).runs() == []
         patch.setattr(Worker, "_flush", FullBudget(40).in_place_of(Worker._flush))
         cut = run(config_for(tmp_path, edges, output=output), on_progress=slowly, resume=True)

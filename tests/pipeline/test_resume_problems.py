@@ -92,11 +92,11 @@ def assert_as(run_dir: Path, undisturbed: Path) -> None:
 def test_ended_and_resumed(tmp_path, inputs, case) -> None:
     asked, has_rows, undisturbed = case
     config = config_for(tmp_path, inputs, asked)
-    room = ended_after(2 if has_rows else 1, config)
+    staging_dir = ended_after(2 if has_rows else 1, config)
     (begun,) = list_unfinished(tmp_path)
     assert begun.n_found > 0
     assert 0 < begun.work_done < 1
-    _, records = read_journal(room)
+    _, records = read_journal(staging_dir)
     assert has_rows or [len(record.files) for record in records] == [1]
     result = run(config, resume=True)
     assert any("and resumed:" in text for text in result.manifest.warnings)
@@ -119,8 +119,8 @@ def test_resumed_runs_are_ended_and_resumed(tmp_path, inputs, case) -> None:
 
 def ended_again(config: Config) -> None:
     """Resume, and end it behind the first checkpoint, or at its very end."""
-    rooms = RunStore(config.output.directory).unfinished()
-    before = (rooms[-1] / JOURNAL_NAME).read_bytes() if rooms else b""
+    staging_dirs = RunStore(config.output.directory).unfinished()
+    before = (staging_dirs[-1] / JOURNAL_NAME).read_bytes() if staging_dirs else b""
 
     def on_progress(progress: Any) -> None:
         time.sleep(0.002)
@@ -129,7 +129,7 @@ def ended_again(config: Config) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        run(config, on_progress=on_progress, resume=bool(rooms))
+        run(config, on_progress=on_progress, resume=bool(staging_dirs))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
@@ -184,9 +184,9 @@ def test_killed_at_random_moments_and_resumed(nursery, tmp_path, inputs, name, r
 def test_sums_that_are_damaged_are_summed_up_again(tmp_path, inputs, caplog, harm) -> None:
     asked, _ = ASKED["counts"]
     config = config_for(tmp_path, inputs, asked)
-    room = ended_after(1, config)
-    _, (record,) = read_journal(room)
-    path = room / record.files[0].path
+    staging_dir = ended_after(1, config)
+    _, (record,) = read_journal(staging_dir)
+    path = staging_dir / record.files[0].path
     if harm == "removed":
         path.unlink()
     else:
@@ -207,8 +207,8 @@ def test_sums_do_not_gather(tmp_path, inputs) -> None:
 
     def on_progress(_: object) -> None:
         time.sleep(0.002)
-        for room in RunStore(tmp_path).unfinished():
-            found = sorted(path.name for path in (room / "sums").glob("*"))
+        for staging_dir in RunStore(tmp_path).unfinished():
+            found = sorted(path.name for path in (staging_dir / "sums").glob("*"))
             assert len(found) <= 2
             names.update(found)
 

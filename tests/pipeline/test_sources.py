@@ -113,7 +113,7 @@ def test_a_run_of_several_is_verified_and_grouped(parts: Path) -> None:
     assert answer("verify", out, "--input", "parts")["verified"]
     assert answer("groups", out, "--out", parts.parent / "groups")["input"]["n_edges"] == 4
     (parts / "b.csv").unlink()
-    assert "parts/a.csv, parts/b.csv, which is not there any more" in mbe("groups", out).stderr
+    assert "parts/a.csv, parts/b.csv, which no longer exists" in mbe("groups", out).stderr
     assert answer("verify", out)["checked_against_input"] == 0
 
 
@@ -259,7 +259,7 @@ def test_a_run_of_standard_input_is_not_waited_for_again(tmp_path: Path) -> None
     assert "standard input cannot be read again: checking without the input" in checked.stderr
     assert json.loads(checked.stdout)["verified"]
     assert answer("verify", out, "--input", "-", stdin=HEADER + FIRST)["checked_against_input"] == 1
-    assert "a run of standard input, which is not there any more" in mbe("groups", out, stdin=HEADER + FIRST).stderr
+    assert "a run of standard input, which no longer exists" in mbe("groups", out, stdin=HEADER + FIRST).stderr
 
 
 def test_another_tier_that_takes_over_has_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,7 +176,7 @@ def test_other_buckets_are_another_question(tmp_path: Path) -> None:
     one, two = run(config_of(tmp_path)).run_dir, run(config_of(tmp_path, time_offset="4d")).run_dir
     said = diff_runs(one, two).comparability
     assert not said.knows_gone
-    assert "the questions differ: input.time_offset was '0' and is '4d'" in said.remarks
+    assert "the queries differ: input.time_offset was '0' and is '4d'" in said.remarks
 
 
 def test_the_command_line(tmp_path: Path) -> None:

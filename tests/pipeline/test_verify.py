@@ -293,7 +293,7 @@ def test_shortened_file(run: Path, edges: EdgeData) -> None:
 
 def test_missing_file(run: Path, edges: EdgeData) -> None:
     (run / "size_histogram.parquet").unlink()
-    refused(run, edges, "size_histogram.parquet", "is missing")
+    refused(run, edges, "size_histogram.parquet", "but missing")
 
 
 def test_extra_file(run: Path, edges: EdgeData) -> None:
@@ -306,7 +306,7 @@ def test_no_parquet_behind_a_right_checksum(run: Path, edges: EdgeData) -> None:
     path = run / "size_histogram.parquet"
     path.write_bytes(b"not a table")
     edit_manifest(run, lambda values: _fake_entry(values, path))
-    refused(run, edges, str(path), "no Parquet file")
+    refused(run, edges, str(path), "not a Parquet file")
 
 
 def _fake_entry(values: dict, path: Path) -> None:
@@ -472,7 +472,7 @@ def test_histogram(run: Path, edges: EdgeData) -> None:
     path.write_bytes(original)
     edit_rows(path, lambda rows: rows.append(rows[0]))
     refresh_files(run)
-    refused(run, edges, str(path), "there twice")
+    refused(run, edges, str(path), "occurs twice")
 
 
 @pytest.mark.parametrize("name", ["bicliques", "left_members", "right_members", "sizes", "max_left", "max_edges"])
@@ -508,7 +508,7 @@ def test_row_figures(run: Path, edges: EdgeData, column: str, part: str) -> None
         ([], "has no left members"),
         ([3, 2], "2 follows 3"),
         ([4, 4], "4 follows 4"),
-        ([1, N_LEFT], f"left member {N_LEFT} is none of the {N_LEFT}"),
+        ([1, N_LEFT], f"left member {N_LEFT} is not one of the {N_LEFT}"),
         ([-1, 1], "left member -1"),
     ],
 )
@@ -524,7 +524,7 @@ def test_query_not_obeyed(run: Path, edges: EdgeData) -> None:
         edit_manifest(run, lambda values: values["config"]["query"].update(query))
 
     ask(min_left=3)
-    refused(run, edges, "is not what the run's query asks for")
+    refused(run, edges, "does not meet the run's query")
     ask(min_left=1, containing_right=[107])
     refused(run, edges, "lacks right vertex 1")
 

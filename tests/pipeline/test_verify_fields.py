@@ -182,7 +182,7 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, edges: EdgeData) -> 
     for name in ("notes.txt", "bicliques/notes.txt"):
         (run / name).write_text("forged")
         refresh_files(run)
-        with pytest.raises(VerificationError, match=r"notes\.txt: is none of the tables that the config asks for"):
+        with pytest.raises(VerificationError, match=r"notes\.txt: is not one of the tables of the config"):
             verify_run(run)
         (run / name).unlink()
 
@@ -233,7 +233,7 @@ def test_without_the_input_two_hop_degrees_are_all_there_or_none(tmp_path: Path,
 def test_no_comparison_where_none_was_asked_for(tmp_path: Path, edges: EdgeData) -> None:
     run = publish(tmp_path, edges, output={"compare": 0})
     edit_manifest(run, lambda values: values.update(comparison={"run_id": "forged"}))
-    with pytest.raises(VerificationError, match=r"comparison is there; output\.compare of its config is 0"):
+    with pytest.raises(VerificationError, match=r"comparison is set, but output\.compare of its config is 0"):
         verify_run(run)
 
 
@@ -305,7 +305,7 @@ def test_without_the_input_what_it_would_tell_is_listed(run: Path) -> None:
 def test_another_file_of_the_same_edges_is_named(run: Path, edges: EdgeData) -> None:
     other = replace(edges, facts=replace(edges.facts, source="elsewhere.csv", rows_read=999, format="csv"))
     notes = verify_run(run, other).not_checked
-    assert "input: source, format, rows_read: read again was elsewhere.csv, not memory:test" in notes
+    assert "input: source, format, rows_read: the input read now was elsewhere.csv, not memory:test" in notes
     assert set(READING) >= {"format", "rows_read"}
 
 
@@ -316,7 +316,7 @@ def test_a_manifest_that_does_not_say_its_columns_is_read_and_that_is_listed(
     copy = tmp_path / "runs" / run.name
     shutil.copytree(run, copy)
     edit_manifest(copy, lambda values: values["input"].pop("columns"))
-    assert "input: columns: the manifest does not say them" in verify_run(copy, edges).not_checked
+    assert "input: columns: not in the manifest" in verify_run(copy, edges).not_checked
     edit_manifest(
         copy, lambda values: values["input"].update(columns=[{"setting": "left", "position": 1, "name": "x"}])
     )

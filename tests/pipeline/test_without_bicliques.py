@@ -201,7 +201,7 @@ def test_two_different_runs_cannot_be_compared_one_by_one(tmp_path: Path, left_o
     comparison = read_manifest(other).comparison
     assert comparison is not None
     assert comparison.run_id == left_out.name
-    assert "which of them differ is not known" in comparison.remarks[0]
+    assert "the differences are unknown" in comparison.remarks[0]
     again = run(settings(tmp_path / "out", **LEFT_OUT), planted(9)).manifest.comparison
     assert again is not None
     assert "both hold the same bicliques" in again.remarks[0]
@@ -299,7 +299,7 @@ def test_a_forged_fingerprint_is_found_by_enumerating_anew_and_listed_without(le
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("groups", lambda table: table[1:], "its group_key is no group"),
+        ("groups", lambda table: table[1:], "its group_key is not in groups"),
         ("groups", one_more("surprise"), "surprise is"),
         ("groups", lambda table: [{**table[0], "explanation": "!"}, *table[1:]], "explanation is"),
         ("vertex_scores", lambda table: [table[0], {**table[1], "score": 0.0}, *table[2:]], "score is"),
@@ -337,5 +337,5 @@ def test_a_group_that_is_no_biclique_of_the_input_is_found_without_the_bicliques
     job = Job(left_out, read_manifest(left_out), None, 0, 0, 1, lambda _: None)
     job.check_input(publication_of("bicliques"))
     job.edges, job.results = ingest(Config().input, other), None
-    with pytest.raises(VerificationError, match="is no maximal biclique of the input"):
+    with pytest.raises(VerificationError, match="is not a maximal biclique of the input"):
         check_groups(job)

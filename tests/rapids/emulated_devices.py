@@ -108,8 +108,8 @@ class Runs:
 
     def gone_on_with(self, name: str) -> dict[str, Any]:
         """By two devices, what two devices had begun when the run was ended behind a checkpoint."""
-        room, host = self._directory / name / "room", self._directory / name / "host"
-        run_path = room / room.name
+        staging_dir, host = self._directory / name / "room", self._directory / name / "host"
+        run_path = staging_dir / staging_dir.name
         run_path.mkdir(parents=True)
         asked = config({"devices": [0, 1]}, {"sort": True, "checkpoint_seconds": 1e-6})
         header = header_of(asked, "memory", self._edges.facts.fingerprint)
@@ -117,19 +117,19 @@ class Runs:
         def on_progress(_: object) -> None:
             # What a checkpoint spills is booked by a thread beside the search.
             until = time.monotonic() + PATIENCE
-            while any(room.glob("sort/*")) and time.monotonic() < until:
-                if (room / JOURNAL_NAME).exists() and read_journal(room)[1]:
+            while any(staging_dir.glob("sort/*")) and time.monotonic() < until:
+                if (staging_dir / JOURNAL_NAME).exists() and read_journal(staging_dir)[1]:
                     raise Killed
                 time.sleep(0.01)
 
         def go_on(**options: Any) -> Any:
-            backend, journal = self._cudf(frames_on_arrow.pool(PLENTY)), begun_journal(room, header)
+            backend, journal = self._cudf(frames_on_arrow.pool(PLENTY)), begun_journal(staging_dir, header)
             options |= {"engine": "cuda", "backend": backend, "journal": journal}
             return enumerate_to(self._on_device, asked, run_path, **options)
 
         with suppress(Killed):
             go_on(on_progress=on_progress)
-        n_kept = begun_journal(room, header).n_found
+        n_kept = begun_journal(staging_dir, header).n_found
         ours, theirs = go_on(), published(self._edges, config({}, {"sort": True}), host, "reference", self._arrow)
         assert (ours.counts, ours.content_fingerprint) == (theirs.counts, theirs.content_fingerprint)
         for each in TABLES:

@@ -141,24 +141,26 @@ def ended_and_resumed(places: Places, directory: Path, said: Said, case: Case) -
     execution = {"block_bytes": 16000}
     asked = Config.from_mapping({**sections, "output": output, "execution": execution})
     edges = ingest(reading_of(asked), random_ends(1, 24, 130) if "problem" in sections else ends(1, 30, 22, 0.3))
-    room = directory / name / "room"
-    run_path = room / room.name
+    staging_dir = directory / name / "room"
+    run_path = staging_dir / staging_dir.name
     run_path.mkdir(parents=True)
     header = header_of(asked, "memory", edges.facts.fingerprint)
     # Of sums there is one record, of all that is done.
     n_wanted = 1 if "bicliques" in output else 2
 
     def on_progress(_: object) -> None:
-        if (room / JOURNAL_NAME).exists() and len(read_journal(room)[1]) >= n_wanted:
+        if (staging_dir / JOURNAL_NAME).exists() and len(read_journal(staging_dir)[1]) >= n_wanted:
             raise Killed
 
     try:
-        places.published(begun_at, edges, asked, run_path, on_progress=on_progress, journal=begun_journal(room, header))
+        places.published(
+            begun_at, edges, asked, run_path, on_progress=on_progress, journal=begun_journal(staging_dir, header)
+        )
     except Killed:
         pass
     else:
         return {"case": name, "said": "not ended"}
-    journal = begun_journal(room, header)
+    journal = begun_journal(staging_dir, header)
     n_kept, n_records = journal.n_found, len(journal.records)
     said.took("")
     ours = places.published(resumed_at, edges, asked, run_path, journal=journal)

@@ -45,7 +45,7 @@ class Results:
 def test_a_block_is_cut_where_the_next_result_would_be_too_much(
     sizes: list[int], most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = imported("mbe_stage.pipeline.backends.cudf.pieces", monkeypatch)
+    rows = imported("mbe_stage.pipeline.backends.cudf.block_cuts", monkeypatch)
     pieces = [each.sizes for each in rows.cut(Results(sizes), np.cumsum(sizes, dtype=np.int64), most_bytes)]
     assert [size for piece in pieces for size in piece] == sizes
     assert all(len(piece) == 1 or sum(piece) <= most_bytes for piece in pieces)

@@ -83,7 +83,7 @@ def test_both_offsets_of_a_bucket_of_time_are_searched(tmp_path, kind, seed):
     assert set(groups["half_later"].to_pylist()) == {True, False}
     assert pq.read_table(rapids.run_dir / "half_later_vertices.parquet").num_rows > 0
     assert rapids.manifest.seconds["half_later"] > 0
-    assert {(each.search, each.engine) for each in heard if each.search} == {("buckets that begin half later", "cuda")}
+    assert {(each.search, each.engine) for each in heard if each.search} == {("buckets shifted by half", "cuda")}
     n_later = rapids.manifest.derived["groups"]["half_later_bicliques"]
     assert [each.n_found for each in heard if each.search][-1] == n_later > 0
     report = verify_run(rapids.run_dir, ingest(reading_of(rapids.manifest.config), source))

@@ -45,7 +45,7 @@ def test_the_backends_publish_the_same(tmp_path: Path) -> None:
 
 
 def test_counting_alone_says_the_same() -> None:
-    told = [count(settings("out", engine, p=3, q=3), EDGES).told for engine in ("cpu", "cuda", "rapids")]
+    told = [count(settings("out", engine, p=3, q=3), EDGES).result_text for engine in ("cpu", "cuda", "rapids")]
     assert told[0] is not None
     assert [each.values["counts"] for each in told if each is not None] == [told[0].values["counts"]] * 3
 

@@ -99,8 +99,8 @@ def test_ended_and_resumed(
         # It is booked by a thread beside the search.
         until = time.perf_counter() + PATIENCE
         while MARKERS and time.perf_counter() < until:
-            rooms = RunStore(tmp_path / "out").unfinished()
-            if rooms and read_journal(rooms[-1])[1]:
+            staging_dirs = RunStore(tmp_path / "out").unfinished()
+            if staging_dirs and read_journal(staging_dirs[-1])[1]:
                 raise Killed
             time.sleep(0.01)
 

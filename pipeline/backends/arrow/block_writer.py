@@ -88,7 +88,7 @@ class BlockWriter:
         self._parts = [(PartNames(run_path / name, is_begun=is_begun), schema) for name, schema in schemas.items()]
         self._rows, self._spread, self._order = rows, spread, order
         self._blocks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
+        self._slots = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
         self._failure: BaseException | None = None
         self._stopped = False
         self._most_encoders = 1 if order is not None else most_encoders(memory_budget)
@@ -110,7 +110,7 @@ class BlockWriter:
         start = time.perf_counter()
         self._accepted_bytes += n_bytes
         all_busy = not self._blocks.empty()
-        self._room.acquire()
+        self._slots.acquire()
         self._blocks.put(block)
         n_encoders = len(self._encoders)
         if all_busy and n_encoders < self._most_encoders and self._accepted_bytes > n_encoders * ROW_GROUP_BYTES:
@@ -253,7 +253,7 @@ class BlockWriter:
                 block.complete.release()
                 block.is_over.wait()
                 continue
-            self._room.release()
+            self._slots.release()
             self._attempt(self._write, block, writers)
             # Free the block while waiting for the next one.
             del block

@@ -72,7 +72,7 @@ class KeptRows:
         self._journal = journal
         self._data_set, self._members = data_set, members
         self._n_booked = 0 if journal is None else journal.n_found
-        self.scratch = run_path / ".sort" if journal is None else journal.room / "sort"
+        self.scratch = run_path / ".sort" if journal is None else journal.staging_dir / "sort"
 
     @property
     def is_begun(self) -> bool:
@@ -165,9 +165,10 @@ class KeptRows:
             if (sums := taken_back(self._journal)) is not None:
                 restore(sums, summary.restore, derived)
         except (KeyError, ValueError, TypeError, OverflowError) as error:
-            room = None if self._journal is None else self._journal.room
+            staging_dir = None if self._journal is None else self._journal.staging_dir
             raise PublishError(
-                f"{room}: its sums are of another shape ({error}); expected those of this run; start over without "
+                f"{staging_dir}: its sums are of another shape ({error}); expected those of this run; start over "
+                "without "
                 "--resume"
             ) from None
 

@@ -219,36 +219,36 @@ class WorkerParts:
             with self._in_store(self.store, name, execution) as lease:
                 yield lease
             return
-        room = self.directory / name
+        directory = self.directory / name
         with as_publish_errors(self.directory):
-            room.mkdir()
-        with self._written_in(room, execution, None) as lease:
+            directory.mkdir()
+        with self._written_in(directory, execution, None) as lease:
             yield lease
 
     @contextmanager
     def _in_store(self, store: StoredParts, name: str, execution: Execution) -> Iterator[_LeaseSink]:
         """Write to a temporary directory of this host, and then to the store."""
         with _as_part_failed(), LocalCopies(parse_address(store.address)) as copies:
-            room = copies.root / "lease"
-            with as_publish_errors(room):
-                room.mkdir()
-            with self._written_in(room, execution, MOST_HELD_BYTES) as lease:
+            directory = copies.root / "lease"
+            with as_publish_errors(directory):
+                directory.mkdir()
+            with self._written_in(directory, execution, MOST_HELD_BYTES) as lease:
                 yield lease
             written = lease.made
             assert written is not None
             if written.paths:
-                lease.made = written.in_store(store.store(name, room, written.paths), room)
+                lease.made = written.in_store(store.store(name, directory, written.paths), directory)
 
     @contextmanager
-    def _written_in(self, room: Path, execution: Execution, most_bytes: int | None) -> Iterator[_LeaseSink]:
-        with as_publish_errors(room):
+    def _written_in(self, directory: Path, execution: Execution, most_bytes: int | None) -> Iterator[_LeaseSink]:
+        with as_publish_errors(directory):
             sink = self.sink(
-                room, spills=True, block_bytes=execution.block_bytes, memory_budget=execution.memory_budget_bytes
+                directory, spills=True, block_bytes=execution.block_bytes, memory_budget=execution.memory_budget_bytes
             )
-        lease = _LeaseSink(sink, room, most_bytes)
+        lease = _LeaseSink(sink, directory, most_bytes)
         with sink:
             yield lease
-        lease.made = Written.by(sink, room)
+        lease.made = Written.by(sink, directory)
 
     def fetched(self, written: Written) -> Written:
         """Fetch a worker's stored files into the directory here.
@@ -259,23 +259,23 @@ class WorkerParts:
             As `pipeline.stores.part_objects.fetch`.
         """
         assert self.store is not None
-        room = self.directory / f"fetched-{uuid.uuid4().hex}"
-        self.store.fetch(written.stored, room)
-        return written.fetched(room)
+        directory = self.directory / f"fetched-{uuid.uuid4().hex}"
+        self.store.fetch(written.stored, directory)
+        return written.fetched(directory)
 
 
 class _LeaseSink:
     """See `mbe_stage.runners.parts.PartSink`."""
 
-    def __init__(self, sink: WorkerSink, room: Path, most_bytes: int | None) -> None:
+    def __init__(self, sink: WorkerSink, directory: Path, most_bytes: int | None) -> None:
         self.accept = sink.accept
         self.made: Written | None = None
-        self._room, self._most_bytes = room, most_bytes
+        self._directory, self._most_bytes = directory, most_bytes
 
     @property
     def is_full(self) -> bool:
         """True if the files exceed their limit; a shared directory has no limit."""
-        return self._most_bytes is not None and bytes_below(self._room) > self._most_bytes
+        return self._most_bytes is not None and bytes_below(self._directory) > self._most_bytes
 
     def part(self) -> tuple[Written, int]:
         """Return the written files, and their bytes."""

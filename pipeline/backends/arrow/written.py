@@ -63,16 +63,16 @@ class Written:
     stored: tuple[StoredEntry, ...] = ()
 
     @classmethod
-    def by(cls, sink: WorkerSink, room: Path) -> Written:
+    def by(cls, sink: WorkerSink, directory: Path) -> Written:
         """Return the output of a closed sink in a directory."""
         summary, spills = sink.summary, sink.spills
         files: dict[str, tuple[tuple[Path, int], ...]] = {}
         # A part without rows only exists to make a data set readable.
         if summary.fingerprint.n_items and not spills:
-            with as_publish_errors(room):
+            with as_publish_errors(directory):
                 files = {
-                    directory.name: tuple((path, path.stat().st_size) for path in sorted(directory.glob("*.parquet")))
-                    for directory in sorted(room.iterdir())
+                    each.name: tuple((path, path.stat().st_size) for path in sorted(each.glob("*.parquet")))
+                    for each in sorted(directory.iterdir())
                 }
         return cls(files, spills, summary)
 
@@ -88,20 +88,20 @@ class Written:
         parts = [path for parts in self.files.values() for path, _ in parts]
         return parts + [spill.path for spill in self._spills_here]
 
-    def in_store(self, stored: tuple[StoredEntry, ...], room: Path) -> Written:
-        """Return the output after all files of a room were moved to a store."""
-        spills = tuple(replace(spill, path=spill.path.relative_to(room)) for spill in self.spills)
+    def in_store(self, stored: tuple[StoredEntry, ...], directory: Path) -> Written:
+        """Return the output after all files of a directory were moved to a store."""
+        spills = tuple(replace(spill, path=spill.path.relative_to(directory)) for spill in self.spills)
         return replace(self, files={}, spills=spills, stored=stored)
 
-    def fetched(self, room: Path) -> Written:
-        """Return the output after all stored files were fetched into a room."""
-        spills = tuple(replace(spill, path=room / spill.path) for spill in self.spills)
+    def fetched(self, directory: Path) -> Written:
+        """Return the output after all stored files were fetched into a directory."""
+        spills = tuple(replace(spill, path=directory / spill.path) for spill in self.spills)
         of_spills = {spill.path.as_posix() for spill in self.spills}
         files: dict[str, tuple[tuple[Path, int], ...]] = {}
         for entry in self.stored:
             if entry.path not in of_spills:
                 name = entry.path.partition("/")[0]
-                files[name] = (*files.get(name, ()), (room / entry.path, entry.bytes))
+                files[name] = (*files.get(name, ()), (directory / entry.path, entry.bytes))
         return replace(self, files=files, spills=spills, stored=())
 
     def check_arrived(self, directory: Path | None = None) -> None:

@@ -44,14 +44,14 @@ class FrameSink:
             if self._on_frame is not None:
                 self._on_frame(self._rows.table.frame(piece, keys))
                 continue
-            self._check_room()
+            self._check_capacity()
             self._frames.append(self._rows.table.frame(piece, keys))
 
     def rows(self) -> Frame:
         """Return all kept rows in one frame."""
         return concatenated([self._rows.no_rows(), *self._frames])
 
-    def _check_room(self) -> None:
+    def _check_capacity(self) -> None:
         if self._n_members() > MOST_CHILDREN:
             raise InvalidArgument(
                 f"the result has more than {MOST_CHILDREN} members, the most that a cuDF list column holds: pass "

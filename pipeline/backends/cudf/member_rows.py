@@ -13,9 +13,9 @@ import pyarrow as pa
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.pipeline.backends.arrow.member_rows import MemberRows as HostRows
 from mbe_stage.pipeline.backends.arrow.order import KeyOrder as HostKeyOrder
+from mbe_stage.pipeline.backends.cudf.block_cuts import cut
 from mbe_stage.pipeline.backends.cudf.frames import MOST_BYTES, Frame, Series, frame_of, list_column, nullable
 from mbe_stage.pipeline.backends.cudf.order import KeyOrder
-from mbe_stage.pipeline.backends.cudf.pieces import cut
 
 if TYPE_CHECKING:
     from mbe_stage.pipeline.problems.base import DerivedCollector

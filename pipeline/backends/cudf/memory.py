@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _FREE_SHARE = 0.9
 """Share of free memory for a run without a limit; the rest is for the driver, kernels and their stacks."""
 
-_ASKED = re.compile(r"(?:failed to allocate|requested bytes)\D*([\d.]+)(?: ([KMGT])iB)?", re.IGNORECASE)
+_REQUEST = re.compile(r"(?:failed to allocate|requested bytes)\D*([\d.]+)(?: ([KMGT])iB)?", re.IGNORECASE)
 """RMM's text for a requested size: in bytes, or in a larger unit."""
 
 
@@ -196,10 +196,10 @@ def _place(error: BaseException) -> str:
 
 def _asked_bytes(text: str) -> int:
     """Return the bytes of the failed allocation; 0 if the text does not say."""
-    asked = _ASKED.search(text)
-    if asked is None:
+    request = _REQUEST.search(text)
+    if request is None:
         return 0
-    return int(float(asked[1]) * 1024 ** " KMGT".index(asked[2] or " "))
+    return int(float(request[1]) * 1024 ** " KMGT".index(request[2] or " "))
 
 
 def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int) -> DeviceMemoryExhausted:

@@ -32,7 +32,7 @@ class WriterPool:
         self._write_file = write_file
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="parquet-writer")
         self._booking = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._room = threading.BoundedSemaphore(2 * n_threads)
+        self._slots = threading.BoundedSemaphore(2 * n_threads)
         self._files: list[Future[None]] = []
         self._booked: Future[None] | None = None
 
@@ -44,13 +44,13 @@ class WriterPool:
         PublishError
             An earlier file could not be written.
         """
-        self._room.acquire()
+        self._slots.acquire()
         self._raise_failures()
         # The writer uses another stream, so the frame must be complete.
         cp.cuda.get_current_stream().synchronize()
         # Names are taken here, so that sorted rows are in the order of the names.
         file = self._pool.submit(self._write, frame, names.take(), names, schema)
-        file.add_done_callback(lambda _: self._room.release())
+        file.add_done_callback(lambda _: self._slots.release())
         self._files.append(file)
 
     def settle(self) -> None:

@@ -350,7 +350,7 @@ def _names_in_comment(
     cells = next(iter(split_rows(bare.strip(), delimiter)), [])
     if len(cells) != len(data[0]):
         return None
-    if _told_by([(cell, _column(data, i)) for i, cell in enumerate(cells)]):
+    if _judged([(cell, _column(data, i)) for i, cell in enumerate(cells)]):
         return [cell.strip() for cell in cells]
     if bare[:1].isspace():
         return None
@@ -388,15 +388,15 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
     if first in below and all(_names_a_column(first[position]) for position in positions):
         # Concatenated files: the reader refuses the second header.
         return True
-    told = _told_by([(first[position], _column(below, position)) for position in positions])
-    if told is not None:
-        return told
+    verdict = _judged([(first[position], _column(below, position)) for position in positions])
+    if verdict is not None:
+        return verdict
     others = [
         position
         for position, cell in enumerate(first)
         if position not in positions and cell.strip().lower() not in _NOTHING
     ]
-    verdicts = {_told_by([(first[position], _column(below, position))]) for position in others} - {None}
+    verdicts = {_judged([(first[position], _column(below, position))]) for position in others} - {None}
     if len(verdicts) == 1:
         return verdicts == {True}
     raise InputError.at(
@@ -414,7 +414,7 @@ def _column(rows: list[list[str]], position: int) -> list[str]:
     return [row[position] for row in rows if position < len(row) and row[position]]
 
 
-def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
+def _judged(columns: list[tuple[str, list[str]]]) -> bool | None:
     """Return whether the first row is a header, judged by its cells and the values below; None if unclear."""
     if any(_NUMBER.match(cell) for cell, _ in columns):
         return False

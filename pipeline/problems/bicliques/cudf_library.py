@@ -173,8 +173,8 @@ def enumerate_bicliques(
         containing_left=tuple(containing_left),
         containing_right=tuple(containing_right),
     )
-    asked = {} if groups is None else {"groups": dict(groups)}
-    config = Config.from_mapping({"query": wanted.model_dump(), **asked})
+    sections = {} if groups is None else {"groups": dict(groups)}
+    config = Config.from_mapping({"query": wanted.model_dump(), **sections})
     query, graph = to_query(wanted, clean), clean.graph()
     facts = graph_facts(graph, two_hop_steps, cp.cuda.Device().mem_info[0] // 4)
     execution = Execution(max_bicliques=max_bicliques, device_memory_bytes=device_memory)

@@ -163,7 +163,7 @@ class _Kept:
         sizes = np.cumsum([both[i][0].size + both[i][1].size for i in order])
         n = min(len(order), self.n_most)
         n = min(n, max(self.n_at_least, int(np.searchsorted(sizes, _MOST_MEMBERS, side="right"))))
-        # Where there is no room for more, worse ones may have been left out before they came here.
+        # If the list is full, worse ones may have been dropped before.
         if n < len(order) or n == self.n_most:
             last_kept = order[n - 1]
             self.floor = int(edges[last_kept]), int(keys[last_kept])

@@ -139,7 +139,7 @@ class ParquetSink(RowSink[Summary]):
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it."""
     config = collecting.config
-    hashes = hashes_of(config.asked, collecting.edges, collecting.backend)
+    hashes = hashes_of(config.problem_section, collecting.edges, collecting.backend)
     output = config.output
     sink = partial(ParquetSink, hashes=hashes, compression=output.compression, sort=output.sort)
     return sink_within(collecting, sink)

@@ -31,7 +31,7 @@ class CliqueCollector(SinkCollector):
         """
         collecting, summary, frames = self._collecting, self._sink.summary, self._frames
         run_path, graph = collecting.run_path, collecting.graph.on_host()
-        keys = keys_of(collecting.config.asked, collecting.edges)
+        keys = keys_of(collecting.config.problem_section, collecting.edges)
         # Vertices are peeled off one by one: work of the host, whatever the backend.
         _, cores = degeneracy_order(graph)
         sizes, counts = summary.sizes.sorted_rows()

@@ -149,7 +149,7 @@ class ParquetSink(BlockWriter):
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it, within what the run may take of the device's memory."""
     start, config = time.perf_counter(), collecting.config
-    hashes = hashes_of(config.asked, collecting.edges, collecting.backend)
+    hashes = hashes_of(config.problem_section, collecting.edges, collecting.backend)
     writing = writing_of(collecting)
     sink = ParquetSink(
         collecting.run_path,

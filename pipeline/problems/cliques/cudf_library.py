@@ -100,25 +100,27 @@ def enumerate_cliques(
     >>> enumerate_cliques(friends, "src", "dst").n_cliques  # doctest: +SKIP
     2
     """
-    asked = {
+    section = {
         "min_size": min_size,
         "max_size": max_size,
         "containing": tuple(containing),
         "project": project,
         "min_shared": min_shared,
     }
-    config = Config.from_mapping({"problem": "cliques", "input": {"left": left, "right": right}, "cliques": asked})
+    config = Config.from_mapping({"problem": "cliques", "input": {"left": left, "right": right}, "cliques": section})
     backend = CudfBackend()
     clean = ingest(reading_of(config), edges, backend)
-    query, graph = to_query(config.asked, clean), graph_of(config, clean)
-    sink = _FrameSink(hashes_of(config.asked, clean, backend), on_frame)
+    query, graph = to_query(config.problem_section, clean), graph_of(config, clean)
+    sink = _FrameSink(hashes_of(config.problem_section, clean, backend), on_frame)
     execution = Execution(max_cliques=max_cliques, device_memory_bytes=device_memory)
     run = enumerate_cliques_into(sink, graph, query, execution, "cuda")
     _, cores = degeneracy_order(graph.on_host())
     summary = sink.summary
     return CliqueTables(
         cliques=sink.rows(),
-        vertices=vertex_table(keys_of(config.asked, clean), graph.degrees, cores, summary.vertex_statistics()),
+        vertices=vertex_table(
+            keys_of(config.problem_section, clean), graph.degrees, cores, summary.vertex_statistics()
+        ),
         size_histogram=histogram_table(*summary.sizes.sorted_rows()),
         n_cliques=summary.fingerprint.n_items,
         truncated=run.truncated,

@@ -101,7 +101,7 @@ def _write(kinds: tuple[tuple[Path, np.ndarray, str], ...], out: Path) -> None:
 def _remarks(old: Manifest, new: Manifest) -> Iterator[str]:
     """Return the reasons why the runs are not quite comparable."""
     if old.config_fingerprint != new.config_fingerprint:
-        yield "the runs were asked different questions: what only one has need not be gone or new"
+        yield "the queries differ: cliques of only one run need not be gone or new"
     for name, manifest in (("old", old), ("new", new)):
         if manifest.truncated is not None:
             yield f"the {name} run is incomplete ({manifest.truncated}): what only the other has may be there"

@@ -74,17 +74,17 @@ class CliquesPublication(Publication):
     top = deferred(f"{__package__}.rows:top")
 
     def undirected(self, config: Config) -> bool:
-        return config.asked.project is None
+        return config.problem_section.project is None
 
     def made_of_input(self, config: Config) -> str | None:
-        return None if config.asked.project is None else f"{config.asked.project} projection"
+        return None if config.problem_section.project is None else f"{config.problem_section.project} projection"
 
     def query_shape(self, config: Config) -> CliqueQuery:
         """Return a query with or without members: compiling does not depend on which they are."""
         from mbe_stage.cliques.query import CliqueQuery
 
-        asked = config.asked
-        return CliqueQuery(asked.min_size, asked.max_size, containing=(0,) if asked.containing else ())
+        section = config.problem_section
+        return CliqueQuery(section.min_size, section.max_size, containing=(0,) if section.containing else ())
 
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
         from mbe_stage.pipeline.problems.cliques.query import side_of
@@ -92,7 +92,7 @@ class CliquesPublication(Publication):
 
         return {
             "cliques": CLIQUES,
-            "vertices.parquet": vertices(key_types[side_of(config.asked) == "right"]),
+            "vertices.parquet": vertices(key_types[side_of(config.problem_section) == "right"]),
             "size_histogram.parquet": SIZE_HISTOGRAM,
         }
 
@@ -127,7 +127,7 @@ class CliquesPublication(Publication):
     def graph_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.graphs import projection
 
-        return projection.compile_steps() if config is None or config.asked.project is not None else ()
+        return projection.compile_steps() if config is None or config.problem_section.project is not None else ()
 
     def page(self, run_path: Path, manifest: Manifest, top: int) -> Page:
         """Return the page, after fetching the table of cliques: only it tells which are the largest."""

@@ -12,7 +12,7 @@ from mbe_stage.pipeline.problems.cliques.section import CliquesSection
 from mbe_stage.pipeline.problems.query import KeyedEdges, dense_ids
 
 
-def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
+def to_query(section: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
     """Return the query for the engines.
 
     Raises
@@ -21,25 +21,25 @@ def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
         A key of `containing` is not in the graph.
     """
     return CliqueQuery(
-        min_size=asked.min_size,
-        max_size=asked.max_size,
-        containing=dense_ids(asked.containing, edges, side_of(asked), "cliques", "containing"),
+        min_size=section.min_size,
+        max_size=section.max_size,
+        containing=dense_ids(section.containing, edges, side_of(section), "cliques", "containing"),
     )
 
 
-def side_of(asked: CliquesSection) -> Literal["left", "right"]:
+def side_of(section: CliquesSection) -> Literal["left", "right"]:
     """Return the side of the edges that has the vertices; an undirected graph has equal sides."""
-    return asked.project or "left"
+    return section.project or "left"
 
 
-def keys_of(asked: CliquesSection, edges: Any) -> Any:
+def keys_of(section: CliquesSection, edges: Any) -> Any:
     """Return the keys of the vertices as a column of the backend; the position is the dense id."""
-    return edges.left_keys if side_of(asked) == "left" else edges.right_keys
+    return edges.left_keys if side_of(section) == "left" else edges.right_keys
 
 
-def hashes_of(asked: CliquesSection, edges: Any, backend: Any) -> Any:
+def hashes_of(section: CliquesSection, edges: Any, backend: Any) -> Any:
     """Return the hash of each vertex as a left one, from either side: (n,) uint64."""
-    return edges.key_hashes()[0] if side_of(asked) == "left" else backend.key_hashes(keys_of(asked, edges), "left")
+    return edges.key_hashes()[0] if side_of(section) == "left" else backend.key_hashes(keys_of(section, edges), "left")
 
 
 def graph_of(config: Config, edges: Any) -> UndirectedCSR:
@@ -50,9 +50,9 @@ def graph_of(config: Config, edges: Any) -> UndirectedCSR:
     MemoryBudgetExceeded
         The projection does not fit the budget.
     """
-    asked = config.asked
-    if asked.project is None:
+    section = config.problem_section
+    if section.project is None:
         return edges.graph()
     bipartite = edges.to_host().graph()
-    oriented = bipartite if asked.project == "left" else bipartite.swapped()
-    return projected(oriented, asked.min_shared, config.execution.memory_budget)
+    oriented = bipartite if section.project == "left" else bipartite.swapped()
+    return projected(oriented, section.min_shared, config.execution.memory_budget)

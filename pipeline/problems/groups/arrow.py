@@ -1,4 +1,4 @@
-"""The sink of candidates for blocks in host memory, and a run whose edges and graph are there."""
+"""The sink of candidates for blocks in host memory, and access to edges and graph in host memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["biclique_keys", "null_model", "on_host", "sink_of"]
 
 
 def null_model(graph: BipartiteCSR) -> NullModel:
-    """The null of the graph."""
+    """Return the null model of the graph."""
     return NullModel.of(graph)
 
 
 def sink_of(model: NullModel, graph: BipartiteCSR) -> CandidateSink:
-    """The sink of candidates."""
+    """Return the sink of candidates."""
     return CandidateSink(model, graph.n_left, graph.n_right)
 
 
 def on_host(collecting: Collecting) -> Collecting:
-    """The run, edges and graph in host memory: as it is."""
+    """Return the run unchanged: edges and graph are already in host memory."""
     return collecting

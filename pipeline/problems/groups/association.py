@@ -1,4 +1,4 @@
-"""Known cases in groups: their share, its probability by chance, and the association of other members."""
+"""Known cases in groups: their share, its p-value, and the association of other members."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class KnownShares:
     n_known : (n,) int64
         Members that are known cases, of both sides.
     n_drawn : (n,) int64
-        Members among which they are counted (`Labelled.is_drawn`).
+        Counted members (`Labelled.is_drawn`).
     p_values : (n,) float64
-        The chance that so many members, drawn from what is counted on each side, hold as many known cases or more.
+        Probability that as many members, drawn at random from the counted vertices of each side, include at least as
+        many known cases.
     """
 
     n_known: np.ndarray
@@ -41,10 +42,10 @@ class KnownShares:
 
 
 def known_shares(members: GroupMembers, labels: tuple[Labelled, Labelled]) -> KnownShares:
-    """Count the known cases in each group, and how likely that is by chance.
+    """Count the known cases in each group, and compute the p-value of the count.
 
-    The chance is the upper tail of the hypergeometric distribution; where both sides have labels, of the sum of two
-    independent ones.
+    The p-value is the upper tail of the hypergeometric distribution. If both sides have labels, it is the upper tail of
+    the sum of two independent ones.
     """
     counts = [_counts(members, side, of_side) for side, of_side in enumerate(labels)]
     n_known, n_drawn = (sum(of_side[i] for of_side in counts) for i in (0, 1))
@@ -61,13 +62,13 @@ def associations(
 ) -> pa.Array:
     """Return the association of each unlabelled vertex with known cases, left vertices first.
 
-    The largest ``(k + b) / (m + 1)`` over the groups that hold it and are not muted: `k` known cases among `m` other
-    members that are counted, and `b` the share of known cases among all that are counted; `b` where no group holds it.
+    It is the largest ``(k + b) / (m + 1)`` over the vertex's unmuted groups: `k` is the number of known cases among the
+    `m` other counted members, and `b` the share of known cases among all counted vertices. Without a group it is `b`.
 
     Returns
     -------
     (n_left + n_right,) float64
-        Null of vertices that have a label, and throughout where no vertex has one.
+        Null for labelled vertices; all null if no vertex has a label.
     """
     n_drawn, n_positive = (sum(int(getattr(of, name).sum()) for of in labels) for name in ("is_drawn", "is_positive"))
     if n_drawn == 0:
@@ -89,7 +90,7 @@ def associations(
 
 
 def labels_of(vertices: np.ndarray, is_right: np.ndarray, known: Known) -> pa.Array:
-    """The class of each member, null without a label.
+    """Return the class of each member; null without a label.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def _side(members: GroupMembers, side: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _counts(members: GroupMembers, side: int, labels: Labelled) -> tuple[np.ndarray, np.ndarray]:
-    """Known cases of each group on a side, and the members that are counted."""
+    """Count each group's known cases and counted members on a side."""
     vertices, sizes = _side(members, side)
     owners = np.repeat(np.arange(sizes.size), sizes)
     known, drawn = (
@@ -125,7 +126,7 @@ def _counts(members: GroupMembers, side: int, labels: Labelled) -> tuple[np.ndar
 
 
 def _tails(sides: list[tuple[Any, ...]], n_groups: int) -> np.ndarray:
-    """Return each group's chance of as many known cases or more; `sides` has population, known, and group counts."""
+    """Return each group's p-value; `sides` has population, known, and group counts."""
     if not sides or not n_groups:
         return np.ones(n_groups)
     from scipy.stats import hypergeom

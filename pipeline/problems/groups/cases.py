@@ -1,4 +1,4 @@
-"""Cases: groups that share left members. An investigation of an account needs all of its groups at once.
+"""Cases: groups connected by shared left members. An investigator of an account needs all of its groups at once.
 
 Cases are connected components, found on the host: the list is short for a graph of any size.
 """
@@ -55,7 +55,7 @@ def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
 
 
 def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:
-    """The left members of each case, distinct and ascending, by the hashes of their keys.
+    """Return the distinct left members of each case, as ascending hashes of their keys.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray
     owners : (m,) int64
         The group of each left member.
     hashes : (m,) uint64
-        Of its key (`EdgeData.key_hashes`).
+        The hash of its key (`EdgeData.key_hashes`).
     """
     cases = numbers[owners]
     order = np.argsort(cases, kind="stable")
@@ -73,14 +73,14 @@ def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray
 
 
 def case_ids(members: Sequence[np.ndarray], known: Mapping[int, str] = MappingProxyType({})) -> list[str]:
-    """The id of each case: that which it has already, else 16 hexadecimal digits of a SHA-256 of its members.
+    """Return the id of each case: its earlier id, or 16 hexadecimal digits of a SHA-256 of its members.
 
     Parameters
     ----------
     members : sequence of uint64
         As `members_of_cases` gives them.
     known : mapping of int to str
-        The ids of some of these cases, by position; no other case gets one of them.
+        Ids that some of these cases have already, by position. They are not given to other cases.
     """
     used, ids = set(known.values()), []
     for case, hashes in enumerate(members):
@@ -88,7 +88,7 @@ def case_ids(members: Sequence[np.ndarray], known: Mapping[int, str] = MappingPr
             content = hashes.astype("<u8").tobytes()
             name = _digest(content)
             while name in used:
-                # An older case began with the same members, or both muted groups and others have them.
+                # Two cases can have the same members: an earlier one, or one of muted groups and one of others.
                 content += b"+"
                 name = _digest(content)
             used.add(name)
@@ -107,9 +107,9 @@ def inherited_ids(
     Parameters
     ----------
     members, before : sequence of uint64
-        Of the cases of either run, as `members_of_cases` gives them.
+        Members of the cases of both runs, as `members_of_cases` returns them.
     ids_before : sequence of str
-        Of the cases before.
+        Ids of the earlier cases.
     """
     places: dict[int, list[int]] = {}
     for case, hashes in enumerate(members):

@@ -1,4 +1,4 @@
-"""The groups that are published: which candidates were chosen, their edges, and for how many bicliques each stands."""
+"""The published groups: the chosen candidates, their edges, and the number of bicliques each represents."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """The groups in the order in which they rank.
+    """The groups, in rank order.
 
     Attributes
     ----------
     keys : (n,) int64
-        That bicliques of these members have.
+        Keys of bicliques with these members.
     seeds : (n,) int64
-        Keys of the bicliques that they are, or have grown from.
+        Keys of the bicliques that the groups are, or grew from.
     surprise : (n,) int64
-        In units of `mbe_stage.groups.null_model.UNIT`; of what is grown the score of
+        In units of `mbe_stage.groups.null_model.UNIT`; for grown groups, the score of
         `mbe_stage.groups.quasi_bicliques`.
     evidence : (n,) int64
-        Surprise without what naming the group costs.
+        Surprise without the cost of naming the group.
     gains : (n,) int64 or None
-        What each adds to those before it, in units; None of a short list.
+        The amount each group adds to those before it, in units; None for a short list.
     n_bicliques : (n,) int64
-        The group itself, and the significant candidates that overlap it too much to be groups of their own; each counts
-        for the group of those that ranks first. Of what is grown: the seeds that have grown to it.
+        The group itself, and the significant candidates that overlap it too much to be listed. A candidate counts for
+        the best-ranked group it overlaps. For a grown group: the number of seeds that grew into it.
     n_left_out : int
-        Seeds that there were no steps left to grow.
+        Seeds not grown because the steps ran out.
     """
 
     kind: str
@@ -58,36 +58,36 @@ class Chosen:
     n_left_out: int = 0
 
     def take(self, rows: np.ndarray) -> Chosen:
-        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        """Return some of the groups, in the order of `rows`, ``(m,)`` integers."""
         arrays = {each.name: getattr(self, each.name) for each in fields(self)}
         taken = {name: values[rows] for name, values in arrays.items() if isinstance(values, np.ndarray)}
         return replace(self, members=self.members.take(rows), **taken)
 
     def moved(self, by: int) -> Chosen:
-        """The same with other right ids."""
+        """Return these groups with other right ids."""
         members = self.members
         return replace(self, members=replace(members, right_members=members.right_members + np.int32(by)))
 
     def with_evidence(self, model: NullModel) -> Chosen:
-        """Bicliques of the graph of a model, with what their surprise is before naming is paid for."""
+        """Add the evidence: surprise before the cost of naming, under the null model of the graph."""
         costs = model.left_costs[self.members.left_sizes] + model.right_costs[self.members.right_sizes]
         return replace(self, evidence=self.surprise + costs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupEdges:
-    """The edges of the graph within some groups.
+    """The graph's edges within some groups.
 
     Attributes
     ----------
     n_edges : (n,) int64
         Of each group.
     left, right : int32
-        The ends of its edges, group after group, ascending.
+        The ends of the edges, group after group, ascending.
     of_left, of_right : int64
-        Of each member within its group, one behind the other as in `GroupMembers`.
+        Edges of each member within its group, in the order of `GroupMembers`.
     explained_left, explained_right : (n_left,), (n_right,) int64
-        Of each vertex's edges, how many lie in some group; one that lies in several counts once.
+        For each vertex, the number of its edges inside a group. An edge in several groups counts once.
     """
 
     n_edges: np.ndarray
@@ -99,14 +99,14 @@ class GroupEdges:
     explained_right: np.ndarray
 
 
-def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
-    """The best candidates without near copies (`mbe_stage.groups.short_list`); muted ones do not use up the limit.
+def short_list_of(candidates: Candidates, section: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
+    """Return the best candidates without near copies (`mbe_stage.groups.short_list`), up to the limit of unmuted ones.
 
-    Without a model, as candidates of several graphs have no common one, `evidence` is left to `with_evidence`.
+    Candidates of several graphs have no common model. Without one, `with_evidence` fills in `evidence` later.
     """
-    choose = partial(short_list, candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, model=model)
+    choose = partial(short_list, candidates, rank_by=section.rank_by, max_overlap=section.max_overlap, model=model)
     rows, n = up_to_limit(
-        asked.limit,
+        section.limit,
         lambda limit: choose(limit=limit),
         lambda rows: known.is_muted(candidates.members.take(rows)),
     )
@@ -120,7 +120,7 @@ def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel
         surprise=candidates.surprise[rows],
         evidence=candidates.surprise[rows],
         gains=None,
-        n_bicliques=1 + _near_copies(members, candidates.members.take(others), asked.max_overlap),
+        n_bicliques=1 + _near_copies(members, candidates.members.take(others), section.max_overlap),
         members=members,
     )
     return chosen if model is None else chosen.with_evidence(model)
@@ -161,7 +161,7 @@ def cover_of(
 def chosen_of_grown(
     chosen: GrownGroups, gains: np.ndarray | None, candidates: Candidates, collecting: Collecting
 ) -> Chosen:
-    """Grown groups of one graph as they are published, in their order."""
+    """Return the grown groups of one graph as they are published, in order."""
     members = chosen.members
     left_sizes, right_sizes = (sizes.astype(np.int32) for sizes in (members.left_sizes, members.right_sizes))
     block = BicliqueBlock(len(members), left_sizes, right_sizes, members.left_members, members.right_members)
@@ -198,9 +198,9 @@ def _near_copies(groups: GroupMembers, others: GroupMembers, max_overlap: float)
 
 
 def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
-    """The edges within groups, and what they explain of each vertex's edges.
+    """Return the edges within groups, and the number of each vertex's edges they explain.
 
-    Memory: a byte an edge of the graph.
+    Memory: one byte per edge of the graph.
     """
     is_explained = np.zeros(graph.n_edges, np.bool_)
     none = np.empty(0, np.int64)
@@ -210,7 +210,7 @@ def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
         present = np.zeros((left.size, right.size), np.bool_)
         for row, vertex in enumerate(left):
             start, neighbours = graph.left_offsets[vertex], graph.neighbours_of_left(vertex)
-            # Behind the last neighbour there is none to compare with.
+            # The last neighbour has no successor to compare with.
             places = np.minimum(np.searchsorted(neighbours, right), neighbours.size - 1)
             present[row] = neighbours[places] == right
             is_explained[start + places[present[row]]] = True

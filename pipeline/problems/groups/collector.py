@@ -1,4 +1,4 @@
-"""Bicliques in passing into candidates, and those into the tables of groups."""
+"""Collect candidates as bicliques stream past, then write the tables of groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, mem
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
-from mbe_stage.pipeline.problems.groups.searched import Searched, refuse_half_questions, search_half_later
+from mbe_stage.pipeline.problems.groups.searched import Searched, refuse_one_graph_queries, search_half_later
 from mbe_stage.pipeline.problems.groups.tables import edges_table, groups_table, members_table, scores_table
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
 from mbe_stage.pipeline.problems.groups.two_offsets import (
@@ -41,14 +41,14 @@ from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownColumns:
-    """Columns and counts.
+    """The columns and counts from known keys.
 
     Attributes
     ----------
     columns : dict
-        Of `groups`, by name.
+        Columns of `groups`, by name.
     association : pa.Array or None
-        Of `vertex_scores`; None without labels.
+        The column of `vertex_scores`; None without labels.
     """
 
     columns: dict[str, pa.Array]
@@ -62,9 +62,9 @@ def of_known(members: GroupMembers, known: Known, left_hashes: np.ndarray) -> Kn
     Parameters
     ----------
     members : GroupMembers
-        By rank.
+        In rank order.
     left_hashes : (n_left,) uint64
-        Of the left vertices' keys.
+        Hashes of the left vertices' keys.
     """
     is_muted = known.is_muted(members)
     numbers = case_numbers(members, is_muted)
@@ -93,14 +93,14 @@ class GroupsCollector:
     """See `pipeline.problems.base.DerivedCollector`: scores every biclique once, and keeps the candidates."""
 
     def __init__(self, collecting: Collecting) -> None:
-        refuse_half_questions(collecting)
+        refuse_one_graph_queries(collecting)
         self.seconds: dict[str, float] = {}
-        # What differs between the backends; the names are the same in both.
+        # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
         self._model = self._place.null_model(collecting.graph)
         self._sink = self._place.sink_of(self._model, collecting.graph)
-        # Read once more, where the run begins: they were looked at before anything else.
+        # Read a second time: the first read, before the run, only checked them.
         self._lists = read_lists(collecting.config.section("groups"))
 
     def __enter__(self) -> GroupsCollector:
@@ -112,7 +112,7 @@ class GroupsCollector:
         """No file is open between blocks, and no thread runs."""
 
     def accept(self, block: Any, keys: Any) -> None:
-        """Take one block in, of the backend's memory."""
+        """Accept one block in the backend's memory."""
         if len(block):
             self._sink.accept(block, keys)
 
@@ -121,7 +121,7 @@ class GroupsCollector:
         return self._sink.sums()
 
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
-        """See `pipeline.problems.base.DerivedCollector`; compiled code looks members and rows up without asking."""
+        """See `pipeline.problems.base.DerivedCollector`; checks ids, since compiled code does not."""
         graph, n_groups = self._collecting.graph, sums["keys"].size
         for side, n in (("left", graph.n_left), ("right", graph.n_right)):
             offsets, members, rows = (sums[f"{side}_{name}"] for name in ("offsets", "members", "best_rows"))
@@ -136,7 +136,7 @@ class GroupsCollector:
         self._sink.restore(sums)
 
     def for_workers(self) -> Callable[[], Any]:
-        """See `pipeline.problems.base.DerivedCollector`; workers of a cluster have blocks in host memory."""
+        """See `pipeline.problems.base.DerivedCollector`; cluster workers have blocks in host memory."""
         graph = self._collecting.graph
         return partial(CandidateSink, self._model, graph.n_left, graph.n_right)
 
@@ -146,11 +146,11 @@ class GroupsCollector:
         Returns
         -------
         dict of int
-            ``groups``; the vertices in at least one of them, ``left_members`` and ``right_members``;
-            ``significant_candidates``, the candidates with a positive surprise; what there were no steps left for:
-            ``candidates_not_scored``, of scores by edge, and ``seeds_not_grown``; ``cases``, and with an allow list
-            ``muted``. With buckets of time also ``half_later_bicliques``, of the second graph, and
-            ``half_later_truncated``, 1 where a limit ended that.
+            ``groups``; ``left_members`` and ``right_members``, the vertices in at least one group;
+            ``significant_candidates``, the candidates with a positive surprise; ``candidates_not_scored`` (by edge) and
+            ``seeds_not_grown``, for which the steps ran out; ``cases``; with an allow list, ``muted``. With time
+            buckets also ``half_later_bicliques``, the bicliques of the second graph, and ``half_later_truncated``, 1 if
+            a limit stopped that search.
         """
         searches = [Searched(self._place.on_host(self._collecting), self._model, self._sink, self._sink.finish())]
         if self._collecting.edges.half_later is not None:
@@ -160,12 +160,12 @@ class GroupsCollector:
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         ranked = choose(searches, known)
         parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
-        told = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
+        of_keys = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
         tables = merged([found for found, _ in parts], ranked) if len(searches) > 1 else parts[0][0]
         tables = {
             **tables,
-            "groups": with_columns(tables["groups"], told.columns),
-            "vertex_scores": with_columns(tables["vertex_scores"], {"association": told.association}),
+            "groups": with_columns(tables["groups"], of_keys.columns),
+            "vertex_scores": with_columns(tables["vertex_scores"], {"association": of_keys.association}),
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
         }
@@ -181,12 +181,12 @@ class GroupsCollector:
             "significant_candidates": sum(int(np.count_nonzero(one.candidates.surprise > 0)) for one in searches),
             "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
             "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
-            **told.counts,
+            **of_keys.counts,
             **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
         }
 
     def _tables(self, search: Searched, chosen: Chosen) -> tuple[dict[str, pa.Table], int]:
-        """The tables of groups of one graph; and the candidates that there were no steps left to score."""
+        """Return the group tables of one graph, and the number of candidates not scored because the steps ran out."""
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
         known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))

@@ -25,7 +25,7 @@ from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manif
 from mbe_stage.pipeline.stores.local_copies import addresses_in
 from mbe_stage.pipeline.views.comparison import SEARCH_LIMIT, last_complete, not_sought
 from mbe_stage.pipeline.views.diff import compile_steps
-from mbe_stage.pipeline.views.diff.remarks import unlike_questions
+from mbe_stage.pipeline.views.diff.remarks import unlike_queries
 from mbe_stage.runtime.compile_ahead import compile_ahead, summed
 
 log = logging.getLogger(__name__)
@@ -38,17 +38,17 @@ _STATUSES = ("new", "grown", "shrunk", "changed")
 
 
 def complete(completing: Completing) -> Completed:
-    """Fill the columns `case` and `since` of `groups`, and say what the lists of keys were.
+    """Fill the columns `case` and `since` of `groups`, and return the facts about the key lists.
 
     Raises
     ------
     PublishError
-        The table cannot be written again. What is wrong with the run before is a remark of the comparison.
+        The table cannot be rewritten. Problems with the earlier run become remarks of the comparison.
     """
     inputs = _inputs(completing)
     warnings = [
-        f"{setting(f'groups.{name}')}: none of the {each.rows:,} keys is a vertex of this graph; expected keys as the "
-        "edges have them, and their side"
+        f"{setting(f'groups.{name}')}: none of the {each.rows:,} keys is a vertex of this graph; expected keys as "
+        "written in the edges, and their side"
         for name, each in inputs.items()
         if each.rows and each.n_not_in_graph == each.rows
     ]
@@ -59,12 +59,12 @@ def complete(completing: Completing) -> Completed:
     except PublishError as error:
         return Completed(inputs, not_sought(error), warnings)
     if last is None:
-        nothing = Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
+        nothing = Comparison(run_id=None, remarks=("no complete run of the same query is published here",))
         return Completed(inputs, nothing, warnings)
     before, manifest = last
-    if unlike := [*unlike_questions(manifest, completing), *_half_searched(manifest, completing)]:
+    if unlike := [*unlike_queries(manifest, completing), *_half_searched(manifest, completing)]:
         return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
-    # What hashes keys; a run whose tables are made in device memory has not needed it so far.
+    # Hashing keys compiles code that a run with tables in device memory has not needed so far.
     prepared = compile_ahead(keys.compile_steps())
 
     def compile_first() -> None:
@@ -76,7 +76,7 @@ def complete(completing: Completing) -> Completed:
         since = _since(completing, old, new, compile_first)
         cases = _cases(old, new)
     except (PublishError, MemoryError) as error:
-        # The run itself is whole: what went wrong with the other one stands in its report.
+        # This run is complete. Its report names the problem with the earlier run.
         reason = addresses_in(error) or "out of memory"
         log.warning("the groups of run %s could not be compared with: %s", before.name, reason)
         failed = Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
@@ -89,11 +89,11 @@ def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
     """Yield the reasons why new and lost groups are unknown, although both runs have all their bicliques."""
     for name, counts in (("the run before", before.derived["groups"]), ("this run", completing.counts)):
         if counts.get("half_later_truncated"):
-            yield f"{name} did not search all groups of the buckets that begin half later; new groups are unknown"
+            yield f"{name} did not search all groups with buckets shifted by half; new groups are unknown"
 
 
 def _since(completing: Completing, old: GroupRows, new: GroupRows, compile_first: Callable[[], object]) -> Since | None:
-    """None where this run is incomplete, or too much differs."""
+    """Return the changes; None if this run is incomplete or too much differs."""
     n_differing = np.setxor1d(old.keys, new.keys).size
     if completing.truncated is not None or n_differing > completing.config.output.compare:
         return None
@@ -101,14 +101,14 @@ def _since(completing: Completing, old: GroupRows, new: GroupRows, compile_first
 
 
 def _cases(old: GroupRows, new: GroupRows) -> list[str]:
-    """The id of each group's case, of the run before where most of it is still there."""
+    """Return the id of each group's case, kept from the earlier run if most of the case is still there."""
     (_, before, names), (numbers, members, _) = (_members_by_case(rows) for rows in (old, new))
     ids = case_ids(members, inherited_ids(members, before, names))
     return [ids[case] for case in numbers.tolist()]
 
 
 def _members_by_case(rows: GroupRows) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
-    """The case of each group, and members and id of each case, in the order of their first groups."""
+    """Return the case of each group, and the members and id of each case, in the order of their first groups."""
     encoded = rows.table["case"].combine_chunks().dictionary_encode()
     numbers = encoded.indices.to_numpy().astype(np.int64)
     is_left = ~rows.is_right
@@ -130,22 +130,22 @@ def _write(completing: Completing, rows: GroupRows, cases: list[str], words: lis
 def _comparison(
     completing: Completing, before: Path, old: GroupRows, new: GroupRows, since: Since | None
 ) -> Comparison:
-    """Summarise the changes. Muted groups are not counted: they alarm no one."""
+    """Summarise the changes. Muted groups are not counted, because they need no attention."""
     if since is None:
         if completing.truncated is not None:
             remark = f"this run is incomplete: it {completing.truncated}; new and lost groups are unknown"
         else:
-            remark = f"more groups differ than {setting('output.compare')}; what became of each was not sought"
+            remark = f"more groups differ than {setting('output.compare')}; the changes of each were not determined"
         return Comparison(run_id=before.name, remarks=(remark,))
-    heard = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
+    unmuted = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
     gone = since.gone[~old.is_muted[since.gone]]
-    counts = {status: heard.count(status) for status in _STATUSES} | {"gone": gone.size}
-    remarks = () if since.is_complete else ("not all pairs of groups were looked at",)
+    counts = {status: unmuted.count(status) for status in _STATUSES} | {"gone": gone.size}
+    remarks = () if since.is_complete else ("not all pairs of groups were compared",)
     return Comparison(
         run_id=before.name,
         remarks=remarks,
         counts={status: count for status, count in counts.items() if count},
-        n_same=heard.count("same"),
+        n_same=unmuted.count("same"),
         largest=tuple(_gone(old, int(row)) for row in gone[:_SHOWN_GONE]),
     )
 
@@ -170,8 +170,8 @@ def _gone(old: GroupRows, row: int) -> ComparedGroup:
 
 def _inputs(completing: Completing) -> dict[str, DerivedInput]:
     """Return the facts about the lists of keys, from the published table of them."""
-    asked = completing.config.section("groups")
-    paths = {LABELS: asked.labels, ALLOW: asked.allow}
+    section = completing.config.section("groups")
+    paths = {LABELS: section.labels, ALLOW: section.allow}
     if not any(paths.values()):
         return {}
     known = pq.read_table(completing.run_path / "known_keys.parquet")
@@ -188,6 +188,6 @@ def _inputs(completing: Completing) -> dict[str, DerivedInput]:
                 not_in_graph=tuple(
                     f"{row['side']} {row['key'][:_KEY_CHARACTERS]!r}" for row in absent.slice(0, _NAMED).to_pylist()
                 ),
-                classes=classes_of(rows["class"], asked) if name == LABELS else (),
+                classes=classes_of(rows["class"], section) if name == LABELS else (),
             )
     return found

@@ -1,6 +1,6 @@
-"""The sink of candidates for blocks in device memory, and a run whose edges and graph are brought to the host.
+"""The sink of candidates for blocks in device memory, and copies of edges and graph in host memory.
 
-What is selected from the candidates, and made tables, is so small a part that the host does it, as on every tier.
+The selected candidates are few, so the host makes the tables on every tier.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["biclique_keys", "compile_steps", "null_model", "on_host", "pool_byte
 
 
 def null_model(graph: BipartiteCSR) -> NullModel:
-    """The null of the graph; its logarithms are the host's, to the last bit."""
+    """Return the null model of the graph; its logarithms equal the host's to the last bit."""
     return NullModel.of_degrees(cp.asnumpy(graph.left_degrees), cp.asnumpy(graph.right_degrees))
 
 
 def sink_of(model: NullModel, graph: BipartiteCSR) -> DeviceCandidateSink:
-    """The sink of candidates."""
+    """Return the sink of candidates."""
     return DeviceCandidateSink(model, graph.n_left, graph.n_right)
 
 
@@ -37,12 +37,12 @@ def pool_bytes(collecting: Collecting) -> int:
 
 
 def on_host(collecting: Collecting) -> Collecting:
-    """The run, edges and graph in host memory: copies."""
+    """Return the run with copies of edges and graph in host memory."""
     edges, graph = collecting.edges, collecting.graph
     lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     return replace(
         collecting,
-        # With their hashes, which the host would have to compile a function for.
+        # Hashes come along, because the host would have to compile a function for them.
         edges=replace(edges, hashes=edges.key_hashes()).to_host(),
         graph=BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asnumpy, lists)),
     )

@@ -1,4 +1,4 @@
-"""The groups of a run beside those of the run before: new, grown, shrunk, changed or the same; and which are gone.
+"""Changes between the groups of two runs: new, grown, shrunk, changed, the same, or gone.
 
 The rules are those of `pipeline.views.diff`: members are compared by the users' keys, left and right alike.
 """
@@ -42,7 +42,7 @@ class GroupRows:
         The group of each member.
     is_right : (m,) bool
     hashes : (m,) uint64
-        Of the member's key.
+        Hash of the member's key.
     """
 
     run_path: Path
@@ -70,11 +70,11 @@ class Since:
     Attributes
     ----------
     words : list of str
-        Of each group of the new run: ``new``, ``grown``, ``shrunk``, ``changed``, ``same``.
+        One per group of the new run: ``new``, ``grown``, ``shrunk``, ``changed``, ``same``.
     gone : (m,) int64
-        Positions of those of the old run that became none of these.
+        Positions of the groups of the old run with no partner.
     is_complete : bool
-        Whether all pairs were looked at.
+        Whether all pairs were compared.
     """
 
     words: list[str]
@@ -103,16 +103,16 @@ def read_group_rows(run_path: Path) -> GroupRows:
 def since_last(
     old: GroupRows, new: GroupRows, search_limit: int, threads: int, on_compile: Callable[[], object]
 ) -> Since:
-    """Find out who became whom, as `pipeline.views.diff` does.
+    """Pair the groups of two runs, as `pipeline.views.diff` does.
 
     Parameters
     ----------
     search_limit : int
         Bound on the search, as for `pipeline.views.diff.partners.pair_up`.
     threads : int
-        0 is every core this process may use.
+        0 uses every core available to this process.
     on_compile : callable
-        Called before anything compiled is needed.
+        Called before compiled code is needed.
     """
     only_old = np.flatnonzero(~np.isin(old.keys, new.keys))
     only_new = np.flatnonzero(~np.isin(new.keys, old.keys))
@@ -134,12 +134,12 @@ def _paired(
         for side in (False, True)
     ]
     n_left, n = sides[0].size, sides[0].size + sides[1].size
-    # The members have common numbers already, so no vertices of a run are looked up.
+    # The members are already numbered in common, so no vertices are looked up.
     none = (_NO_VERTICES, _NO_VERTICES)
     shared = SharedVertices(n_left, n, np.concatenate(sides), none, none)
     with tempfile.TemporaryDirectory(prefix="mbe-groups-") as directory:
         scratch = Path(directory)
-        with as_publish_errors(scratch, "the runs are as they were"):
+        with as_publish_errors(scratch, "the runs are unchanged"):
             rows = [
                 _rows(groups, chosen, sides, scratch / f"side-{at}")
                 for at, (groups, chosen) in enumerate((of_old, of_new))
@@ -148,7 +148,7 @@ def _paired(
 
 
 def _rows(groups: GroupRows, chosen: np.ndarray, sides: list[np.ndarray], path: Path) -> Rows:
-    """Some groups with the members that both runs have, numbered in common; the left ones first."""
+    """Return some groups with the members that both runs have, in common numbers, left ones first."""
     position = np.full(groups.keys.size, -1, np.int64)
     position[chosen] = np.arange(chosen.size)
     owners = position[groups.owners]

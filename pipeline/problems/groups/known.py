@@ -1,6 +1,6 @@
-"""Known keys and the vertices of a graph: what is known of each, how much of a group, and which groups are muted.
+"""Known keys matched with the vertices of a graph: labels, and muted groups.
 
-Nothing of this ranks or finds groups; labels only tell, and an allow list mutes.
+Neither affects which groups are found or how they rank. Labels add columns; an allow list mutes groups.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Labelled:
     codes : (n,) int32
         Position of each vertex's class in `classes`, -1 without a label.
     classes : pa.Array
-        Text.
+        Class names.
     is_positive : (n,) bool
         True for known cases.
     is_drawn : (n,) bool
-        Vertices among which known cases are counted: those with a label, or all vertices if no label is negative,
-        because then an unlabelled vertex counts as negative.
+        The counted vertices: those with a label, or all vertices if no label is negative. In that case an unlabelled
+        vertex counts as negative.
     """
 
     codes: np.ndarray
@@ -56,7 +56,7 @@ class Known:
     Attributes
     ----------
     labels : pair of Labelled, or None
-        Of the left and of the right side; None without labels.
+        Left and right; None without labels.
     allowed : pair of (n,) bool, or None
         None without an allow list.
     table : pa.Table or None
@@ -69,7 +69,7 @@ class Known:
 
     @classmethod
     def of(cls, lists: Mapping[str, KeyList], keys: tuple[pa.Array, pa.Array]) -> Known:
-        """Find the listed keys among those of the left and of the right vertices, which stand by their dense ids."""
+        """Find the listed keys among those of the left and right vertices, given in dense-id order."""
         found = {name: _found(one.table, keys) for name, one in lists.items()}
         labels = found.get(LABELS)
         taken = {each.name: each.taken for each in lists[LABELS].classes} if LABELS in lists else {}
@@ -91,36 +91,36 @@ class Known:
 
 
 def up_to_limit(limit: int, choose: Callable[[int], T], is_muted: Callable[[T], np.ndarray]) -> tuple[T, int]:
-    """Choose groups until so many are not muted, or there are no more.
+    """Choose groups until `limit` of them are unmuted, or none remain.
 
     Parameters
     ----------
     limit : int
-        How many that are not muted.
+        Number of unmuted groups.
     choose : callable
-        Takes how many there may be in all, and gives the best; those of a smaller number come first among those of a
-        larger.
+        Takes the total number and returns the best groups. A smaller number gives a prefix of the result of a
+        larger one.
     is_muted : callable
-        Takes what `choose` gave, and says of each group whether it is muted.
+        Takes the result of `choose` and returns, per group, whether it is muted.
 
     Returns
     -------
     chosen
-        As `choose` gave it.
+        The result of `choose`.
     n : int
-        So many of the first of these are wanted; the last is not muted where `limit` is reached.
+        Number of leading groups to keep. If `limit` is reached, the last of them is unmuted.
     """
-    asked = limit
+    n_wanted = limit
     while True:
-        chosen = choose(asked)
+        chosen = choose(n_wanted)
         muted = is_muted(chosen)
         counted = np.flatnonzero(~muted)
         if counted.size >= limit:
             return chosen, int(counted[limit - 1]) + 1
-        if muted.size < asked:
+        if muted.size < n_wanted:
             return chosen, muted.size
-        # Twice what is missing: muted groups are mostly few, and choosing begins from the start.
-        asked += 2 * (limit - counted.size)
+        # Twice the missing number: muted groups are usually few, and choosing starts over each time.
+        n_wanted += 2 * (limit - counted.size)
 
 
 def _all_of(is_allowed: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ def _all_of(is_allowed: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> n
 
 
 def _found(table: pa.Table, keys: tuple[pa.Array, pa.Array]) -> pa.Table:
-    """The list with a column `vertex`: the dense id on the key's side, null where the graph has none."""
+    """Add a column `vertex`: the dense id on the key's side, null if the graph does not have the key."""
     is_right = pc.equal(table["side"], "right").to_numpy(zero_copy_only=False)
     vertices, is_there = np.zeros(table.num_rows, np.int32), np.zeros(table.num_rows, np.bool_)
     for side, of_side in enumerate(keys):
@@ -142,7 +142,7 @@ def _found(table: pa.Table, keys: tuple[pa.Array, pa.Array]) -> pa.Table:
 
 
 def _of_side(found: pa.Table, side: int) -> pa.Table:
-    """The rows that are vertices of a side."""
+    """Return the rows that are vertices of a side."""
     is_side = pc.equal(found["side"], ("left", "right")[side])
     return found.filter(pc.and_(is_side, pc.is_valid(found["vertex"])))
 
@@ -154,7 +154,7 @@ def _labelled(found: pa.Table, keys: tuple[pa.Array, pa.Array], side: int, taken
     encoded = rows["class"].combine_chunks().dictionary_encode()
     codes = np.full(len(keys[side]), _UNKNOWN, np.int32)
     codes[rows["vertex"].to_numpy()] = encoded.indices.to_numpy()
-    # The last is for vertices without a label.
+    # The last entry is for vertices without a label.
     positive = np.array([*(taken[name] == "positive" for name in encoded.dictionary.to_pylist()), False])
     is_positive = positive[codes]
     has_label = codes != _UNKNOWN

@@ -1,7 +1,7 @@
 """Tables of known keys: known cases (`groups.labels`) and known good ones (`groups.allow`).
 
-A table has a column `key`, and where that is not the left side a column `side`; labels may have a column `class`. Keys
-are compared as text, as everywhere.
+A table has a column `key` and, unless all keys are of the left side, a column `side`. Labels may have a column `class`.
+Keys are compared as text.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mbe_stage.pipeline.problems.derived_inputs import LabelClass
 from mbe_stage.pipeline.problems.groups.section import GroupsSection
 
 LABELS, ALLOW = "labels", "allow"
-"""The lists, by the keys of the section that name them."""
+"""The lists, named like their keys in the section."""
 
 POSITIVE = "positive"
-"""The class of labels in a table without that column."""
+"""The class of all labels in a table without a class column."""
 
 _SIDES = ("left", "right")
 _MOST_CLASSES = 1_000
@@ -37,19 +37,18 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyList:
-    """A list of keys, each key of a side once.
+    """A list of keys, distinct per side.
 
     Attributes
     ----------
     name : str
         `LABELS` or `ALLOW`.
     table : pa.Table
-        Columns `side`, `key` and `class`, text, the class null in `ALLOW`; ascending by side and key.
+        Text columns `side`, `key` and `class`, ascending by side and key; the class is null in `ALLOW`.
     fingerprint : str
-        Of what it says, whatever the format and order of the file: SHA-256 of its rows, each as a JSON list and ended
-        by a line feed.
+        SHA-256 of its rows, each a JSON list ended by a line feed. It does not depend on the file's format or order.
     classes : tuple of LabelClass
-        Of `LABELS`, by name.
+        Classes of `LABELS`, by name.
     """
 
     name: str
@@ -58,48 +57,48 @@ class KeyList:
     classes: tuple[LabelClass, ...] = ()
 
 
-def read_lists(asked: GroupsSection) -> dict[str, KeyList]:
-    """The lists that the section names, by name.
+def read_lists(section: GroupsSection) -> dict[str, KeyList]:
+    """Read the lists that the section names; return them by name.
 
     Raises
     ------
     InputError
-        A file cannot be read or lacks a column; a key or class is missing, a side is none, or a key has two classes; or
-        nothing says which classes are known cases.
+        A file cannot be read or lacks a column; a key or class is missing; a side is invalid; a key has two classes; or
+        it is unclear which classes are known cases.
     """
-    paths = {LABELS: asked.labels, ALLOW: asked.allow}
-    return {name: _read(name, path, asked) for name, path in paths.items() if path is not None}
+    paths = {LABELS: section.labels, ALLOW: section.allow}
+    return {name: _read(name, path, section) for name, path in paths.items() if path is not None}
 
 
 def fingerprint_of(table: pa.Table) -> str:
-    """The `KeyList.fingerprint` of rows that have `side`, `key` and `class` and are in their order."""
+    """Return the `KeyList.fingerprint` of ordered rows with `side`, `key` and `class`."""
     digest = hashlib.sha256()
     for row in zip(*(table[column].to_pylist() for column in ("side", "key", "class")), strict=True):
         digest.update(json.dumps(row).encode() + b"\n")
     return digest.hexdigest()
 
 
-def taken_as(name: str, asked: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
+def taken_as(name: str, section: GroupsSection) -> Literal["positive", "negative", "ignored"] | None:
     """Return the meaning of a class of labels; None if neither the section nor its name tells."""
-    word = asked.word(name)
-    positive, negative = ({asked.word(each) for each in given} for given in asked.names_classes.values())
+    word = section.word(name)
+    positive, negative = ({section.word(each) for each in given} for given in section.names_classes.values())
     if word in positive or word in negative:
         return "positive" if word in positive else "negative"
-    if word in asked.UNLABELLED_WORDS or (positive and negative):
+    if word in section.UNLABELLED_WORDS or (positive and negative):
         return "ignored"
     if positive or negative:
         return "negative" if positive else "positive"
-    return "positive" if word in asked.POSITIVE_WORDS else "negative" if word in asked.NEGATIVE_WORDS else None
+    return "positive" if word in section.POSITIVE_WORDS else "negative" if word in section.NEGATIVE_WORDS else None
 
 
-def classes_of(column: pa.ChunkedArray, asked: GroupsSection) -> tuple[LabelClass, ...]:
-    """The classes of the labels that were read, by name."""
+def classes_of(column: pa.ChunkedArray, section: GroupsSection) -> tuple[LabelClass, ...]:
+    """Return the classes of the labels, by name."""
     keys = {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
-    taken = ((name, taken_as(name, asked)) for name in sorted(keys))
+    taken = ((name, taken_as(name, section)) for name in sorted(keys))
     return tuple(LabelClass(name=name, taken=how, keys=keys[name]) for name, how in taken if how is not None)
 
 
-def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
+def _read(name: str, path: str, section: GroupsSection) -> KeyList:
     called, with_class = setting(f"groups.{name}"), name == LABELS
     raw = read_named_columns(path, ("key",), ("side", "class") if with_class else ("side",), called)
     n_rows = raw.table.num_rows
@@ -112,46 +111,46 @@ def _read(name: str, path: str, asked: GroupsSection) -> KeyList:
     table = table.sort_by([("side", "ascending"), ("key", "ascending"), ("row", "ascending")]).combine_chunks()
     table = _distinct(raw, table)
     if with_class:
-        _check_classes(raw, table["class"], asked)
-    return KeyList(name, table, fingerprint_of(table), classes_of(table["class"], asked) if with_class else ())
+        _check_classes(raw, table["class"], section)
+    return KeyList(name, table, fingerprint_of(table), classes_of(table["class"], section) if with_class else ())
 
 
-def _check_classes(raw: RawEdges, column: pa.ChunkedArray, asked: GroupsSection) -> None:
-    """Refuse labels if nothing says which of them are known cases, if none is negative, or if a setting is mistyped."""
+def _check_classes(raw: RawEdges, column: pa.ChunkedArray, section: GroupsSection) -> None:
+    """Refuse labels if the known cases are unclear, if none is negative, or if a setting is mistyped."""
     names = sorted(pc.unique(column).to_pylist())
     has_classes = "class" in raw.names
-    words = {asked.word(name) for name in names}
-    # Without the column it is a plain list of known cases.
-    checked = {how: given for how, given in asked.names_classes.items() if has_classes or how == "positive"}
+    words = {section.word(name) for name in names}
+    # Without the column, all keys are known cases.
+    checked = {how: given for how, given in section.names_classes.items() if has_classes or how == "positive"}
     for how, given in checked.items():
-        if given and names and not words & {asked.word(each) for each in given}:
+        if given and names and not words & {section.word(each) for each in given}:
             key, meant = setting(f"groups.{how}"), did_you_mean(str(given[0]), names)
-            found = f"none of the classes that {key} names ({_named(map(str, given))})"
+            found = f"none of the classes named by {key} ({_named(map(str, given))})"
             raise _of_classes(raw, found, f"one of {_named(names)}", f"{meant}correct {key}")
     if len(names) > _MOST_CLASSES:
         remedy = "check that the column holds classes"
         raise _of_classes(raw, f"{len(names):,} classes", f"at most {_MOST_CLASSES:,}", remedy)
-    taken = {name: taken_as(name, asked) for name in names}
+    taken = {name: taken_as(name, section) for name in names}
     unsure = [name for name, how in taken.items() if how is None]
     if any(map(_is_number, unsure)):
-        # Where -1 or 2 is a class too, 1 may be any of them.
+        # With -1 or 2 as another class, the meaning of 1 is unclear.
         taken = {name: None if _is_number(name) else how for name, how in taken.items()}
         unsure = [name for name, how in taken.items() if how is None]
-    if unsure or (has_classes and names and "negative" not in taken.values() and not asked.positive):
+    if unsure or (has_classes and names and "negative" not in taken.values() and not section.positive):
         raise _unsure(raw, taken, unsure)
 
 
 def _unsure(raw: RawEdges, taken: Mapping[str, str | None], unsure: Sequence[str]) -> InputError:
-    """Name the classes, and offer each way to say what they are."""
+    """Name the classes, and offer each way to state their meaning."""
     known = {each: [name for name, how in taken.items() if how == each] for each in ("positive", "negative")}
     error = _of_classes(
         raw,
-        found=f"{_named(unsure)}: nothing says which of these classes are known cases"
+        found=f"{_named(unsure)}: it is unclear which of these classes are known cases"
         if unsure
-        else f"{_named(taken)}: no class says that its keys are no known cases",
-        expected="classes that say it, such as 0 and 1, or fraud and legit",
-        remedy=f"name the classes that are no known cases with {setting('groups.negative')}, or those that are with "
-        f"{setting('groups.positive')}",
+        else f"{_named(taken)}: no class is clearly one of other cases",
+        expected="clear class names, such as 0 and 1, or fraud and legit",
+        remedy=f"name the classes of known cases with {setting('groups.positive')}, or the other classes with "
+        f"{setting('groups.negative')}",
     )
     ways: list[dict[str, object]] = [
         {f"groups.{each}": [*names, name]} for name in unsure[:_NAMED] for each, names in known.items()
@@ -176,7 +175,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _texts(raw: RawEdges, role: str) -> pa.Array:
-    """A column as text without nulls; whole numbers as they are written, booleans as ``true`` and ``false``."""
+    """Return a column as text without nulls: whole numbers in decimal digits, booleans as ``true`` and ``false``."""
 
     def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
         del expected, remedy
@@ -200,7 +199,7 @@ def _sides(raw: RawEdges) -> pa.Array:
     odd = first_true(pc.invert(pc.is_in(sides, pa.array(_SIDES, pa.large_string()))))
     if odd is not None:
         found = shortened(sides[odd].as_py())
-        remedy = "correct it; without the column every key is of the left side"
+        remedy = "correct it; without the column all keys are of the left side"
         raise raw.refusal(odd, "side", found=found, expected="left or right", remedy=remedy)
     return sides
 
@@ -210,12 +209,12 @@ def _constant(value: str, n: int) -> pa.Array:
 
 
 def _distinct(raw: RawEdges, table: pa.Table) -> pa.Table:
-    """Every key of a side once; `table` is ordered by them.
+    """Return the distinct keys per side; `table` is ordered by them.
 
     Raises
     ------
     InputError
-        One has two classes.
+        A key has two classes.
     """
     if table.num_rows < 2:
         return table.drop_columns("row")

@@ -38,11 +38,11 @@ class GroupsPublication(DerivedPublication):
         from mbe_stage.pipeline.problems.both_sides import key_type
         from mbe_stage.pipeline.problems.groups import schemas as of
 
-        keys, asked = key_type(key_types), config.section("groups")
-        has_lists = asked.labels is not None or asked.allow is not None
+        keys, section = key_type(key_types), config.section("groups")
+        has_lists = section.labels is not None or section.allow is not None
         has_buckets = config.input.time_bucket is not None
         return {
-            **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),
+            **({"group_edges.parquet": of.GROUP_EDGES} if section.kind == "grown_cover" else {}),
             **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
             **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if has_buckets else {}),
             **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
@@ -60,7 +60,7 @@ class GroupsPublication(DerivedPublication):
         """Return groups with their members' own keys: those of new cases first, then new and changed ones, by rank.
 
         A case is new if all its groups are. Without a run to compare with, the order is the rank. Muted groups are left
-        out. `group_key` is text: a browser would round an int64.
+        out. `group_key` is text because a browser would round an int64.
         """
         from mbe_stage.pipeline.report.markdown import first_keys
         from mbe_stage.pipeline.views.listed_groups import group_rows, with_members
@@ -94,21 +94,21 @@ class GroupsPublication(DerivedPublication):
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.groups import candidates, selection, short_list, vertex_scores
 
-        asked = None if config is None else config.section("groups").kind
+        section = None if config is None else config.section("groups").kind
         has_buckets = config is not None and config.input.time_bucket is not None
         return (
             *candidates.compile_steps(),
             *vertex_scores.compile_steps(),
-            # With buckets of time near copies are dropped from grown groups too.
-            *(short_list.compile_steps() if asked != "grown_cover" or has_buckets else ()),
-            *(selection.compile_steps() if asked != "short_list" else ()),
+            # With time buckets, near copies are dropped from grown groups too.
+            *(short_list.compile_steps() if section != "grown_cover" or has_buckets else ()),
+            *(selection.compile_steps() if section != "short_list" else ()),
         )
 
     def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.bicliques import keys
         from mbe_stage.pipeline.problems.groups.cudf import compile_steps
 
-        # Grown groups are not bicliques of the stream, so the host makes their keys.
+        # Grown groups are not bicliques of the stream, so the host computes their keys.
         is_grown = config is None or config.section("groups").kind == "grown_cover"
         return (*compile_steps(), *(keys.compile_steps() if is_grown else ()))
 

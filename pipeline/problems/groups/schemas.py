@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.problems.both_sides import SIDE
 
-# Without a zone, which neither cuDF's frames nor all readers of Parquet have.
+# Without a time zone, because cuDF and some Parquet readers do not support one.
 MOMENT = pa.timestamp("us")
 """The type of times, which are UTC."""
 
 GROUPS = pa.schema(
     [
-        # The key that a biclique of these members has (`mbe_stage.bicliques.keys`).
+        # The biclique key of these members (`mbe_stage.bicliques.keys`).
         pa.field("group_key", pa.int64(), nullable=False),
         # 1, 2, 3 ... in the order of the rows.
         pa.field("rank", pa.int32(), nullable=False),
@@ -24,50 +24,51 @@ GROUPS = pa.schema(
         pa.field("density", pa.float64(), nullable=False),
         # In nats; whole multiples of 2^-24.
         pa.field("surprise", pa.float64(), nullable=False),
-        # In nats, of what is grown: what the group adds to those before it. Null in a short list.
+        # In nats, for grown groups: the gain over the groups before it. Null in a short list.
         pa.field("residual_gain", pa.float64(), nullable=True),
-        # Sum of the left members' degrees times that of the right members', by the edges of the graph.
+        # Sum of the left members' degrees times that of the right members', divided by the edges of the graph.
         pa.field("expected_edges", pa.float64(), nullable=False),
-        # n_edges by the sum of the left members' degrees.
+        # n_edges divided by the sum of the left members' degrees.
         pa.field("left_edge_share", pa.float64(), nullable=False),
         pa.field("median_right_degree", pa.float64(), nullable=False),
         pa.field("seed_biclique_key", pa.int64(), nullable=False),
-        # Itself and the candidates that were left out because they overlap it; each counts for the best such group. Of
-        # what is grown: the seeds that have grown to it.
+        # The group itself and the candidates left out because they overlap it; each counts for the best such group. For
+        # grown groups: the seeds that grew into it.
         pa.field("n_bicliques", pa.int64(), nullable=False),
-        # Whether the surprise is above 0; nothing else is listed.
+        # Whether the surprise is above 0. Only such groups are listed.
         pa.field("significant", pa.bool_(), nullable=False),
-        # In nats: the surprise without what naming the group costs.
+        # In nats: the surprise without the cost of naming the group.
         pa.field("evidence", pa.float64(), nullable=False),
-        # Of the edges' weights, where the input has some; that of an edge is the sum of its rows'.
+        # Edge weights, if the input has weights. An edge's weight is the sum over its rows.
         pa.field("weight_total", pa.float64(), nullable=True),
         pa.field("weight_median", pa.float64(), nullable=True),
-        # Of the rows behind the edges, where the input has times; see `pipeline.problems.groups.times.GroupEvents`.
+        # Times of the rows behind the edges, if the input has times; see `pipeline.problems.groups.times.GroupEvents`.
         pa.field("first_time", MOMENT, nullable=True),
         pa.field("last_time", MOMENT, nullable=True),
         pa.field("busiest_share", pa.float64(), nullable=True),
         # "1h", "1d", "3d" or "7d".
         pa.field("busiest_window", pa.string(), nullable=True),
         pa.field("busiest_start", MOMENT, nullable=True),
-        # With buckets of time: whether it was found with those that begin half a bucket later. Null without buckets.
+        # With time buckets: whether the group was found in the graph whose buckets begin half a bucket later. Else
+        # null.
         pa.field("half_later", pa.bool_(), nullable=True),
-        # 16 hexadecimal digits that groups share which a chain of common left members connects.
+        # 16 hexadecimal digits, the same for groups connected by a chain of common left members.
         pa.field("case", pa.string(), nullable=False),
-        # new, grown, shrunk, changed or same, beside the last run; null where there is none to compare with.
+        # new, grown, shrunk, changed or same, compared with the last run; null without such a run.
         pa.field("since", pa.string(), nullable=True),
-        # Known cases among the members, their share of the members that are counted, and the chance of so many; the
-        # first is null without labels, the others too where none of the members is counted.
+        # Known cases among the members, their share of the counted members, and the p-value. All are null without
+        # labels; the last two also if no member is counted.
         pa.field("n_known", pa.int64(), nullable=True),
         pa.field("known_share", pa.float64(), nullable=True),
         pa.field("known_p_value", pa.float64(), nullable=True),
-        # All its left members, or all its right ones, are known good.
+        # Whether all left members, or all right members, are known good.
         pa.field("is_muted", pa.bool_(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
     ]
 )
 
-# With buckets of time: the right vertices of those that begin half a bucket later, which only groups have. Their ids
-# follow those of `right_vertices`, in the order of the keys; degrees are those of their own graph.
+# With time buckets: the right vertices of the buckets that begin half a bucket later; only groups use them. Their ids
+# follow those of `right_vertices`, in key order. Degrees are those of their own graph.
 HALF_LATER_VERTICES = pa.schema(
     [
         pa.field("vertex", pa.int32(), nullable=False),
@@ -76,7 +77,7 @@ HALF_LATER_VERTICES = pa.schema(
     ]
 )
 
-# Of grown groups, which have not every edge: those that they have, by rank, then ascending by vertices.
+# The edges of grown groups, which may lack some edges; by rank, then ascending by vertices.
 GROUP_EDGES = pa.schema(
     [
         pa.field("group_key", pa.int64(), nullable=False),
@@ -85,8 +86,8 @@ GROUP_EDGES = pa.schema(
     ]
 )
 
-# Where the input names times: how many rows stand behind a group's edges from `start` on, for so many seconds; by rank,
-# then ascending by `start`. Parts without any are left out.
+# If the input has times: the rows behind a group's edges within `seconds` from `start`; by rank, then ascending by
+# `start`. Empty intervals are left out.
 GROUP_TIMES = pa.schema(
     [
         pa.field("group_key", pa.int64(), nullable=False),
@@ -96,7 +97,7 @@ GROUP_TIMES = pa.schema(
     ]
 )
 
-# What `groups.labels` and `groups.allow` say, in this order; ascending by side and key, each once in a list.
+# The rows of `groups.labels`, then of `groups.allow`; ascending by side and key, each once per list.
 KNOWN_KEYS = pa.schema(
     [
         # labels or allow
@@ -106,7 +107,7 @@ KNOWN_KEYS = pa.schema(
         pa.field("key", pa.large_string(), nullable=False),
         # Null in the allow list.
         pa.field("class", pa.large_string(), nullable=True),
-        # Of the vertex with this key; null where the graph has none.
+        # The vertex with this key; null if the graph has none.
         pa.field("vertex", pa.int32(), nullable=True),
     ]
 )
@@ -120,7 +121,7 @@ def group_members(keys: pa.DataType) -> pa.Schema:
             pa.field("side", SIDE, nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
-            # Of the member, to members of the group's other side; and by all that it has.
+            # The member's edges inside the group, and their share of its degree.
             pa.field("n_edges", pa.int64(), nullable=False),
             pa.field("edge_share", pa.float64(), nullable=False),
             # The member's class in `groups.labels`; null without.
@@ -136,21 +137,22 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("side", SIDE, nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
-            # The score to begin with: `edge_share`.
+            # The recommended score: `edge_share`.
             pa.field("score", pa.float64(), nullable=False),
-            # Of the groups that hold the vertex, the one that ranks first; null where none does.
+            # The best-ranked group of the vertex; null without one.
             pa.field("group_key", pa.int64(), nullable=True),
             pa.field("n_groups", pa.int64(), nullable=False),
-            # Of the vertex's edges, those that lie in some group.
+            # The vertex's edges that lie in some group.
             pa.field("group_edge_share", pa.float64(), nullable=False),
             pa.field("degree", pa.int64(), nullable=False),
-            # Share of the side's vertices with a smaller degree, and half of those with the same.
+            # Share of the side's vertices with a smaller degree, plus half of those with the same degree.
             pa.field("degree_percentile", pa.float64(), nullable=False),
-            # See `mbe_stage.groups.vertex_scores`; all are 0 of a vertex that is in no biclique.
+            # See `mbe_stage.groups.vertex_scores`; all are 0 for a vertex in no biclique.
             pa.field("share_size", pa.float64(), nullable=False),
             pa.field("edge_share", pa.float64(), nullable=False),
             pa.field("edge_sqrt", pa.float64(), nullable=False),
-            # With known cases (`pipeline.problems.groups.association`); null of vertices with a label, and without any.
+            # Association with known cases (`pipeline.problems.groups.association`); null for labelled vertices, and
+            # without labels.
             pa.field("association", pa.float64(), nullable=True),
         ]
     )

@@ -1,7 +1,7 @@
-"""A graph and the candidates among its bicliques: that of the run, and that of buckets that begin half a bucket later.
+"""A graph and its candidates. With time buckets there are two graphs, the second with buckets half a bucket later.
 
-With `input.time_bucket` what lies close together may fall into two buckets. So groups are searched in two graphs of the
-same rows: the second is enumerated for the groups alone, on the same tier, once the run's own bicliques are written.
+With `input.time_bucket`, events close together may fall into two buckets. So groups are searched in two graphs of the
+same rows. The second is enumerated for the groups only, on the same tier, after the run's own bicliques are written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mbe_stage.stream import Listener, wants_outlook
 log = logging.getLogger(__name__)
 
 _MOST_IDS = 2**31
-_LATER = "buckets that begin half later"
+_LATER = "buckets shifted by half"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +39,11 @@ class Searched:
     sink : CandidateSink or DeviceCandidateSink
         After `finish`.
     n_bicliques : int or None
-        Of a graph that was enumerated for the groups alone.
+        Number of bicliques, for a graph that was enumerated only for the groups.
     is_truncated : bool
-        A limit ended that.
+        A limit stopped that enumeration.
     seconds : float
-        What that took.
+        Duration of that enumeration.
     """
 
     collecting: Collecting
@@ -55,8 +55,8 @@ class Searched:
     seconds: float = 0.0
 
 
-def refuse_half_questions(collecting: Collecting) -> None:
-    """Refuse what can be asked of one graph only, where groups are searched in two: right keys are of one offset.
+def refuse_one_graph_queries(collecting: Collecting) -> None:
+    """Refuse queries that make sense for one graph only when groups are searched in two.
 
     Raises
     ------
@@ -66,30 +66,30 @@ def refuse_half_questions(collecting: Collecting) -> None:
         return
     if collecting.config.section("groups").rank_by == "evidence":
         raise ConfigError(
-            f"{setting('groups.rank_by')} is evidence, which compares groups of one graph, and "
-            f"{setting('input.time_bucket')} makes two; expected another, such as surprise"
+            f"{setting('groups.rank_by')} is evidence, which compares groups of one graph, but "
+            f"{setting('input.time_bucket')} makes two; expected another ranking, such as surprise"
         )
     if collecting.config.query.containing_right:
         raise ConfigError(
-            f"{setting('query.containing_right')} names a bucket of time, and groups are searched with buckets that "
-            f"begin half of {setting('input.time_bucket')} later too; leave it out, or make no groups"
+            f"{setting('query.containing_right')} names a time bucket, but groups also use buckets that "
+            f"begin half of {setting('input.time_bucket')} later; leave it out, or make no groups"
         )
 
 
 def search_half_later(collecting: Collecting, place: Any) -> Searched:
-    """Enumerate the graph of the later buckets into candidates of its own, under a null model of its own.
+    """Enumerate the graph of the later buckets, with its own candidates and null model.
 
     Parameters
     ----------
     collecting : Collecting
-        Of the run; its edges have `half_later`.
+        That of the run; its edges have `half_later`.
     place : module
         ``mbe_stage.pipeline.problems.groups.<backend>.sink``.
 
     Raises
     ------
     ConfigError
-        Both graphs together have too many right vertices for their ids.
+        The two graphs together have more right vertices than ids.
     EngineUnavailable, MemoryBudgetExceeded
         As `mbe_stage.enumerate_into`.
     """
@@ -98,11 +98,11 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
     n_right = len(collecting.edges.right_keys) + len(edges.right_keys)
     if n_right >= _MOST_IDS:
         raise ConfigError(
-            f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices of both "
-            f"offsets; expected fewer than {_MOST_IDS:,}; make it longer"
+            f"{setting('input.time_bucket')} {config.input.time_bucket} makes {n_right:,} right vertices "
+            f"with both offsets; expected fewer than {_MOST_IDS:,}; use longer buckets"
         )
     graph = edges.graph()
-    log.info("groups: searching the %s: %d right vertices", _LATER, graph.n_right)
+    log.info("groups: searching with %s: %d right vertices", _LATER, graph.n_right)
     model = place.null_model(graph)
     sink = place.sink_of(model, graph)
     named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
@@ -117,7 +117,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             _saying_which(collecting.on_progress),
         )
     if facts.truncated is not None:
-        log.warning("groups: the search of the %s is incomplete: it %s", _LATER, facts.truncated)
+        log.warning("groups: the search with %s is incomplete: it %s", _LATER, facts.truncated)
     candidates = sink.finish()
     return Searched(
         collecting=place.on_host(replace(collecting, edges=edges, graph=graph)),
@@ -131,7 +131,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
 
 
 def _saying_which(on_progress: Callable[[Any], object] | None) -> Listener | None:
-    """Return a progress listener for this search, which adds the name of the search."""
+    """Return a progress listener that adds the name of this search."""
     if on_progress is None:
         return None
 
@@ -142,7 +142,7 @@ def _saying_which(on_progress: Callable[[Any], object] | None) -> Listener | Non
 
 
 class _Named:
-    """A sink of blocks that names their bicliques and hands them on."""
+    """A sink that adds the name of the search to blocks before it passes them on."""
 
     detail = Detail.MEMBERS
 
@@ -150,6 +150,6 @@ class _Named:
         self._sink, self._place, self._hashes, self.on_device = sink, place, hashes, on_device
 
     def accept(self, block: Any) -> None:
-        """Take one block in."""
+        """Accept one block."""
         if len(block):
             self._sink.accept(block, self._place.biclique_keys(block, *self._hashes))

@@ -15,7 +15,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split(","))
 
 
-# Names of classes that are plain, as `GroupsSection.word` has them. -1 is not: some data sets mark fakes with it.
+# Class names with a clear meaning, as `GroupsSection.word` returns them. -1 is not clear: some data sets mark fakes
+# with it.
 _POSITIVE = _words(
     "1,1.0,true,t,yes,y,positive,pos,fraud,fraudulent,fraudster,fake,bot,spam,spammer,scam,scammer,bad,malicious,malware,"
     "abuse,abuser,abusive,illicit,criminal,sybil,mule,money mule,anomaly,anomalous,phishing,attacker"
@@ -27,7 +28,7 @@ _NEGATIVE = _words(
 
 
 class GroupsSection(Section):
-    """Which groups are published; where the section is there, they are made."""
+    """Groups to publish; they are made if the section is present."""
 
     POSITIVE_WORDS: ClassVar = _POSITIVE
     NEGATIVE_WORDS: ClassVar = _NEGATIVE | {
@@ -46,7 +47,7 @@ class GroupsSection(Section):
         0.5,
         gt=0,
         le=1,
-        description="Skip groups with this Jaccard index of left members with a better one.",
+        description="Skip a group if its left members have this Jaccard index with a better group's.",
     )
     labels: str | None = Field(
         None,
@@ -55,17 +56,17 @@ class GroupsSection(Section):
     )
     negative: tuple[int | str, ...] = Field(
         ("0", "false", "no", "negative", "normal", "good", "benign"),
-        description="A class that is no known case; given alone, all other classes are.",
+        description="A class of other cases; if it is given alone, all other classes are known cases.",
         json_schema_extra={"metavar": "CLASS"},
     )
     positive: tuple[int | str, ...] = Field(
         (),
-        description="A class of known cases; given alone, no other class is.",
+        description="A class of known cases; if it is given alone, no other class is one.",
         json_schema_extra={"metavar": "CLASS"},
     )
     allow: str | None = Field(
         None,
-        description="A table of known good keys; groups of these keys alone are muted.",
+        description="A table of known good keys; a group is muted if all members of a side are listed.",
         json_schema_extra={"metavar": "FILE"},
     )
 
@@ -74,20 +75,20 @@ class GroupsSection(Section):
         for key in ("rank_by", "max_overlap"):
             if self.kind == "grown_cover" and getattr(self, key) != type(self).model_fields[key].default:
                 raise ValueError(
-                    f"{setting(f'groups.{key}')} is for the short list, and {setting('groups.kind')} is grown_cover: "
-                    "leave one of them out"
+                    f"{setting(f'groups.{key}')} is only for the short list, but {setting('groups.kind')} is "
+                    "grown_cover: leave one of them out"
                 )
         return self
 
     @property
     def names_classes(self) -> dict[str, tuple[int | str, ...]]:
-        """The classes that the user has named, by ``positive`` and ``negative``."""
+        """Return the classes that the user named, by ``positive`` and ``negative``."""
         is_default = self.negative == type(self).model_fields["negative"].default
         return {"positive": self.positive, "negative": () if is_default else self.negative}
 
     @model_serializer(mode="wrap")
     def _as_before_there_was_positive(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Runs without it are called what they were called before there was one.
+        # Runs without it keep the fingerprint of earlier versions.
         return {key: value for key, value in dump(self).items() if key != "positive" or value}
 
     @model_validator(mode="after")
@@ -102,5 +103,5 @@ class GroupsSection(Section):
 
     @staticmethod
     def word(name: object) -> str:
-        """A class as classes are compared: in lower case, with spaces for ``_`` and ``-`` between words."""
+        """Return a class name in comparable form: lower case, with spaces for ``_`` and ``-`` between words."""
         return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", str(name).strip().casefold())

@@ -1,4 +1,4 @@
-"""The groups that were chosen, and the scores of all vertices, as tables; see `pipeline.problems.groups.schemas`."""
+"""The chosen groups and the scores of all vertices as tables; see `pipeline.problems.groups.schemas`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, grou
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
 from mbe_stage.pipeline.wording import percent_text, plural
 
-# Of the events: a smaller share is no reason.
+# Share of the events; a smaller one is not worth mentioning.
 _WORTH_TELLING = 0.5
 
 DEFAULT_SCORE = "edge_share"
@@ -43,16 +43,16 @@ def explanation(
     left_edge_share: float,
     within: tuple[float, str] | None = None,
 ) -> str:
-    """The sentence of a group.
+    """Return the sentence that explains a group.
 
     Parameters
     ----------
     expected_edges : float
-        By the members' degrees.
+        Expected from the members' degrees.
     left_edge_share : float
-        The group's edges, by all that its left members have.
+        The group's edges divided by all edges of its left members.
     within : (float, str), optional
-        The largest share of its events within a window, and the window's width; left out below one half.
+        The largest share of its events within a window, and the window's width. Shares below one half are left out.
 
     Examples
     --------
@@ -86,12 +86,12 @@ def groups_table(
     events: list[GroupEvents],
     further: Mapping[str, ArrayLike | pa.Array],
 ) -> pa.Table:
-    """`groups`, one row a group, by rank.
+    """Build `groups`: one row per group, by rank.
 
     Parameters
     ----------
     further : mapping
-        The columns that are not made here, by name; one that is missing is null throughout.
+        The columns made elsewhere, by name; a missing column is all null.
     """
     members, n = chosen.members, len(chosen.members)
     left_degrees, right_degrees = (
@@ -101,7 +101,7 @@ def groups_table(
             (graph.right_degrees, [right for _, right in members]),
         )
     )
-    # Exact integers, divided once: the same on every machine.
+    # Exact integers, divided once, give the same result on every machine.
     left_sums, right_sums = ([int(part.sum()) for part in of] for of in (left_degrees, right_degrees))
     n_edges, n_left, n_right = edges.n_edges.tolist(), members.left_sizes.tolist(), members.right_sizes.tolist()
     expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
@@ -135,13 +135,13 @@ def groups_table(
 
 
 def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
-    """`group_edges`, of what is grown: the edges that each group has."""
+    """Build `group_edges`: the edges of each grown group."""
     columns = [pa.array(np.repeat(chosen.keys, edges.n_edges)), pa.array(edges.left), pa.array(edges.right)]
     return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
 
 
 def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array, known: Known) -> pa.Table:
-    """`group_members`: of each group the left members, then the right ones.
+    """Build `group_members`: the left members of each group, then the right ones.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def scores_table(
     keys: pa.Array,
     association: pa.Array | None,
 ) -> pa.Table:
-    """`vertex_scores`: every vertex, the left ones first.
+    """Build `vertex_scores`: every vertex, the left ones first.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def scores_table(
 
 
 def _groups_of_vertices(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
-    """Position of the first group that holds each vertex (their number where none does), and how many do."""
+    """Return each vertex's first group (the number of groups if it has none), and its number of groups."""
     first = np.full(n_vertices, sizes.size, np.int64)
     np.minimum.at(first, members, np.repeat(np.arange(sizes.size), sizes))
     return first, np.bincount(members, minlength=n_vertices).astype(np.int64)

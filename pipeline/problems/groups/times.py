@@ -1,7 +1,7 @@
-"""Weights and times of groups: of the rows of the input behind each group's edges.
+"""Weights and times of groups, from the input rows behind each group's edges.
 
-Several rows may stand behind one edge. Its weight is their sum; each of them is an event of its own. Sums are rounded
-once, so that neither the order of rows nor of edges matters.
+An edge may have several rows. Its weight is their sum; each row is one event. Sums are rounded once, so the order of
+rows and edges does not matter.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ WINDOWS = {
 }
 """The widths of `busiest_window`, in microseconds and in words, the narrowest first."""
 
-# Share of the events in the narrowest reported window, as a fraction.
+# Minimum share of the events in the reported window, as a fraction.
 _MOST = (4, 5)
-# From a minute to a year of 52 weeks, each at most four times the one before.
+# From one minute to a year of 52 weeks, each at most four times the previous one.
 _STEPS = tuple(
     seconds * _SECOND
     for seconds in (
@@ -59,19 +59,19 @@ class GroupEvents:
     Attributes
     ----------
     weight_total, weight_median : float or None
-        Of the edges with a weight: their sum, and their median.
+        Sum and median over the edges with a weight.
     first_time, last_time : int or None
         In microseconds since 1970.
     busiest_share : float or None
-        Of the events with a time, those in the window.
+        Share of the timed events that lie in the window.
     busiest_window : str or None
         Its width: the first of `WINDOWS` that holds four fifths of the events, or the widest.
     busiest_start : int or None
-        The first of the moments at which such a window begins that holds most events; it ends before start and width.
+        Start of the first such window with the most events. The window excludes its end, start + width.
     step : int
-        Width of the parts of the time line, in microseconds.
+        Width of the time line's intervals, in microseconds.
     steps, counts : (m,) int64
-        The parts that have events, as whole multiples of the width since 1970, and how many they have.
+        The non-empty intervals, as multiples of the width since 1970, and their numbers of events.
     """
 
     weight_total: float | None = None
@@ -92,14 +92,14 @@ NOTHING = GroupEvents()
 def figures_of(events: Events | None, edges: GroupEdges, n_right: int) -> list[GroupEvents]:
     """Return the figures of each group, in order.
 
-    Memory: 50 bytes for each distinct edge of a group and each row behind one, and 100 MB.
+    Memory: 50 bytes per distinct edge of a group and per row behind one, plus 100 MB.
 
     Parameters
     ----------
     events : Events or None
-        None where the input has no weights and no times.
+        None if the input has neither weights nor times.
     edges : GroupEdges
-        Between the ids that `events` has.
+        With the vertex ids of `events`.
     n_right : int
         Vertices on the right.
     """
@@ -109,7 +109,7 @@ def figures_of(events: Events | None, edges: GroupEdges, n_right: int) -> list[G
 
 
 def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
-    """`group_times`: the time line of each group, part by part.
+    """Build `group_times`: the time line of each group, interval by interval.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def times_table(keys: np.ndarray, found: list[GroupEvents]) -> pa.Table:
 
 
 def within_words(group: GroupEvents) -> tuple[float, str] | None:
-    """The share in the busiest window, and the window's width in words, where times are known."""
+    """Return the share in the busiest window and the window's width in words, if times are known."""
     if group.busiest_share is None or group.busiest_window is None:
         return None
     return group.busiest_share, WINDOWS[group.busiest_window][1]
@@ -182,7 +182,7 @@ def _figures(events: Events, rows: np.ndarray, edge_of_row: np.ndarray) -> Group
 
 
 def _weight(weights: np.ndarray, edge_of_row: np.ndarray) -> tuple[float | None, float | None]:
-    """Sum of all, and median of the edges' sums; rows without a weight do not count."""
+    """Return the total, and the median of the edges' sums; rows without a weight do not count."""
     is_there = ~np.isnan(weights)
     weights, edge_of_row = weights[is_there], edge_of_row[is_there]
     if not weights.size:
@@ -196,7 +196,7 @@ def _weight(weights: np.ndarray, edge_of_row: np.ndarray) -> tuple[float | None,
 
 
 def _busiest(times: np.ndarray) -> tuple[str, int, int]:
-    """Width, start and number of events of the window, of times in ascending order."""
+    """Return width, start and number of events of the busiest window; times ascend."""
     for window, (width, _) in WINDOWS.items():
         name = window
         within = np.searchsorted(times, times + width) - np.arange(times.size)
@@ -207,7 +207,7 @@ def _busiest(times: np.ndarray) -> tuple[str, int, int]:
 
 
 def _step(first: int, last: int) -> int:
-    """The narrowest step of the time line that needs not too many parts; centuries are cut into as many as fit."""
+    """Return the narrowest step whose time line has few enough intervals; for centuries, divide the span evenly."""
     for step in _STEPS:
         if last // step - first // step < _MOST_STEPS:
             return step

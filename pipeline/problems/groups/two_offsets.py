@@ -1,8 +1,8 @@
-"""The groups of several graphs in one list: those of both offsets of a bucket of time.
+"""One list of groups from several graphs: those of both offsets of the time buckets.
 
-The graphs have the same left vertices, and the same rows of the input behind their edges. Each group is of one of them:
-its figures are by the degrees of that graph. The same group found in both is one, as near copies drop out between
-graphs as they do within one, by their left members.
+The graphs have the same left vertices and the same input rows behind their edges. Each group belongs to one graph, and
+its figures use the degrees of that graph. Near copies are dropped by their left members, between graphs as within one,
+so a group found in both appears once.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from mbe_stage.pipeline.problems.groups.schemas import HALF_LATER_VERTICES
 from mbe_stage.pipeline.problems.groups.searched import Searched
 
 Ranked = tuple[np.ndarray, Chosen]
-"""Groups of one graph, with its own ids, and the place of each in the list of all, from 0."""
+"""Groups of one graph, with its own ids, and their positions in the common list, from 0."""
 
-# Of a left vertex, which both graphs have, the better one.
+# Columns for which a left vertex, present in both graphs, keeps the better value.
 _BEST_OF = ("score", "share_size", "edge_share", "edge_sqrt", "group_edge_share")
 
 
 def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
-    """The groups of each graph that are in the list of all; muted ones do not use up the limit.
+    """Choose the listed groups of each graph; muted ones do not use up the limit.
 
     Parameters
     ----------
     known : Known
-        Of the vertices of all, the right ids of a later graph behind those of the earlier ones.
+        Known keys of the vertices of all graphs; right ids of a later graph follow those of earlier ones.
     """
-    asked = searches[0].collecting.config.section("groups")
-    if asked.kind == GROWN_COVER:
-        return _grown(searches, asked.limit, known)
+    section = searches[0].collecting.config.section("groups")
+    if section.kind == GROWN_COVER:
+        return _grown(searches, section.limit, known)
     starts = _starts(searches)
     candidates = together([(one.candidates, one.collecting.graph.n_right) for one in searches])
-    chosen = short_list_of(candidates, asked, searches[0].model if len(searches) == 1 else None, known)
+    chosen = short_list_of(candidates, section, searches[0].model if len(searches) == 1 else None, known)
     first = chosen.members.right_members[chosen.members.right_offsets[:-1]]
     ranked = []
     for (start, end), one in zip(pairwise(starts), searches, strict=True):
@@ -60,19 +60,19 @@ def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
 
 
 def listed(searches: Sequence[Searched], ranked: Sequence[Ranked]) -> GroupMembers:
-    """The members of the groups of all graphs by rank, the right ids of a later graph behind those of the earlier."""
+    """Return the members of all groups by rank; right ids of a later graph follow those of earlier ones."""
     moved = [chosen.moved(start).members for start, (_, chosen) in zip(_starts(searches), ranked, strict=False)]
     return GroupMembers.joined(moved).take(np.argsort(np.concatenate([rows for rows, _ in ranked])))
 
 
 def keys_of_all(searches: Sequence[Searched]) -> pa.Array:
-    """The right keys of all graphs, in the order of those ids."""
+    """Return the right keys of all graphs, in the order of those ids."""
     keys = [one.collecting.edges.right_keys for one in searches]
     return keys[0] if len(keys) == 1 else pa.concat_arrays([each.cast(pa.large_string()) for each in keys])
 
 
 def with_columns(table: pa.Table, columns: Mapping[str, pa.Array | None]) -> pa.Table:
-    """A table with other values in some columns, from the first row on; None leaves a column as it is."""
+    """Replace values of some columns, from the first row on; None leaves a column unchanged."""
     for name, values in columns.items():
         if values is not None:
             table = _set(table, name, values.slice(0, table.num_rows))
@@ -80,7 +80,7 @@ def with_columns(table: pa.Table, columns: Mapping[str, pa.Array | None]) -> pa.
 
 
 def merged(parts: Sequence[Mapping[str, pa.Table]], ranked: Sequence[Ranked]) -> dict[str, pa.Table]:
-    """The tables of each graph's groups as those of one list.
+    """Merge the tables of each graph's groups into those of one list.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def merged(parts: Sequence[Mapping[str, pa.Table]], ranked: Sequence[Ranked]) ->
 
 
 def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Table:
-    """The right vertices of the later buckets, whose ids follow those of the first graph.
+    """Build the table of the later buckets' right vertices; their ids follow those of the first graph.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def half_later_vertices(first: Searched, later: Searched | None = None) -> pa.Ta
 
 
 def _starts(searches: Sequence[Searched]) -> list[int]:
-    """The first right id of each graph, and the one behind the last."""
+    """Return the first right id of each graph, then the end of the last."""
     return [0, *accumulate(one.collecting.graph.n_right for one in searches)]
 
 
@@ -165,14 +165,14 @@ def _grown(searches: Sequence[Searched], limit: int, known: Known) -> list[Ranke
 
 
 def _rank_of_rows(table: pa.Table, ranks: np.ndarray, chosen: Chosen) -> np.ndarray:
-    """The place in the list of the group of each row."""
+    """Return the list position of each row's group."""
     order = np.argsort(chosen.keys)
     keys = table["group_key"].to_numpy()
     return ranks[order[np.searchsorted(chosen.keys, keys, sorter=order)]]
 
 
 def _with_right_from(table: pa.Table, name: str, start: int) -> pa.Table:
-    """The right ids of a table moved up."""
+    """Shift the right ids of a table."""
     if name == "group_members":
         moved = table["vertex"].to_numpy() + np.where(_is_right(table), np.int32(start), np.int32(0))
         return _set(table, "vertex", pa.array(moved.astype(np.int32)))
@@ -182,7 +182,7 @@ def _with_right_from(table: pa.Table, name: str, start: int) -> pa.Table:
 
 
 def _merged_scores(parts: Sequence[Mapping[str, pa.Table]], ranked: Sequence[Ranked]) -> pa.Table:
-    """`vertex_scores` of the first graph; a left vertex has what is better of it in any graph, and all its groups."""
+    """Return `vertex_scores` of the first graph; a left vertex keeps its best values and all its groups."""
     tables = [part["vertex_scores"] for part in parts]
     n_left = int(np.count_nonzero(~_is_right(tables[0])))
     found = tables[0]
@@ -191,7 +191,7 @@ def _merged_scores(parts: Sequence[Mapping[str, pa.Table]], ranked: Sequence[Ran
         found = _set(found, name, pa.array(np.concatenate([best, found[name].to_numpy()[n_left:]])))
     n_groups = np.sum([table["n_groups"].to_numpy()[:n_left] for table in tables], axis=0)
     found = _set(found, "n_groups", pa.array(np.concatenate([n_groups, found["n_groups"].to_numpy()[n_left:]])))
-    # Behind the last rank stands none.
+    # The entry after the last rank means no group.
     keys = np.zeros(sum(rows.size for rows, _ in ranked) + 1, np.int64)
     for rows, chosen in ranked:
         keys[rows] = chosen.keys

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.execution.checkpoint_sums import Arrays, book_sums, can_be_kept, restore, taken_back, together
 from mbe_stage.pipeline.large_numbers import digits_text
 from mbe_stage.pipeline.problems.base import Collected, Collecting
-from mbe_stage.pipeline.problems.pq_counts.memory import check_room
+from mbe_stage.pipeline.problems.pq_counts.memory import check_local_memory
 from mbe_stage.pipeline.problems.pq_counts.publication import Counts
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of, to_query
 from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batches, vertex_batches
@@ -83,16 +83,16 @@ class PqCollector:
     shares = None
 
     def __init__(self, collecting: Collecting) -> None:
-        asked = collecting.config.asked
-        query = to_query(asked, collecting.edges)
-        self.detail: Detail = detail_of(asked)
+        section = collecting.config.problem_section
+        query = to_query(section, collecting.edges)
+        self.detail: Detail = detail_of(section)
         self.seconds = {"write": 0.0}
         self._collecting = collecting
         on_host = collecting.backend.on_host
         self._degrees = tuple(
             on_host(of_side) for of_side in (collecting.graph.left_degrees, collecting.graph.right_degrees)
         )
-        check_room(query, self.detail, self._degrees, collecting.config.execution.memory_budget)
+        check_local_memory(query, self.detail, self._degrees, collecting.config.execution.memory_budget)
         self._sink = PqSink(query, self.detail)
         if (sums := taken_back(collecting.journal)) is not None:
             restore(sums, self._sink.restore, collecting.derived)

@@ -15,7 +15,7 @@ from mbe_stage.pipeline.backends.cudf.frames import Frame
 from mbe_stage.pipeline.config.model import Config, InputConfig, Key
 from mbe_stage.pipeline.config.setting_names import settings_called
 from mbe_stage.pipeline.execution.ingest import ingest
-from mbe_stage.pipeline.problems.pq_counts.memory import check_room
+from mbe_stage.pipeline.problems.pq_counts.memory import check_local_memory
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of, to_query
 from mbe_stage.pipeline.problems.pq_counts.tables import counts_table, edge_batches, vertex_batches
 from mbe_stage.pq_counts.count import count_pq_into
@@ -102,7 +102,7 @@ def count_pq_bicliques(
     >>> found.pq_vertices["count_text"].to_arrow().to_pylist()  # doctest: +SKIP
     ['1', '1', '1', '1']
     """
-    asked = {
+    section = {
         "p": p,
         "q": q,
         "table": table,
@@ -110,16 +110,16 @@ def count_pq_bicliques(
         "containing_left": tuple(containing_left),
         "containing_right": tuple(containing_right),
     }
-    config = Config.from_mapping({"problem": "pq_counts", "pq_counts": asked})
+    config = Config.from_mapping({"problem": "pq_counts", "pq_counts": section})
     backend = CudfBackend()
     clean = ingest(InputConfig(left=left, right=right), edges, backend)
     execution = Execution(device_memory_bytes=device_memory, memory_budget_bytes=memory_budget)
-    sink = PqSink(to_query(config.asked, clean), detail_of(config.asked))
+    sink = PqSink(to_query(config.problem_section, clean), detail_of(config.problem_section))
     graph = clean.graph()
     degrees = backend.on_host(graph.left_degrees), backend.on_host(graph.right_degrees)
     # Messages call what is given here by the names of the parameters.
     with settings_called(lambda key: key.rpartition(".")[2]):
-        check_room(sink.query, sink.detail, degrees, memory_budget)
+        check_local_memory(sink.query, sink.detail, degrees, memory_budget)
     count_pq_into(sink, graph, execution, "cuda")
     counts = Frame.from_arrow(counts_table(sink.counts()))
     return counts if local is None else _with_local(counts, sink, clean.to_host())

@@ -24,13 +24,13 @@ _COPIES = 2
 
 def table_memory(config: Config, query: PqQuery, graph: BipartiteCSR) -> TableMemory:
     """Return the reserved bytes, and the refusal if they do not fit."""
-    detail, degrees = detail_of(config.asked), (graph.left_degrees, graph.right_degrees)
+    detail, degrees = detail_of(config.problem_section), (graph.left_degrees, graph.right_degrees)
     if detail < Detail.VERTICES:
         return TableMemory()
     n_bytes = local_bytes(query, detail, *degrees)
     n_rows = len(query.cells) * (graph.n_left + graph.n_right + (graph.n_edges if detail >= Detail.EDGES else 0))
     lines = [("local", f"{plural(n_rows, 'row')}, for which {bytes_text(n_bytes)} of memory are set aside")]
-    lack = lack_of_room(query, detail, degrees, config.execution.memory_budget)
+    lack = local_memory_error(query, detail, degrees, config.execution.memory_budget)
     return TableMemory(n_bytes, lines if lack is None else [*lines, ("refused", f"a run of this ends here: {lack}")])
 
 
@@ -59,7 +59,7 @@ def local_bytes(query: PqQuery, detail: Detail, left_degrees: np.ndarray, right_
     return _COPIES * _DIGIT_BYTES * n_rows * digits
 
 
-def check_room(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], budget: int) -> None:
+def check_local_memory(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], budget: int) -> None:
     """Refuse local counts that do not fit.
 
     Raises
@@ -67,15 +67,15 @@ def check_room(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], 
     MemoryBudgetExceeded
         The message names the budget that would do, and what asks for less.
     """
-    refused = lack_of_room(query, detail, degrees, budget)
+    refused = local_memory_error(query, detail, degrees, budget)
     if refused is not None:
         raise refused
 
 
-def lack_of_room(
+def local_memory_error(
     query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], budget: int
 ) -> MemoryBudgetExceeded | None:
-    """Return the error of `check_room`, or None if local counts fit."""
+    """Return the error of `check_local_memory`, or None if local counts fit."""
     needed = local_bytes(query, detail, *degrees)
     if needed <= budget:
         return None

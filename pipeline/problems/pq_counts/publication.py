@@ -79,18 +79,18 @@ class PqCountsPublication(Publication):
 
     def query_shape(self, config: Config) -> PqQuery:
         """Return a query with or without members: compiling does not depend on which they are."""
-        asked = config.asked
+        section = config.problem_section
         return PqQuery(
-            *(1 if asked.table else asked.p, asked.p, 1 if asked.table else asked.q, asked.q),
-            containing_left=(0,) if asked.containing_left else (),
-            containing_right=(0,) if asked.containing_right else (),
+            *(1 if section.table else section.p, section.p, 1 if section.table else section.q, section.q),
+            containing_left=(0,) if section.containing_left else (),
+            containing_right=(0,) if section.containing_right else (),
         )
 
     def schemas(self, config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
         from mbe_stage.pipeline.problems.both_sides import key_type
         from mbe_stage.pipeline.problems.pq_counts.schemas import PQ_COUNTS, pq_edges, pq_vertices
 
-        local = config.asked.local
+        local = config.problem_section.local
         return {
             "pq_counts.parquet": PQ_COUNTS,
             **({"pq_vertices.parquet": pq_vertices(key_type(key_types))} if local != "none" else {}),
@@ -101,7 +101,7 @@ class PqCountsPublication(Publication):
         from mbe_stage.pipeline.problems.pq_counts.query import detail_of
         from mbe_stage.pq_counts.results import Detail
 
-        return Detail.EDGES if config is None else detail_of(config.asked)
+        return Detail.EDGES if config is None else detail_of(config.problem_section)
 
     def count_sink(self) -> PqSink:
         from mbe_stage.pq_counts.results import PqSink

@@ -8,7 +8,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
 
 
-def to_query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
+def to_query(section: PqCountsSection, edges: KeyedEdges) -> PqQuery:
     """Return the query for the engines.
 
     Raises
@@ -17,15 +17,15 @@ def to_query(asked: PqCountsSection, edges: KeyedEdges) -> PqQuery:
         A key of `containing_left` or `containing_right` is not in the graph.
     """
     return PqQuery(
-        min_p=1 if asked.table else asked.p,
-        max_p=asked.p,
-        min_q=1 if asked.table else asked.q,
-        max_q=asked.q,
-        containing_left=dense_ids(asked.containing_left, edges, "left", "pq_counts"),
-        containing_right=dense_ids(asked.containing_right, edges, "right", "pq_counts"),
+        min_p=1 if section.table else section.p,
+        max_p=section.p,
+        min_q=1 if section.table else section.q,
+        max_q=section.q,
+        containing_left=dense_ids(section.containing_left, edges, "left", "pq_counts"),
+        containing_right=dense_ids(section.containing_right, edges, "right", "pq_counts"),
     )
 
 
-def detail_of(asked: PqCountsSection) -> Detail:
+def detail_of(section: PqCountsSection) -> Detail:
     """Return the detail that the engine has to produce."""
-    return {"none": Detail.COUNTS, "vertices": Detail.VERTICES, "edges": Detail.EDGES}[asked.local]
+    return {"none": Detail.COUNTS, "vertices": Detail.VERTICES, "edges": Detail.EDGES}[section.local]

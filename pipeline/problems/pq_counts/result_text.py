@@ -87,13 +87,13 @@ def _ranks(text: pa.Array) -> np.ndarray:
 def result_text(sink: PqSink, config: Config, graph: BipartiteCSR, truncated: str | None) -> ResultText:
     """Return the text of a search that stored nothing."""
     most = int(graph.left_degrees.max()), int(graph.right_degrees.max())
-    return _text(sink.counts(), config.asked, most, is_lower=truncated is not None)
+    return _text(sink.counts(), config.problem_section, most, is_lower=truncated is not None)
 
 
 def text_of_run(run_path: Path, manifest: Manifest) -> ResultText:
     """Return the text of a published run."""
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
-    return _text(read_cells(run_path), manifest.config.asked, most, is_lower=manifest.truncated is not None)
+    return _text(read_cells(run_path), manifest.config.problem_section, most, is_lower=manifest.truncated is not None)
 
 
 def listed(manifest: Manifest) -> str:
@@ -108,7 +108,7 @@ def unit(cell: tuple[int, int], count: int = 2) -> str:
     return f"({cell[0]}, {cell[1]})-biclique{'' if count == 1 else 's'}"
 
 
-def zero_reasons(asked: PqCountsSection, most: tuple[int, int]) -> list[str]:
+def zero_reasons(section: PqCountsSection, most: tuple[int, int]) -> list[str]:
     """Why counts that are asked for are 0, as far as degrees and what is asked tell.
 
     Parameters
@@ -118,48 +118,50 @@ def zero_reasons(asked: PqCountsSection, most: tuple[int, int]) -> list[str]:
     """
     reasons = []
     for letter, size, side, other, degree in (
-        ("p", asked.p, "left", "right", most[1]),
-        ("q", asked.q, "right", "left", most[0]),
+        ("p", section.p, "left", "right", most[1]),
+        ("q", section.q, "right", "left", most[0]),
     ):
         if size > degree:
-            beyond = f"from {letter} = {degree + 1:,} on every count is 0: " if asked.table else ""
+            beyond = f"from {letter} = {degree + 1:,} on every count is 0: " if section.table else ""
             reasons.append(f"{beyond}no {other} vertex has {size:,} neighbours; the most is {degree:,}")
-        n_wanted = len({str(key) for key in getattr(asked, f"containing_{side}")})
+        n_wanted = len({str(key) for key in getattr(section, f"containing_{side}")})
         if n_wanted > size:
             reasons.append(f"{n_wanted:,} {side} vertices have to be in it, which are more than {letter} = {size:,}")
     return reasons
 
 
 def _text(
-    counts: Mapping[tuple[int, int], int], asked: PqCountsSection, most: tuple[int, int], *, is_lower: bool
+    counts: Mapping[tuple[int, int], int], section: PqCountsSection, most: tuple[int, int], *, is_lower: bool
 ) -> ResultText:
     rows = [{"p": p, "q": q, "count": _for_json(n), "count_text": digits_text(n)} for (p, q), n in counts.items()]
-    why_zero = zero_reasons(asked, most)
+    why_zero = zero_reasons(section, most)
     values = {"counts": rows, "lower_bounds": is_lower, "why_zero": why_zero}
     lines = [("zero", reason) for reason in why_zero]
-    if not asked.table:
+    if not section.table:
         ((cell, count),) = counts.items()
         headline = f"{'at least ' if is_lower else ''}{grouped_text(count)} {unit(cell, count)}"
         return ResultText(1, headline, values, lines)
-    if asked.p > _MOST_ROWS or asked.q > _MOST_COLUMNS:
-        lines.append(("shown", f"of {asked.p} rows and {asked.q} columns the first; --json and the table have all"))
-    return ResultText(len(counts), _of_table(counts, asked, is_lower), values, lines, _table(counts, asked, is_lower))
+    if section.p > _MOST_ROWS or section.q > _MOST_COLUMNS:
+        lines.append(("shown", f"of {section.p} rows and {section.q} columns the first; --json and the table have all"))
+    return ResultText(
+        len(counts), _of_table(counts, section, is_lower), values, lines, _table(counts, section, is_lower)
+    )
 
 
-def _of_table(counts: Mapping[tuple[int, int], int], asked: PqCountsSection, is_lower: bool) -> str:
+def _of_table(counts: Mapping[tuple[int, int], int], section: PqCountsSection, is_lower: bool) -> str:
     cell, largest = max(counts.items(), key=lambda item: item[1])
     what = "lower bounds of the numbers" if is_lower else "numbers"
     at_least = "at least " if is_lower else ""
     return (
-        f"{len(counts):,} {what} of (p, q)-bicliques up to ({asked.p}, {asked.q}), the largest {at_least}"
+        f"{len(counts):,} {what} of (p, q)-bicliques up to ({section.p}, {section.q}), the largest {at_least}"
         f"{short_text(largest)}, of ({cell[0]}, {cell[1]}),"
     )
 
 
 def _table(
-    counts: Mapping[tuple[int, int], int], asked: PqCountsSection, is_lower: bool
+    counts: Mapping[tuple[int, int], int], section: PqCountsSection, is_lower: bool
 ) -> tuple[list[str], list[list[str]]]:
-    ps, qs = range(1, min(asked.p, _MOST_ROWS) + 1), range(1, min(asked.q, _MOST_COLUMNS) + 1)
+    ps, qs = range(1, min(section.p, _MOST_ROWS) + 1), range(1, min(section.q, _MOST_COLUMNS) + 1)
     mark = ">= " if is_lower else ""
     return ["p \\ q", *map(str, qs)], [[str(p), *(f"{mark}{short_text(counts[p, q])}" for q in qs)] for p in ps]
 
@@ -170,14 +172,14 @@ def _for_json(count: int) -> Any:
 
 def essence(run_path: Path, manifest: Manifest) -> list[str]:
     """Return the essence of the report as Markdown."""
-    counts, asked = read_cells(run_path), manifest.config.asked
+    counts, section = read_cells(run_path), manifest.config.problem_section
     mark = "≥ " if manifest.truncated is not None else ""
     ps = sorted({p for p, _ in counts})[:_MARKDOWN_CELLS]
     qs = sorted({q for _, q in counts})[:_MARKDOWN_CELLS]
     rows = [[f"**{p}**", *(f"{mark}{short_text(counts[p, q])}" for q in qs)] for p in ps]
     most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
-    lines = [*(f"{reason}." for reason in zero_reasons(asked, most)), *table(["p \\ q", *map(str, qs)], rows)]
-    if asked.local == "none":
+    lines = [*(f"{reason}." for reason in zero_reasons(section, most)), *table(["p \\ q", *map(str, qs)], rows)]
+    if section.local == "none":
         return lines
     p, q = shown_cell(manifest)
     shown = [
@@ -191,7 +193,7 @@ def essence(run_path: Path, manifest: Manifest) -> list[str]:
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
     """The vertices in most bicliques where these are counted, else the counts themselves, as rows of plain values."""
     manifest = read_manifest(run_path)
-    if manifest.config.asked.local == "none":
+    if manifest.config.problem_section.local == "none":
         rows = [{"p": p, "q": q, "count": short_text(count)} for (p, q), count in read_cells(run_path).items()]
         return rows[:limit]
     cell, path = shown_cell(manifest), run_path / "pq_vertices.parquet"
@@ -204,7 +206,7 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
 
 def shown_cell(manifest: Manifest) -> tuple[int, int]:
     """The count whose vertices are shown: of a table that of (2, 2), or the nearest to it that is not 0."""
-    asked, counts = manifest.config.asked, manifest.counts
-    if not asked.table:
-        return asked.p, asked.q
-    return min(asked.p, counts.most_right_degree, 2), min(asked.q, counts.most_left_degree, 2)
+    section, counts = manifest.config.problem_section, manifest.counts
+    if not section.table:
+        return section.p, section.q
+    return min(section.p, counts.most_right_degree, 2), min(section.q, counts.most_left_degree, 2)

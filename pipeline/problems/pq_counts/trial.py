@@ -10,7 +10,7 @@ import numpy as np
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline.execution.forecast import Prospect, Trying
-from mbe_stage.pipeline.problems.pq_counts.memory import lack_of_room, local_bytes
+from mbe_stage.pipeline.problems.pq_counts.memory import local_bytes, local_memory_error
 from mbe_stage.pipeline.problems.pq_counts.query import detail_of
 from mbe_stage.pipeline.problems.pq_counts.result_text import result_text
 from mbe_stage.pipeline.wording import percent_text, rough_number, seconds_text
@@ -69,8 +69,8 @@ class _Counted:
 
 def forecast(trying: Trying) -> Prospect:
     """Return the forecast of `mbe inspect`; local counts are tried too if they fit."""
-    detail, degrees = detail_of(trying.config.asked), (trying.graph.left_degrees, trying.graph.right_degrees)
-    counted, left_out = _tried_with_room(trying, detail)
+    detail, degrees = detail_of(trying.config.problem_section), (trying.graph.left_degrees, trying.graph.right_degrees)
+    counted, left_out = _tried_within_memory(trying, detail)
     found = result_text(counted.sink, trying.config, trying.graph, counted.facts.truncated)
     left_paths, right_paths = (int(np.square(of_side, dtype=np.float64).sum()) for of_side in reversed(degrees))
     is_complete = counted.facts.truncated is None
@@ -90,16 +90,16 @@ def forecast(trying: Trying) -> Prospect:
         local_left_out=left_out is not None,
     )
     lines = [_paths(trial), _tried(trial, found.headline), *found.lines]
-    # What a run is refused for is said anyway (`room`).
+    # The reason for refusing a run is reported separately (`memory`).
     if left_out:
         lines.append(("local", f"the trial left them out: {left_out}"))
     return Prospect(trial, None, lines, _suggestions(trial, detail))
 
 
-def _tried_with_room(trying: Trying, detail: Detail) -> tuple[_Counted, str | None]:
+def _tried_within_memory(trying: Trying, detail: Detail) -> tuple[_Counted, str | None]:
     """A trial, and why it left local counts out: what the engine says, or nothing where a run is refused before."""
     degrees = trying.graph.left_degrees, trying.graph.right_degrees
-    if lack_of_room(trying.query, detail, degrees, trying.config.execution.memory_budget) is not None:
+    if local_memory_error(trying.query, detail, degrees, trying.config.execution.memory_budget) is not None:
         return _count(trying, Detail.COUNTS), ""
     try:
         return _count(trying, detail), None

@@ -1,17 +1,17 @@
 """Two runs compared: which bicliques are new, gone, grown, shrunk or changed, and from what.
 
-Groups are the same in two runs where their `biclique_key` is. Those that only one run has are paired, one partner each:
+Groups with the same `biclique_key` are the same. Groups that only one run has are paired, one partner each:
 
-- *grown*: the new group holds all left members of the gone one and shares a right member with it, or the same with the
-  sides exchanged;
-- *shrunk*: the same with new and gone exchanged. Where both hold, the one with more members decides; with as many, the
-  two are neither;
-- *changed*: neither, and the Jaccard of their members is at least 0.5: members in common over members of either, left
-  and right vertices counted alike, none of one side ever being one of the other.
+- *grown*: the new group has all left members of the gone one and shares a right member with it, or the same with sides
+  exchanged;
+- *shrunk*: the same with new and gone exchanged. If both apply, the group with more members decides; if sizes are
+  equal, neither applies;
+- *changed*: neither, and the Jaccard index of their members is at least 0.5. It counts left and right vertices alike; a
+  left vertex never equals a right one.
 
-Pairs are taken by Jaccard, the highest first; of equals that whose keys have the smallest exclusive or, read as an
-unsigned number. A group that has been taken is no partner any more: of two groups that became one, the more similar is
-its partner and the other is gone. *new* and *gone* is what has no partner.
+Pairs are taken by Jaccard index, highest first. Ties go to the smallest exclusive or of the keys, as an unsigned
+number. Each group is taken once: if two groups became one, the more similar is its partner and the other is gone.
+Groups without a partner are *new* or *gone*.
 """
 
 from mbe_stage.pipeline.views.diff.job import (

@@ -1,6 +1,6 @@
-"""Arguments of the compiled loops of a comparison: new rows, gone rows with their index, the best pairs so far.
+"""Arguments of a comparison's compiled loops: new rows, gone rows with their index, the best pairs so far.
 
-`new` rows are those that only the new run has, `gone` rows those that only the old one has.
+`new` rows exist only in the new run, `gone` rows only in the old one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _FLOATS = float64[::1]
 
 
 class Compared(NamedTuple):
-    """Some consecutive rows of the run that looks for partners.
+    """Some consecutive rows of the run whose rows seek partners.
 
     Attributes
     ----------
     first : int
-        Position of the first of them among all rows that look.
+        Position of the first row among all that seek.
     offsets, members : (n + 1,) int64 and int32
-        Shared vertices; by rank, the rarest first, where prefixes are compared.
+        Shared vertices; by rank, rarest first, if prefixes are compared.
     keys : (n,) int64
     n_left, n_right : (n,) int32
-        Members, those that are not shared included.
+        All members, shared or not.
     """
 
     first: int
@@ -38,19 +38,19 @@ class Compared(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """Some consecutive gone rows and their index: few enough that a counter for each stays in a core's cache.
+    """Some consecutive gone rows and their index, few enough that their counters stay in a core's cache.
 
     Attributes
     ----------
     first : int
-        Position of the first of them among all gone rows that look.
+        Position of the first row among all gone rows that seek.
     starts, postings : (n_vertices + 1,) int64 and int32
-        For each shared vertex the rows that hold it, counted from `first`.
+        For each shared vertex its rows, numbered from `first`.
     keys : (n,) int64
     n_left, n_right : (n,) int32
     offsets, members : (n + 1,) int64 and int32
     signatures : (n,) uint64
-        Empty where members are counted.
+        Empty if members are counted.
     """
 
     first: int
@@ -65,7 +65,7 @@ class Indexed(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The keys of all rows that look, of one run: row `i` has ``keys[which[i]]``."""
+    """The keys of all seeking rows of one run: row `i` has ``keys[which[i]]``."""
 
     keys: np.ndarray
     which: np.ndarray
@@ -77,12 +77,12 @@ class Prefixes(NamedTuple):
     Attributes
     ----------
     limits : (n,) int32
-        How many of each row's first members any partner shares one of.
+        Prefix length of each row: every partner shares one of so many first members.
     signatures : (n,) uint64
     is_left : (n_vertices,) bool
-        Of each rank, whether it is that of a left vertex.
+        True for ranks of left vertices.
     least : float
-        The lowest Jaccard that counts.
+        The minimum Jaccard index.
     """
 
     limits: np.ndarray
@@ -92,7 +92,7 @@ class Prefixes(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best partner of each row so far; `*_partner` is its position in the other `Rows`, -1 where there is none."""
+    """The best partner of each row so far; `*_partner` is its position in the other `Rows`, or -1."""
 
     new_jaccard: np.ndarray
     new_partner: np.ndarray
@@ -113,7 +113,7 @@ class Best(NamedTuple):
 
 
 class BestOfBlock(NamedTuple):
-    """The best new partner of each row of an `Indexed` that one thread has found, with that partner's key."""
+    """One thread's best new partner of each row of an `Indexed`, with that partner's key."""
 
     jaccard: np.ndarray
     partner: np.ndarray
@@ -126,21 +126,21 @@ class BestOfBlock(NamedTuple):
 
 
 class Partners(NamedTuple):
-    """The half of `Best` that belongs to the rows of one run."""
+    """The half of `Best` for the rows of one run."""
 
     jaccard: np.ndarray
     partner: np.ndarray
 
 
 class SumTable(NamedTuple):
-    """A hash table from sums of hashes to rows, and a bit for each sum that is in it: `one_apart.fill_table`.
+    """A hash table from sums of hashes to rows, and a bit per stored sum; see `prefixes.fill_table`.
 
     Attributes
     ----------
     slots : (2 ** bits,) int32
-        Rows; -1 where nothing is.
+        Rows; -1 for an empty slot.
     flags : uint8
-        Bits, eight a byte.
+        Bits, eight per byte.
     """
 
     slots: np.ndarray
@@ -149,12 +149,12 @@ class SumTable(NamedTuple):
 
 
 class Others(NamedTuple):
-    """The rows that are in a `SumTable`.
+    """The rows in a `SumTable`.
 
     Attributes
     ----------
     sums : (n,) uint64
-        Of the hashes of each row's members.
+        Sum of the hashes of each row's members.
     which : (n,) int32
         Positions in the next two.
     n_left, n_right : int32

@@ -1,4 +1,4 @@
-"""Two runs compared: what differs, who became whom, and how much of that can be said."""
+"""Compare two runs: differing bicliques, pairs of partners, and the comparability of the runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATUSES: tuple[Status, ...] = ("new", "gone", *PAIRED, "only_in_new", "only_in_
 
 
 _LATEST = Path("latest")
-# Seconds between two looks at the readers.
+# Seconds between checks of the readers.
 _MOMENT = 0.2
 
 _WORDS: dict[Status, str] = {
@@ -59,15 +59,15 @@ class RunDiff:
     old, new : Path
         The run directories.
     comparability : Comparability
-        What should be known first, and whether the words ``gone`` and ``new`` can be used.
+        Remarks, and whether the words ``gone`` and ``new`` apply.
     counts : dict
-        Bicliques with each of `STATUSES`; a pair counts once.
+        Number of bicliques per status in `STATUSES`; a pair counts once.
     n_old, n_new, n_same : int
-        Bicliques of the old run, of the new one, and in both.
+        Bicliques of the old run, of the new run, and in both.
     only_new, only_old : Side
-        Those that one run has and the other has not, the members of pairs among them.
+        Bicliques of one run only, including those in pairs.
     pairs : Pairs or None
-        None where partners were not sought: the runs cannot be compared like with like, or too much differs.
+        None if partners were not sought, because the runs are not comparable or too much differs.
     """
 
     old: Path
@@ -97,27 +97,27 @@ def diff_runs(
     on_progress: Callable[[str, float], None] = lambda *_: None,
     on_compile: Callable[[CompileProgress], None] | None = None,
 ) -> RunDiff:
-    """Compare two published runs, whatever their size: 100 bytes a differing biclique, and their members on disk.
+    """Compare two published runs of any size: 100 bytes of memory per differing biclique; members are on disk.
 
     Parameters
     ----------
     old, new : path
-        Run directories, or output directories, whose latest run is meant.
+        Run directories, or output directories for their latest runs.
     search_limit : int
-        Bound on the search for partners, in shared members to count; `RunDiff.pairs` says how far it got.
+        Bound on the search for partners, in shared members to count; `RunDiff.pairs` says how far the search got.
     most_differing : int, optional
-        Seek no partners where more bicliques than this are in one run only.
+        Seek no partners if more bicliques than this are in one run only.
     threads : int
-        0 is every core this process may use.
+        0 uses every core available to this process.
     on_progress : callable
-        Called with what is being done and the share of it.
+        Called with the name of the step and the share of it done.
     on_compile : callable, optional
         Called with a `mbe_stage.runtime.compile_ahead.CompileProgress`; by default there are log lines.
 
     Raises
     ------
     PublishError
-        One of the two is no run, or temporary files cannot be written (``TMPDIR`` says where to).
+        One of the two is not a run, or temporary files cannot be written (in ``TMPDIR``).
 
     Examples
     --------
@@ -151,7 +151,7 @@ def diff_between(
     """Compare two run paths with their manifests, as `diff_runs`; the second need not be published yet."""
     (old, old_manifest), (new, new_manifest) = of_old, of_new
     known = comparability(old, new, old_manifest, new_manifest)
-    # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
+    # If the fingerprints agree, so do the sets of keys, and nothing has to be read.
     same = old_manifest.content_fingerprint == new_manifest.content_fingerprint
     if not same:
         compile_ahead(compile_steps(), on_compile)
@@ -182,18 +182,20 @@ def diff_between(
 
 
 def resolve_both(old: str | Path, new: str | Path) -> tuple[Path, Path]:
-    """The two run directories that are meant; ``latest`` is the latest run of the other's output directory.
+    """Return the two run directories; ``latest`` is the latest run of the other's output directory.
 
     Raises
     ------
     PublishError
-        One of the two is no run, or both are ``latest``.
+        One of the two is not a run, or both are ``latest``.
     """
     names = [Path(old), Path(new)]
     meant = [resolve_run(name) if name != _LATEST or name.exists() else None for name in names]
     known = next((run for run in meant if run is not None), None)
     if known is None:
-        raise PublishError("latest: of both runs; expected a run or an output directory for one of them; name it")
+        raise PublishError(
+            "latest: given for both runs; expected a run or an output directory for one of them; name it"
+        )
     first, second = (run or resolve_run(known.resolve().parent.parent) for run in meant)
     return first, second
 
@@ -206,28 +208,28 @@ def _paired(
     threads: int,
     on_progress: Callable[[str, float], None],
 ) -> tuple[Side, Side, Pairs]:
-    """Read what differs and seek partners.
+    """Read the differing bicliques and seek partners.
 
     Parameters
     ----------
     old, new : Path
         Run directories.
     keys : list of (n,) int64
-        Those that only the old, and only the new run has, ascending; taken out of the list when they are read.
+        Ascending keys of only the old and only the new run. The list is emptied as they are read.
     search_limit : int
         As `partners.pair_up`.
     threads : int
-        0 is every core.
+        0 uses every core.
     on_progress : callable
-        Takes what is done, and the share of it.
+        Takes the name of the step and the share of it done.
     """
     shared = shared_vertices(old, new)
     with tempfile.TemporaryDirectory(prefix="mbe-diff-") as directory:
         scratch = Path(directory)
-        with as_publish_errors(scratch, "the runs are as they were"):
+        with as_publish_errors(scratch, "the runs are unchanged"):
             rows = _read_both((old, new), keys, shared, scratch, on_progress)
             only_old, only_new = (of_run.side for of_run in rows)
-            # Memory for what follows: the keys are in the rows, and the reader keeps what it might want again.
+            # Free memory for the next step: the keys are in the rows, and the reader holds buffers.
             keys.clear()
             pa.default_memory_pool().release_unused()
             pairs = pair_up(
@@ -248,7 +250,7 @@ def _read_both(
     scratch: Path,
     on_progress: Callable[[str, float], None],
 ) -> list[Rows]:
-    """The rows of both sides, old and new, read at once; Ctrl-C ends both readers at their next batch."""
+    """Read the rows of both sides in parallel; Ctrl-C ends both readers at their next batch."""
     stopped = threading.Event()
     done = [0.0, 0.0]
 
@@ -291,7 +293,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 
 def status_words(status: Status) -> str:
-    """A status as people read it."""
+    """Return a status in words."""
     return _WORDS[status]
 
 
@@ -309,7 +311,7 @@ def searched_words(diff: RunDiff) -> str | None:
     if diff.pairs is None:
         known = diff.comparability
         comparable = known.knows_gone and known.knows_new
-        return "too many bicliques differ to look for what became of each" if comparable and diff.differ else None
+        return "too many bicliques differ to pair them" if comparable and diff.differ else None
     if diff.pairs.searched_from == 0:
         return None
     among = (
@@ -318,6 +320,6 @@ def searched_words(diff: RunDiff) -> str | None:
         else f"with a Jaccard of at least {diff.pairs.searched_from:g}"
     )
     return (
-        f"partners were sought only among groups {among}, for comparing all with all would take too long: "
-        "some that count as new and gone may belong together"
+        f"partners were sought only among groups {among}, because comparing all pairs would take too long: some "
+        "new and gone groups may belong together"
     )

@@ -1,9 +1,9 @@
-"""Compiled loops of the search for partners; what is `best` keeps, for each row, the partner that comes first so far.
+"""Compiled loops of the search for partners; `best` holds each row's best partner so far.
 
-A pair is ``(J, x)``: the Jaccard of the two groups' members, larger first, and among equals the exclusive or of the
-two keys, read as unsigned, smaller first. No two pairs of one row are equal in both.
+Pairs are ordered by ``(J, x)``: the Jaccard index of the two groups' members, larger first, then the exclusive or of
+the two keys as an unsigned number, smaller first. No two pairs of one row are equal in both.
 
-Here `new` rows are those that only the new run has, `gone` rows those that only the old one has.
+`new` rows exist only in the new run, `gone` rows only in the old one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _relation(left, right, gone_left, gone_right, new_left, new_right):
     Parameters
     ----------
     left, right : int
-        Members in common.
+        Common members.
     gone_left, gone_right, new_left, new_right : int
-        Members of either group.
+        Members of the two groups.
     """
     meets = left > 0 and right > 0
     grown = meets and (left == gone_left or right == gone_right)
@@ -48,7 +48,7 @@ def _relation(left, right, gone_left, gone_right, new_left, new_right):
 
 @compiled()
 def _is_before(jaccard, key, partner_key, best_jaccard, best_key):
-    """Return True if a pair comes before the best so far of the row with this key."""
+    """Return True if a pair is better than the best so far of the row with this key."""
     if jaccard != best_jaccard:
         return jaccard > best_jaccard
     return np.uint64(key ^ partner_key) < np.uint64(key ^ best_key)
@@ -56,18 +56,18 @@ def _is_before(jaccard, key, partner_key, best_jaccard, best_key):
 
 @compiled()
 def _take(jaccard, kind, at, key, row, gone, found, best, gone_known):
-    """Take a pair into the best of its new row and of its gone row.
+    """Update the best of a pair's new row and gone row.
 
     Parameters
     ----------
     kind : int
         `GROWN`, `SHRUNK` or `CHANGED`.
     at, key : int
-        Position of the new row among all that look, and its key.
+        Position of the new row among all that seek, and its key.
     row : int
-        The gone row, counted from the first that is indexed.
+        The gone row, numbered from the first indexed one.
     best : Best
-        Of new rows; gone ones are in `found`.
+        Best partners of new rows; those of gone rows are in `found`.
     """
     gone_key, partner = gone.keys[row], best.new_partner[at]
     if partner < 0 or _is_before(
@@ -80,9 +80,9 @@ def _take(jaccard, kind, at, key, row, gone, found, best, gone_known):
 
 @compiled(LONGS, INTS, int64, int64, int64, INTS)
 def index_members(offsets, members, first, last, n_vertices, limits):
-    """Postings of some rows: for each vertex the rows, counted from `first`, that hold it.
+    """Return postings of some rows: for each vertex its rows, numbered from `first`.
 
-    Of each row only its first ``limits[row]`` members count.
+    Only the first ``limits[row]`` members of each row count.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def index_members(offsets, members, first, last, n_vertices, limits):
 
 @compiled(int64, int64, COMPARED, int64, INDEXED, BEST_OF_BLOCK, BEST, KNOWN, seconds=1.5)
 def count_shared(first, last, new, n_shared_left, gone, found, best, gone_known):
-    """Compare new rows ``first .. last - 1`` with every indexed gone row that they share two members with.
+    """Compare new rows ``first .. last - 1`` with every indexed gone row that shares two members with them.
 
     The counters of shared members are a few hundred KB and stay in the cache of a core.
 
@@ -117,13 +117,13 @@ def count_shared(first, last, new, n_shared_left, gone, found, best, gone_known)
     first, last : int
         Rows of `new`; no other thread has these.
     n_shared_left : int
-        Shared vertices below it are left ones.
+        Shared vertices below this number are left ones.
     gone : Indexed
-        By all of their members.
+        Indexed by all members.
     found : BestOfBlock
-        Of the gone rows; changed in place.
+        Best partners of the gone rows; changed in place.
     best : Best
-        Of the new rows; changed in place.
+        Best partners of the new rows; changed in place.
     """
     counts = np.zeros(gone.keys.size, np.int64)
     candidates = np.empty(gone.keys.size, np.int32)
@@ -136,7 +136,7 @@ def count_shared(first, last, new, n_shared_left, gone, found, best, gone_known)
                 row = gone.postings[p]
                 before = counts[row]
                 counts[row] = before + step
-                # One member in common makes no pair: every group has two at least.
+                # One common member makes no pair, because every group has at least two.
                 if before == 1 or before == _RIGHT:
                     candidates[n_candidates] = row
                     n_candidates += 1
@@ -160,9 +160,9 @@ def count_shared(first, last, new, n_shared_left, gone, found, best, gone_known)
 def compare_prefixes(first, last, new, prefixes, gone, found, best, gone_known):
     """Compare new rows with the indexed gone rows that share one of the first ``limits[row]`` members.
 
-    Only pairs with a Jaccard of at least `least` are kept: a row's first members are its rarest, and rows that are so
-    similar share one of those (prefix filter). Signatures reject nearly all others: at most as many of their bits can
-    differ as the rows have different members.
+    Only pairs with a Jaccard index of at least `least` are kept. A row's first members are its rarest, and such similar
+    rows share one of them (prefix filter). Signatures reject nearly all other pairs: the number of differing bits is at
+    most the number of differing members.
 
     Parameters
     ----------
@@ -171,13 +171,13 @@ def compare_prefixes(first, last, new, prefixes, gone, found, best, gone_known):
     new : Compared
         The rarest members first.
     prefixes : Prefixes
-        Of `new`.
+        Prefixes of `new`.
     gone : Indexed
-        By the first members of each row.
+        Indexed by the first members of each row.
     found : BestOfBlock
-        Of the gone rows; changed in place.
+        Best partners of the gone rows; changed in place.
     best : Best
-        Of the new rows; changed in place.
+        Best partners of the new rows; changed in place.
     """
     least = prefixes.least
     marks = np.full(prefixes.is_left.size, -1, np.int32)
@@ -185,7 +185,7 @@ def compare_prefixes(first, last, new, prefixes, gone, found, best, gone_known):
     for i in range(first, last):
         size = new.n_left[i] + new.n_right[i]
         signature = prefixes.signatures[i]
-        # A partner has no more than size / least members; rounded up, as a bit too few would lose a pair.
+        # A partner has at most size / least members; rounded up, because a smaller bound would lose pairs.
         most_apart = np.int64((1 - least) / least * size + 1e-6)
         for k in range(new.offsets[i], new.offsets[i + 1]):
             marks[new.members[k]] = i
@@ -218,18 +218,18 @@ def compare_prefixes(first, last, new, prefixes, gone, found, best, gone_known):
 
 @compiled(INTS, INTS, INTS, KNOWN, KNOWN, PARTNERS, PARTNERS)
 def take_pairs(rows, others, sizes, known, other_known, best, other_best):
-    """Take pairs that differ by one member into the best of their rows.
+    """Update the best of rows with pairs that differ by one member.
 
     Parameters
     ----------
     rows, others : (n,) int32
-        The larger group of each pair, of one run, and the smaller, of the other.
+        The larger group of each pair, from one run, and the smaller one, from the other.
     sizes : (n,) int32
         Members of the larger groups.
     known, other_known : Known
-        Of the run of `rows` and of that of `others`.
+        Keys for the run of `rows` and the run of `others`.
     best, other_best : Partners
-        The same; changed in place.
+        Best partners in the same order; changed in place.
     """
     for i in range(rows.size):
         at, row = rows[i], others[i]
@@ -247,7 +247,7 @@ def take_pairs(rows, others, sizes, known, other_known, best, other_best):
 
 @compiled(INDEXED, BEST_OF_BLOCK, BEST, KNOWN)
 def merge_best(gone, found, best, new_known):
-    """Take the best partners of indexed gone rows, that one thread has found, into those of all gone rows."""
+    """Merge one thread's best partners of indexed gone rows into those of all gone rows."""
     for row in range(gone.keys.size):
         if found.partner[row] < 0:
             continue
@@ -264,7 +264,7 @@ def merge_best(gone, found, best, new_known):
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(
         compare_prefixes,
         count_shared,

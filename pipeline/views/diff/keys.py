@@ -1,4 +1,4 @@
-"""Which bicliques only one of two runs has: a difference of two sets of int64 keys."""
+"""Bicliques of only one of two runs: the difference of two sets of int64 keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS = 1 << 18
 
 
 def run_keys(run_path: Path) -> np.ndarray:
-    """Every `biclique_key` of a run, ascending; ``(n_bicliques,) int64``, 8 bytes each."""
+    """Return every `biclique_key` of a run, ascending; ``(n_bicliques,) int64``, 8 bytes each."""
     parts = bicliques_parts(run_path)
     keys = np.empty(sum(pq.read_metadata(part).num_rows for part in parts), np.int64)
     end = 0
@@ -30,12 +30,12 @@ def run_keys(run_path: Path) -> np.ndarray:
 
 
 def differing_keys(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The keys that only `old` has and those that only `new` has; all of them ascending and distinct."""
+    """Return the keys only in `old` and those only in `new`; all are ascending and distinct."""
     return _only_in_first(old, new), _only_in_first(new, old)
 
 
 class KeySet:
-    """Ascending keys, looked up by their leading bits first: keys are hashes, so each lookup touches two cache lines.
+    """Ascending keys with an index of their leading bits: keys are hashes, so each lookup touches two cache lines.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class KeySet:
         self._starts = np.concatenate([[0], np.searchsorted(keys, edges), [keys.size]])
 
     def positions_in(self, keys: np.ndarray) -> np.ndarray:
-        """Positions in `keys`, of any order, whose key is in the set."""
+        """Return the positions in `keys` (in any order) whose key is in the set."""
         return _positions(keys, self.keys, self._starts, self._bits)
 
 
@@ -100,5 +100,5 @@ def _positions(keys, wanted, starts, bits):
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_only_in_first, _positions)

@@ -15,7 +15,7 @@ from mbe_stage.pipeline.views.diff.keys import KeySet
 from mbe_stage.pipeline.views.diff.rows import Side
 from mbe_stage.pipeline.views.top import Biclique
 
-# Rows with member lists that are decoded at once.
+# Rows with member lists to decode at once.
 _DECODED_ROWS = 1 << 14
 _COLUMNS = ["biclique_key", "left", "right"]
 
@@ -23,7 +23,7 @@ _OF_OLD = ("gone", "only_in_old")
 
 
 def bicliques_with(run_path: Path, keys: np.ndarray) -> dict[int, Biclique]:
-    """The bicliques of a run with these keys, by key; row groups without one of them are not decoded."""
+    """Return the bicliques of a run with these keys, by key; row groups without one of them are not decoded."""
     wanted = KeySet(np.unique(keys))
     found: dict[int, Biclique] = {}
     if not keys.size:
@@ -43,7 +43,7 @@ def bicliques_with(run_path: Path, keys: np.ndarray) -> dict[int, Biclique]:
 
 
 def rows_with_members(side: Side, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, pa.ListArray, pa.ListArray]]:
-    """Chosen bicliques of a side, some at a time: their positions, and their left and right members' own keys.
+    """Yield chosen bicliques of a side in batches: positions, and the own keys of left and right members.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def rows_with_members(side: Side, chosen: np.ndarray) -> Iterator[tuple[np.ndarr
         for part in bicliques_parts(side.run_path):
             with open_part(part) as file:
                 for batch in file.iter_batches(_DECODED_ROWS, columns=_COLUMNS):
-                    # The rows of a side are in the order of its files.
+                    # Rows of a side are in file order.
                     at = of_side.positions_in(batch.column("biclique_key").to_numpy())
                     positions = np.arange(first, first + at.size)
                     first += at.size
@@ -88,16 +88,16 @@ def _bicliques(rows: pa.RecordBatch, names: dict[str, pa.Array]) -> Iterator[Bic
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A biclique that is in one run only, and its partner in the other run, if any.
+    """A biclique of one run only, and its partner in the other run, if any.
 
     Attributes
     ----------
     biclique : Biclique
-        Of the new run; of the old one where the status is ``gone`` or ``only_in_old``.
+        From the new run; from the old one if the status is ``gone`` or ``only_in_old``.
     partner : Biclique or None
-        Of the old run.
+        From the old run.
     jaccard : float or None
-        Common members over all members of the two, of both sides.
+        Common members divided by all members of the two, of both sides.
     """
 
     status: Status
@@ -107,12 +107,12 @@ class Difference:
 
 
 def largest_differences(diff: RunDiff, limit: int, only: Iterable[Status] | None = None) -> list[Difference]:
-    """The bicliques with the most edges of every status, or of `only` some, at most `limit` each.
+    """Return the bicliques with the most edges per status, at most `limit` each; `only` selects statuses.
 
     Returns
     -------
     list of Difference
-        By status in the order of `STATUSES`; in each the most edges first, of equals the smaller key.
+        By status in the order of `STATUSES`, then most edges first; ties go to the smaller key.
     """
     statuses = [status for status, count in diff.counts.items() if count and (only is None or status in set(only))]
     chosen = {status: _largest(*_rows_with(diff, status), limit) for status in statuses}
@@ -124,7 +124,7 @@ def largest_differences(diff: RunDiff, limit: int, only: Iterable[Status] | None
 
 
 def _rows_with(diff: RunDiff, status: Status) -> tuple[Side, np.ndarray]:
-    """A side, and the positions in it that have this status."""
+    """Return a side, and the positions in it with this status."""
     if status in _OF_OLD:
         partners = None if diff.pairs is None else diff.pairs.partner_of_gone
         return diff.only_old, np.arange(len(diff.only_old)) if partners is None else np.flatnonzero(partners < 0)
@@ -137,7 +137,7 @@ def _rows_with(diff: RunDiff, status: Status) -> tuple[Side, np.ndarray]:
 def _largest(side: Side, positions: np.ndarray, limit: int) -> np.ndarray:
     edges = side.n_left[positions].astype(np.int64) * side.n_right[positions]
     if edges.size > limit:
-        # All that could be among the first, ties at the end included.
+        # All candidates for the first places, including ties at the end.
         kept = edges >= np.partition(edges, edges.size - limit)[edges.size - limit]
         positions, edges = positions[kept], edges[kept]
     return positions[np.lexsort((side.keys[positions], -edges))[:limit]]

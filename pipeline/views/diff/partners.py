@@ -1,7 +1,7 @@
 """Pair gone groups with new ones, the most similar first; each group has at most one partner.
 
-A pair whose groups are each other's best is taken, and the rest looks again. This gives what taking all pairs in order,
-best first, would give: no pair before it could have taken either of the two.
+Pairs of groups that are each other's best are taken, then the rest search again. The result equals taking all pairs in
+order, best first, because no better pair can claim either group.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mbe_stage.pipeline.views.diff.rows import Rows
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 
 SEARCH_LIMIT = 30_000_000_000
-"""Shared members that are counted at most, over all pairs of groups; some minutes on two cores."""
+"""Maximum shared members to count, over all pairs of groups; some minutes on two cores."""
 
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
-# Looking at a pair that shares a rare member costs as much as counting so many members.
+# Cost of checking a pair that shares a rare member, in members to count.
 _PAIR_COST = 5
-# Similar pairs are searched before all pairs if that is this many times cheaper; matched rows are left out later.
+# Similar pairs are searched first if that is this many times cheaper; matched rows then leave the full search.
 _WORTH_A_LEVEL = 2
-# The first level, where it can be afforded: most groups that changed a little have their partner there.
+# The first level, if affordable: most slightly changed groups have their partner there.
 _FIRST_LEVEL = 0.7
 
 
@@ -36,14 +36,14 @@ class Pairs:
     Attributes
     ----------
     partner_of_new : (n_new,) int32
-        Position of the gone partner, -1 where there is none.
+        Position of the gone partner, or -1.
     partner_of_gone : (n_gone,) int32
     kind : (n_new,) int8
         `kernels.GROWN`, `SHRUNK`, `CHANGED`, or 0.
     jaccard : (n_new,) float64
-        0 where there is no partner.
+        0 without a partner.
     searched_from : float
-        Every pair with at least this Jaccard was looked at: 0 where all were, 1 where none but those that differ by one
+        All pairs with at least this Jaccard index were compared. 0 means all pairs, 1 only pairs that differ by one
         member.
     """
 
@@ -62,7 +62,7 @@ def no_pairs(n_new: int, n_gone: int) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A way to find partners: what it costs for some rows, and the search itself."""
+    """A way to find partners: its cost for some rows, and the search itself."""
 
     reach: float
     cost: Callable[[Rows, Rows], int]
@@ -77,20 +77,20 @@ def pair_up(
     threads: int = 1,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Pairs:
-    """Find partners for as many groups as have one.
+    """Pair all groups that have a partner.
 
     Parameters
     ----------
     rows : list of Rows
-        All rows of the old and of the new side, with their sums; taken out of the list, so that their memory is free
-        when fewer are left.
+        All rows of the old and the new side, with their sums. The list is emptied, so that memory is freed as rows are
+        paired.
     scratch : Path
         A directory for temporary files.
     limit : int
-        Bound on the work: shared members to count. Where comparing every pair takes more, only pairs above some Jaccard
-        are compared, the lowest of 0.5, 0.6 ... 0.9 that the bound allows.
+        Bound on the work, in shared members to count. If comparing every pair takes more, only pairs above a Jaccard
+        index are compared: the lowest of 0.5, 0.6 ... 0.9 that the bound allows.
     on_progress : callable
-        Called with the share of the search under way.
+        Called with the share of the current search.
     """
     gone, new = rows
     rows.clear()
@@ -112,7 +112,7 @@ def pair_up(
 
 
 class _Finder:
-    """Takes pairs, and keeps an account of the work."""
+    """Takes pairs, and tracks the work."""
 
     def __init__(self, n_new: int, n_gone: int, scratch: Path, limit: int) -> None:
         self.partner_of_new = np.full(n_new, -1, np.int32)
@@ -135,7 +135,7 @@ class _Finder:
             self.left -= cost
             best = way.run(*looking)
             self._take(best, *looking)
-            # A row without a partner now has none later: the choice only shrinks.
+            # A row without a partner now will have none later, because candidates only decrease.
             looking = (
                 self._still_free(looking[0], self.partner_of_new, best.new_partner >= 0),
                 self._still_free(looking[1], self.partner_of_gone, best.gone_partner >= 0),
@@ -144,7 +144,7 @@ class _Finder:
         return self._still_free(new, self.partner_of_new), self._still_free(gone, self.partner_of_gone)
 
     def _take(self, best: Best, new: Rows, gone: Rows) -> None:
-        """Pair those that are each other's best."""
+        """Pair rows that are each other's best."""
         found = np.flatnonzero(best.new_partner >= 0)
         mutual = found[best.gone_partner[best.new_partner[found]] == found]
         new_at, gone_at = new.which[mutual], gone.which[best.new_partner[mutual]]
@@ -168,18 +168,18 @@ def _next_search(
     threads: int,
     on_progress: Callable[[float], None],
 ) -> _Search | None:
-    """The next search: of the widest reach that can be afforded, or one that leaves less for it to do.
+    """Return the next search: the widest affordable one, or a cheaper one to run first.
 
-    None where nothing can be afforded that reaches below a Jaccard of `below`.
+    Return None if no affordable search reaches below a Jaccard index of `below`.
 
     Parameters
     ----------
     affordable : int
-        Work that is left, in shared members to count.
+        Remaining work, in shared members to count.
     below : float
-        Every pair with that Jaccard or more was looked at.
+        All pairs with at least this Jaccard index have been compared.
     on_progress : callable
-        Takes the share of the search that is done.
+        Takes the share of the search done.
     """
     of_new, of_gone = (search.member_counts(rows, shared.n) for rows in (new, gone))
     ranks = np.empty(shared.n, np.int32)
@@ -217,5 +217,5 @@ def _prefix_costs(new: Rows, gone: Rows, ranks: np.ndarray, levels: np.ndarray) 
 
 
 def _product(first: np.ndarray, second: np.ndarray) -> int:
-    """The sum of the products, which may be beyond int64; as exact as it needs to be."""
+    """Return the approximate sum of the products, which may exceed int64."""
     return int(np.dot(first.astype(np.float64), second.astype(np.float64)))

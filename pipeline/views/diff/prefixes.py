@@ -1,4 +1,4 @@
-"""Compiled loops of the prefix filter: the rarest members of each row, and a word that tells most rows apart.
+"""Compiled loops of the prefix filter: the rarest members of each row, and signatures that tell most rows apart.
 
 Rows with a given Jaccard similarity share one of their rarest members. Signatures reject nearly all other pairs that
 share one.
@@ -15,7 +15,7 @@ from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
-# Rows of so many members are sorted by insertion.
+# Rows of up to this many members are sorted by insertion.
 _INSERTED = 32
 
 FLOATS = float64[::1]
@@ -32,18 +32,18 @@ def bits_set(word):
 
 @compiled()
 def _prefix_length(n_shared, size, least):
-    """Return the prefix length: every partner with a Jaccard of `least` has one of so many rarest shared members.
+    """Return the prefix length: every partner with a Jaccard index of `least` shares one of so many rarest members.
 
-    A partner has at least ``least * size`` members in common, and those that are not shared are the rarest of all.
+    A partner has at least ``least * size`` common members. Members that are not shared count as the rarest.
     """
-    # Rounded down a little: a member too many costs time, one too few would lose a pair.
+    # Rounded in the safe direction: one member too many costs time, one too few would lose a pair.
     needed = max(np.int64(np.ceil(least * size - 1e-9)), 1)
     return max(0, n_shared - needed + 1)
 
 
 @compiled(INTS, INTS, float64)
 def prefix_lengths(n_shared, sizes, least):
-    """The prefix length of each row."""
+    """Return the prefix length of each row."""
     lengths = np.empty(sizes.size, np.int32)
     for row in range(sizes.size):
         lengths[row] = _prefix_length(n_shared[row], sizes[row], least)
@@ -52,7 +52,7 @@ def prefix_lengths(n_shared, sizes, least):
 
 @compiled(LONGS, INTS, INTS, FLOATS, int64[:, ::1])
 def count_prefixes(offsets, ranked, sizes, levels, counts):
-    """Add to ``counts[level, rank]`` the rows that have the member in their prefix at that level."""
+    """Add to ``counts[level, rank]`` the number of rows with that member in their prefix at that level."""
     for row in range(sizes.size):
         n_shared = offsets[row + 1] - offsets[row]
         for level in range(levels.size):
@@ -62,14 +62,14 @@ def count_prefixes(offsets, ranked, sizes, levels, counts):
 
 @compiled(INTS, LONGS)
 def count_members(members, counts):
-    """Add up how often each vertex is a member."""
+    """Count how often each vertex is a member."""
     for k in range(members.size):
         counts[members[k]] += 1
 
 
 @compiled(LONGS, INTS)
 def member_signatures(offsets, members):
-    """For each row a word in which every member sets a bit, the same member always the same."""
+    """Return a signature per row: a word in which each member sets its own fixed bit."""
     words = np.zeros(offsets.size - 1, np.uint64)
     for row in range(words.size):
         word = np.uint64(0)
@@ -81,7 +81,7 @@ def member_signatures(offsets, members):
 
 @compiled(LONGS, INTS, INTS, seconds=1.0)
 def rarest_first(offsets, members, ranks):
-    """Members as ranks, the lowest of each row first."""
+    """Return members as ranks, ascending within each row."""
     ranked = np.empty_like(members)
     for row in range(offsets.size - 1):
         start, end = offsets[row], offsets[row + 1]
@@ -101,9 +101,9 @@ def rarest_first(offsets, members, ranks):
 
 @compiled(WORDS, FLAGS, int64)
 def fill_table(sums, is_whole, bits):
-    """A hash table from sums to rows, those with `is_whole` only, -1 being an empty slot; and a bit for each sum.
+    """Build a hash table from sums to rows with `is_whole` (-1 is an empty slot), and a bit per sum.
 
-    Nearly every lookup is of a sum that is not there, and ends at its bit, in a sixteenth of the memory.
+    Nearly all lookups miss, and end at the bit, in a sixteenth of the memory.
     """
     slots = np.full(1 << bits, -1, np.int32)
     flags = np.zeros(1 << max(0, bits + 1 - 3), np.uint8)
@@ -121,27 +121,27 @@ def fill_table(sums, is_whole, bits):
 
 @compiled(int64, int64, COMPARED, WORDS, WORDS, int64, SUM_TABLE, OTHERS, seconds=1.5)
 def probe(first, last, rows, sums, hashes, n_shared_left, table, others):
-    """Rows ``first .. last - 1`` beside those of the other run that are the same group without one member.
+    """Pair rows ``first .. last - 1`` with rows of the other run that lack exactly one of their members.
 
-    A row with one member that the other run does not know can only do without that one; with two, it has no such pair.
+    If one member is unknown to the other run, only that one can be missing; with two there is no such pair.
 
     Parameters
     ----------
     first, last : int
-        Of `rows`.
+        Range of `rows`.
     sums : uint64
-        Of the hashes of the shared members of each row that looks.
+        Sum of the hashes of each seeking row's shared members.
     hashes : (n_vertices,) uint64
-        Of the shared vertices.
+        Hashes of the shared vertices.
     n_shared_left : int
-        Shared vertices below it are left ones.
+        Shared vertices below this number are left ones.
     others : Others
-        The rows in it.
+        The rows in the table.
 
     Returns
     -------
     found, partners : (n_pairs,) int32
-        A pair each: the larger group, and the one without the member.
+        One pair each: the larger group, and the one without the member.
     """
     found, partners = np.empty(1024, np.int32), np.empty(1024, np.int32)
     n = 0

@@ -12,21 +12,21 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.publish.manifest import Manifest
 from mbe_stage.pipeline.publish.reading import key_type
 
-# Which columns were read, and what makes a row an edge; the window of time moves from run to run by its nature.
+# Settings that select columns and edges. The time window is not among them, because it moves from run to run.
 _COLUMNS = ("left", "right", "weight", "timestamp")
 _FILTERS = ("min_weight", "time_bucket", "time_offset")
 
 
-class Asked(Protocol):
+class RunQuery(Protocol):
     """The query of a run: a manifest, or a future one."""
 
     @property
     def config(self) -> Config:
-        """The configuration of the run."""
+        """Return the configuration of the run."""
 
     @property
     def input(self) -> InputFacts:
-        """The facts about its input."""
+        """Return the facts about its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Comparability:
     Attributes
     ----------
     remarks : tuple of str
-        What stands in the way of a comparison like with like, and what else should be known first; a sentence each.
+        Reasons why the runs are not comparable, and other remarks, one sentence each.
     knows_gone : bool
-        Whether what only the old run has is called gone: both runs are complete and were asked the same.
+        True if bicliques of only the old run are gone: both runs are complete and have the same query.
     knows_new : bool
-        Whether what only the new run has is new.
+        True if bicliques of only the new run are new.
     """
 
     remarks: tuple[str, ...]
@@ -49,14 +49,14 @@ class Comparability:
 
 
 def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Comparability:
-    """Compare what two runs were asked, what they read, and whether they are complete.
+    """Compare the queries, inputs and completeness of two runs.
 
     Raises
     ------
     PublishError
         A vertex table is missing.
     """
-    unlike = [*unlike_questions(old_manifest, new_manifest), *_key_types(old, new)]
+    unlike = [*unlike_queries(old_manifest, new_manifest), *_key_types(old, new)]
     truncated = [
         f"the {name} run is incomplete: it {manifest.truncated}; what only the {other} run has may {verb}"
         for name, manifest, other, verb in (
@@ -78,19 +78,19 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
     )
 
 
-def unlike_questions(old: Asked, new: Asked) -> list[str]:
-    """Return the differences of two queries that make the runs less comparable, a sentence each."""
+def unlike_queries(old: RunQuery, new: RunQuery) -> list[str]:
+    """Return the differences of two queries that make the runs less comparable, one sentence each."""
     found = []
     for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _FILTERS)):
         for name in names:
             before, after = (getattr(getattr(run.config, section), name) for run in (old, new))
             if before != after:
-                found.append(f"the questions differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
+                found.append(f"the queries differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
     return [*found, *_other_columns(old, new)]
 
 
-def _other_columns(old: Asked, new: Asked) -> Iterator[str]:
-    """Settings that do not mean one column."""
+def _other_columns(old: RunQuery, new: RunQuery) -> Iterator[str]:
+    """Yield settings that name different columns."""
     for name in _COLUMNS:
         before, after = _setting(old, name), _setting(new, name)
         if before != after and not _is_one_column(old, new, name) and not _may_be_one_column(old, new, name):
@@ -107,11 +107,14 @@ def _named_otherwise(old: Manifest, new: Manifest) -> Iterator[str]:
             yield f"input.{name} was {_shown(before)} and is {_shown(after)}, {is_one}"
         was, now = ([column.name for column in _columns(run, name)] for run in (old, new))
         if before == after and was != now and was and now and None not in was + now:
-            yield f"input.{name} is {_shown(before)} in both runs, and that was {_listed(was)} and is {_listed(now)}"
+            yield (
+                f"input.{name} is {_shown(before)} in both runs, but means {_listed(was)} in OLD and "
+                f"{_listed(now)} in NEW"
+            )
 
 
-def _is_one_column(old: Asked, new: Asked, name: str) -> bool | None:
-    """Return True if the setting meant the same columns of both inputs; None if a manifest does not tell."""
+def _is_one_column(old: RunQuery, new: RunQuery, name: str) -> bool | None:
+    """Return True if the setting meant the same columns of both inputs; None if a manifest does not say."""
     before, after = _columns(old, name), _columns(new, name)
     if not before or not after:
         return None
@@ -119,22 +122,22 @@ def _is_one_column(old: Asked, new: Asked, name: str) -> bool | None:
 
 
 def _is_same(before: InputColumn, after: InputColumn) -> bool:
-    """By name where both inputs have names."""
+    """Compare columns by name if both inputs have names."""
     if before.name is None or after.name is None:
         return before.position == after.position
     return before.name == after.name
 
 
-def _may_be_one_column(old: Asked, new: Asked, name: str) -> bool:
-    """Return True if a manifest does not tell a setting's column, and the settings may mean the same one."""
+def _may_be_one_column(old: RunQuery, new: RunQuery, name: str) -> bool:
+    """Return True if a manifest does not identify a setting's column, and the settings may mean the same one."""
     return _is_one_column(old, new, name) is None and _may_mean_the_same(_setting(old, name), _setting(new, name))
 
 
-def _columns(run: Asked, name: str) -> list[InputColumn]:
+def _columns(run: RunQuery, name: str) -> list[InputColumn]:
     return [column for column in run.input.columns if column.setting == name]
 
 
-def _setting(run: Asked, name: str) -> object:
+def _setting(run: RunQuery, name: str) -> object:
     return getattr(run.config.input, name)
 
 
@@ -161,15 +164,15 @@ def _windows(old: Manifest, new: Manifest) -> list[str]:
     before, after = ((run.config.input.time_from, run.config.input.time_until) for run in (old, new))
     if before == after:
         return []
-    return [f"the windows of time differ: OLD read {_window(*before)}, NEW {_window(*after)}"]
+    return [f"the time windows differ: OLD read {_window(*before)}, NEW {_window(*after)}"]
 
 
 def _window(start: object, end: object) -> str:
     return f"{'everything' if start is None else f'from {start}'}{'' if end is None else f' until {end}'}"
 
 
-def _meant(run: Asked, name: str) -> str:
-    """Which columns a setting meant, in brackets, where the manifest says it."""
+def _meant(run: RunQuery, name: str) -> str:
+    """Return the columns of a setting in brackets, if the manifest states them."""
     columns = [
         f"column {column.position}" if column.name is None else f"column {column.position}, {column.name!r}"
         for column in _columns(run, name)

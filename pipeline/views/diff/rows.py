@@ -1,4 +1,4 @@
-"""The rows that differ, out of Parquet and kept small: sizes in memory, members on disk, read in stretches."""
+"""The differing rows in compact form: sizes in memory, members on disk, read in stretches."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
 
-# Rows with member lists that are decoded at once.
+# Rows with member lists to decode at once.
 _DECODED_ROWS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The bicliques that only one of the two runs has, in the order of its files.
+    """The bicliques of only one of the two runs, in file order.
 
     Attributes
     ----------
@@ -43,20 +43,20 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretch:
-    """Some consecutive `Rows` with their members; arrays of one entry a row unless said otherwise.
+    """Some consecutive `Rows` with their members; arrays have one entry per row unless stated otherwise.
 
     Attributes
     ----------
     first : int
-        Position of the first of them in the `Rows`.
+        Position of the first row in the `Rows`.
     offsets : (n + 1,) int64
         Into `members`.
     members : int32
-        Shared vertices, the left ones of a row before its right ones.
+        Shared vertices, left before right in each row.
     keys, n_left, n_right
         As in `Side`.
     shared_left, shared_right : int32
-        How many of the members are shared vertices.
+        Number of members that are shared vertices.
     """
 
     first: int
@@ -74,7 +74,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Some rows of a `Side`, with the members that are shared vertices in a file of int32.
+    """Some rows of a `Side`, with their shared members in a file of int32.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Rows:
     sums : (n,) uint64, or empty
         Sum of the hashes of each row's shared members.
     path : Path
-        Members of all these rows, one row after the other.
+        Members of all these rows, row by row.
     """
 
     side: Side
@@ -99,11 +99,11 @@ class Rows:
 
     @property
     def n_members(self) -> int:
-        """Shared members of all rows."""
+        """Return the number of shared members of all rows."""
         return int(self.shared_left.sum(dtype=np.int64) + self.shared_right.sum(dtype=np.int64))
 
     def stretches(self, most_members: int) -> Iterator[Stretch]:
-        """Yield all rows in stretches with few members, at least one row each."""
+        """Yield all rows in stretches of bounded size, with at least one row each."""
         first = 0
         with open(self.path, "rb") as file:
             while first < len(self):
@@ -127,7 +127,7 @@ class Rows:
                 first = last
 
     def subset(self, kept: np.ndarray, path: Path) -> Rows:
-        """The rows where `kept` is true, their members in a file of their own."""
+        """Return the rows where `kept` is true, with their members in a new file."""
         if kept.all():
             return self
         with open(path, "wb") as file:
@@ -144,12 +144,12 @@ class Rows:
         )
 
     def without_sums(self) -> Rows:
-        """The same rows, with less in memory."""
+        """Return the same rows without sums, to free memory."""
         return Rows(self.side, self.which, self.shared_left, self.shared_right, np.zeros(0, np.uint64), self.path)
 
 
 def read_sizes(run_path: Path, keys: np.ndarray) -> Side:
-    """The rows of a run that have one of these (ascending) keys, without their members."""
+    """Return the rows of a run with these (ascending) keys, without their members."""
     side = _empty_side(run_path, keys.size)
     if not keys.size:
         return side
@@ -167,7 +167,7 @@ def read_side(
     path: Path,
     on_progress: Callable[[float], None] | None = None,
 ) -> Rows:
-    """The rows of a run that have one of these (ascending) keys, with their members in the file `path`.
+    """Return the rows of a run with these (ascending) keys, with their members in the file `path`.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def read_side(
     translation : pair of int32 arrays
         `shared.old` or `shared.new`.
     on_progress : callable, optional
-        Called with the share of the run that has been read.
+        Called with the share of the run read.
     """
     side = _empty_side(run_path, keys.size)
     shared_left, shared_right = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
@@ -226,7 +226,7 @@ def _batches(run_path: Path, columns: list[str], n_rows: int) -> Iterator[pa.Rec
 
 
 def _lists(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and values of a list column without nulls, also where it is a slice."""
+    """Return offsets and values of a list column without nulls, even if it is a slice."""
     return column.offsets.to_numpy(), column.values.to_numpy()
 
 
@@ -236,9 +236,9 @@ class _Members(NamedTuple):
     Attributes
     ----------
     offsets, ids : int32
-        As a list column has them; ids of the run.
+        Offsets and values of a list column, with ids of the run.
     numbers : (n_vertices,) int32
-        Of each id among the vertices in common; negative where the other run does not know it.
+        For each id its number among the shared vertices; negative if the other run does not have the vertex.
     """
 
     offsets: np.ndarray
@@ -251,18 +251,18 @@ _MEMBERS = types.NamedTuple((readonly(INTS), readonly(INTS), INTS), _Members)
 
 @compiled(LONGS, _MEMBERS, _MEMBERS, WORDS, INTS, INTS, WORDS, seconds=1.0)
 def _translated(rows, left, right, hashes, shared_left, shared_right, sums):
-    """Shared members of the chosen rows; their numbers and the sums of their hashes go into the last three arrays.
+    """Return the shared members of the chosen rows; write their numbers and hash sums into the last three arrays.
 
     Parameters
     ----------
     rows : int64
         Positions in the batch.
     left, right : _Members
-        Of the batch.
+        Members of the batch.
     hashes : uint64
-        By the number among the vertices in common.
+        By shared number.
     shared_left, shared_right, sums
-        The result, one for each of `rows`.
+        The result, one per row.
     """
     most = 0
     for row in rows:
@@ -292,5 +292,5 @@ def _translated(rows, left, right, hashes, shared_left, shared_right, sums):
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
-    """Everything here."""
+    """List the compiled functions of this module."""
     return steps_of(_translated)

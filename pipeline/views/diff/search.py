@@ -1,7 +1,6 @@
-"""For each row of the two runs the best partner among the rows of the other: three searches of different reach.
+"""The best partner of each row among the rows of the other run: three searches of different reach.
 
-All of them work on stretches of rows, so memory does not depend on the number of members, and their compiled parts run
-in threads.
+All work on stretches of rows, so memory does not depend on the number of members. Their compiled parts run in threads.
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ from mbe_stage.pipeline.views.diff.prefixes import (
 from mbe_stage.pipeline.views.diff.rows import Rows, Stretch
 from mbe_stage.pipeline.views.diff.vertices import SharedVertices
 
-# Members of gone rows that are indexed at once, and of new rows that are compared with them at once.
+# Members of gone rows to index at once, and of new rows to compare with them at once.
 _INDEXED = 1 << 24
 _COMPARED = 1 << 20
-# Counters of one core: 8 bytes a row.
+# Counters of one core: 8 bytes per row.
 _FEWEST_BLOCK_ROWS, _MOST_BLOCK_ROWS = 1 << 15, 1 << 20
 _POSTING = 8
 _NO_WORDS = np.zeros(0, np.uint64)
 
 
 def by_one_member(new: Rows, gone: Rows, shared: SharedVertices, threads: int) -> Best:
-    """Partners that have one member more or one less, found by the sums of the members' hashes.
+    """Find partners with one member more or one less, by the sums of the members' hashes.
 
-    Such a pair comes before every other pair of either of its groups: of a group with s members it has a Jaccard of
-    at least (s - 1) / s, and any other pair at most s / (s + 2).
+    Such a pair precedes every other pair of its groups. For a group with s members its Jaccard index is at least (s -
+    1) / s, and any other pair has at most s / (s + 2).
     """
     best = Best.none_yet(len(new), len(gone))
     of_new, of_gone = Partners(best.new_jaccard, best.new_partner), Partners(best.gone_jaccard, best.gone_partner)
@@ -73,7 +72,7 @@ def by_one_member(new: Rows, gone: Rows, shared: SharedVertices, threads: int) -
 
 
 def member_counts(rows: Rows, n_vertices: int) -> np.ndarray:
-    """In how many of the rows each shared vertex is; ``(n_vertices,) int64``."""
+    """Count the rows of each shared vertex; ``(n_vertices,) int64``."""
     counts = np.zeros(n_vertices, np.int64)
     for stretch in rows.stretches(_COMPARED):
         count_members(stretch.members, counts)
@@ -83,7 +82,7 @@ def member_counts(rows: Rows, n_vertices: int) -> np.ndarray:
 def by_shared_members(
     new: Rows, gone: Rows, shared: SharedVertices, threads: int, on_progress: Callable[[float], None]
 ) -> Best:
-    """Every pair: members in common are counted for all rows that have any."""
+    """Compare every pair: count the common members of all rows that have any."""
     best, gone_known = Best.none_yet(len(new), len(gone)), _known(gone)
 
     def compare(block: Indexed, rows: Compared, first: int, last: int) -> None:
@@ -100,7 +99,7 @@ def by_shared_members(
 
 
 def prefix_counts(rows: Rows, ranks: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """In the prefixes of how many rows each shared vertex is; ``(n_levels, n_vertices) int64``, by rank."""
+    """Count the rows with each shared vertex in their prefix; ``(n_levels, n_vertices) int64``, by rank."""
     counts = np.zeros((levels.size, ranks.size), np.int64)
     for stretch in rows.stretches(_COMPARED):
         ranked = rarest_first(stretch.offsets, stretch.members, ranks)
@@ -117,15 +116,15 @@ def by_prefixes(
     threads: int,
     on_progress: Callable[[float], None],
 ) -> Best:
-    """Every pair with a Jaccard of at least `least`; `ranks` orders the shared vertices, rarest first.
+    """Compare every pair with a Jaccard index of at least `least`; `ranks` orders shared vertices, rarest first.
 
     Parameters
     ----------
     shared : SharedVertices
-        Those that both runs have.
+        The vertices of both runs.
     ranks : (n_shared,) int32
     on_progress : callable
-        Takes the share that is done.
+        Takes the share done.
     """
     best, gone_known = Best.none_yet(len(new), len(gone)), _known(gone)
     is_left = np.empty(shared.n, np.bool_)
@@ -166,7 +165,7 @@ def _blocks(
     n_vertices: int,
     signatures: np.ndarray | None = None,
 ) -> list[Indexed]:
-    # Rows enough that a vertex has some in each block, or looking its postings up costs more than reading them.
+    # Enough rows that a vertex has some in each block; otherwise looking up its postings costs more than reading them.
     wanted = _POSTING * n_vertices * len(stretch) // max(1, int(limits.sum()))
     n_rows = min(max(wanted, _FEWEST_BLOCK_ROWS), _MOST_BLOCK_ROWS)
     blocks = []
@@ -197,18 +196,18 @@ def _compare_all(
     on_progress: Callable[[float], None],
     prepared: Callable[[Stretch], Any],
 ) -> None:
-    """Every stretch of new rows with every block of gone ones, each thread on rows of its own.
+    """Compare every stretch of new rows with every block of gone ones; each thread has its own rows.
 
     Parameters
     ----------
     block_lists : iterable of list of Indexed
-        Gone rows, so many at a time as are indexed together.
+        Gone rows, in lists that are indexed together.
     compare : callable
         Takes a block, prepared rows, and the first and last of them.
     on_progress : callable
-        Takes the share that is done.
+        Takes the share done.
     prepared : callable
-        Makes of a stretch what `compare` takes.
+        Turns a stretch into the argument of `compare`.
     """
     steps = max(1, -(-gone.n_members // _INDEXED)) * max(1, len(new))
     done = 0
@@ -252,7 +251,7 @@ def _probe(
     Parameters
     ----------
     best, other_best : Partners
-        Of `rows` and of `others`; changed in place.
+        Best partners of `rows` and of `others`; changed in place.
     """
     bits = max(4, int(2 * len(others)).bit_length())
     is_whole = others.shared_left + others.shared_right == _sizes(others)

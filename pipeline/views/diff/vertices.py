@@ -1,4 +1,4 @@
-"""Vertices that both runs have, under one number: dense ids are numbered per run, the vertices' own keys are not."""
+"""Common numbers for the vertices of both runs, because dense ids differ between runs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from mbe_stage.pipeline.views.top import SideName
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedVertices:
-    """The vertices that both runs have, left ones first.
+    """The vertices of both runs, left ones first.
 
     Attributes
     ----------
     n_left, n : int
-        Shared left vertices, and all shared ones: numbers ``0 .. n_left - 1`` and ``n_left .. n - 1``.
+        Numbers of shared left vertices and of all shared vertices. Left ones are ``0 .. n_left - 1``, right ones
+        ``n_left .. n - 1``.
     hashes : (n,) uint64
-        Of each shared vertex, salted by its side: `mbe_stage.bicliques.keys.vertex_hashes`.
+        Hash of each shared vertex, salted by its side: `mbe_stage.bicliques.keys.vertex_hashes`.
     old, new : pair of (n_vertices,) int32
-        For each run its left and its right dense ids to shared numbers; -1 where the other run has no such vertex.
+        Maps from each run's left and right dense ids to shared numbers; -1 if the other run does not have the vertex.
     """
 
     n_left: int
@@ -36,8 +37,8 @@ class SharedVertices:
 def shared_vertices(old: Path, new: Path) -> SharedVertices:
     """Join the vertex tables of two runs on their keys.
 
-    Keys are joined by their hashes, as `biclique_key` joins groups: 5 and "5" are one, and two vertices of a run are
-    taken for one where 64 bits collide.
+    Keys are joined by their hashes, like groups by `biclique_key`: 5 and "5" are equal, and a collision of 64 bits
+    merges two vertices.
     """
     hashes_left, old_left, new_left = _join(old, new, "left", 0)
     hashes_right, old_right, new_right = _join(old, new, "right", hashes_left.size)

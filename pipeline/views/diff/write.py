@@ -1,4 +1,4 @@
-"""The difference of two runs as Parquet, all of it or nothing."""
+"""Write the difference of two runs as Parquet, all or nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING = "nothing was written"
 
 
 def difference_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
-    """Columns of `differences`, one row a biclique that is in one run only; a pair has one row, that of the new one."""
+    """Columns of `differences`: one row per biclique of one run only; a pair has one row, for its new biclique."""
     return pa.schema(
         [
             pa.field("status", pa.string(), nullable=False),
@@ -40,12 +40,12 @@ def difference_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Sch
 
 
 def partner_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
-    """Columns of `partners`, one row a biclique of the old run that is the partner of one of the new run."""
+    """Columns of `partners`: one row per biclique of the old run that has a partner in the new one."""
     return pa.schema([pa.field("biclique_key", pa.int64(), nullable=False), *_member_fields(left_keys, right_keys)])
 
 
 def difference_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
-    """Rows of `differences`, some thousands at a time: first those of the new run, then what only the old one has."""
+    """Yield rows of `differences` in batches: first those of the new run, then those only in the old one."""
     types = key_types(diff)
     schema = difference_schema(*types)
     without = "new" if diff.comparability.knows_new else "only_in_new"
@@ -71,29 +71,29 @@ def difference_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
 
 
 def partner_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
-    """Rows of `partners`."""
+    """Yield rows of `partners`."""
     schema = partner_schema(*key_types(diff))
     for at, left, right in rows_with_members(diff.only_old, _has_partner(diff)):
         yield _batch(schema, [pa.array(diff.only_old.keys[at])], diff.only_old, at, left, right)
 
 
 def check_free(directory: Path) -> None:
-    """Refuse, before any work, a directory that `write_diff` would refuse.
+    """Refuse early a directory that `write_diff` would refuse.
 
     Raises
     ------
     PublishError
-        It is not empty, is a file, is among published runs, or its parent cannot be written.
+        It is not empty, is a file, lies among published runs, or its parent is not writable.
     """
     refuse_among_published(directory)
     with as_publish_errors(directory, _NOTHING):
         if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
-            raise PublishError(f"{directory}: is no directory; expected none or an empty one; name another with --out")
+            raise PublishError(f"{directory}: is not a directory; expected a new or empty one; name another with --out")
         if directory.is_dir() and any(directory.iterdir()):
-            raise PublishError(f"{directory}: is not empty; expected none or an empty one; name another with --out")
+            raise PublishError(f"{directory}: is not empty; expected a new or empty directory; name another with --out")
         directory.absolute().parent.mkdir(parents=True, exist_ok=True)
         if not os.access(directory.absolute().parent, os.W_OK | os.X_OK):
-            raise PublishError(f"{directory.absolute().parent}: may not be written by this user; {_NOTHING}")
+            raise PublishError(f"{directory.absolute().parent}: is not writable for this user; {_NOTHING}")
 
 
 def write_diff(
@@ -102,14 +102,14 @@ def write_diff(
     summary: dict[str, Any] | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Path:
-    """Write ``differences/``, ``partners/`` and, where given, ``summary.json`` into a directory that appears at once.
+    """Write ``differences/``, ``partners/`` and, if given, ``summary.json`` into a directory that appears atomically.
 
     Parameters
     ----------
     directory : path
-        Must not exist, or be empty.
+        A new or empty directory.
     on_progress : callable
-        Called with the share of the rows that have been written.
+        Called with the share of the rows written.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def write_diff(
     Raises
     ------
     PublishError
-        It holds something, or cannot be written; then nothing of it is there.
+        It is not empty or cannot be written; nothing of it remains.
     """
     directory = Path(directory)
     check_free(directory)
@@ -149,7 +149,7 @@ def write_diff(
 
 
 def key_types(diff: RunDiff) -> tuple[pa.DataType, pa.DataType]:
-    """Types of the left and right keys; text where the two runs do not agree."""
+    """Return the types of the left and right keys; text if the two runs differ."""
     types = [{key_type(run, side) for run in (diff.old, diff.new)} for side in ("left", "right")]
     left, right = (found.pop() if len(found) == 1 else pa.string() for found in types)
     return left, right
@@ -173,12 +173,12 @@ def _write(batches: Iterator[pa.RecordBatch], schema: pa.Schema, directory: Path
 def _batch(
     schema: pa.Schema, first: list[pa.Array], side: Side, at: np.ndarray, left: pa.ListArray, right: pa.ListArray
 ) -> pa.RecordBatch:
-    """Some rows of a table of what differs.
+    """Return some rows of a table of differences.
 
     Parameters
     ----------
     first : list of pa.Array
-        The columns that come before those of the members.
+        The columns before those of the members.
     at : (n,) integers
         Positions in `side`.
     left, right : pa.ListArray

@@ -44,24 +44,24 @@ def test_the_parts_of_an_address(text: str, root: str, key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("s3://user:secret@b/a", "holds a user or a password"),
-        ("https://user:secret@b/a", "holds a user or a password"),
-        ("s3://user@b/a", "holds a user or a password"),
-        ("abfs://container:secret@account/a", "holds a user or a password"),
-        ("sftp://user:secret@host/a", "sftp://...@host: holds a user or a password"),
-        ("ftp://secret@host/a", "holds a user or a password"),
-        ("http:///user:secret@host/a", "holds a user or a password"),
-        ("ftp://user:se/cret@host/secret", "holds a user or a password"),
-        ("s3:/user:secret@b/a", "holds a user or a password"),
-        ("simplecache::http://user:secret@host/a", "one of several addresses"),
-        ("zip://a.csv::http://user:secret@host/a", "one of several addresses"),
-        ("zip://a.csv::/data/secret.zip", "one of several addresses"),
-        ("http://host?secret", "settings behind its key"),
-        ("s3://b/a?key=secret", "settings behind its key"),
-        ("s3://b/a#secret", "settings behind its key"),
+        ("s3://user:secret@b/a", "has a user or a password"),
+        ("https://user:secret@b/a", "has a user or a password"),
+        ("s3://user@b/a", "has a user or a password"),
+        ("abfs://container:secret@account/a", "has a user or a password"),
+        ("sftp://user:secret@host/a", "sftp://...@host: has a user or a password"),
+        ("ftp://secret@host/a", "has a user or a password"),
+        ("http:///user:secret@host/a", "has a user or a password"),
+        ("ftp://user:se/cret@host/secret", "has a user or a password"),
+        ("s3:/user:secret@b/a", "has a user or a password"),
+        ("simplecache::http://user:secret@host/a", "a chained address"),
+        ("zip://a.csv::http://user:secret@host/a", "a chained address"),
+        ("zip://a.csv::/data/secret.zip", "a chained address"),
+        ("http://host?secret", "settings after its key"),
+        ("s3://b/a?key=secret", "settings after its key"),
+        ("s3://b/a#secret", "settings after its key"),
         ("s3:/b/a", "an address with one slash"),
-        ("s3:///a", "names no place in a store"),
-        ("s3://b/../a", "names no place in a store"),
+        ("s3:///a", "does not name a place in a store"),
+        ("s3://b/../a", "does not name a place in a store"),
     ],
 )
 def test_what_is_refused_and_never_repeats_a_secret(text: str, said: str) -> None:
@@ -79,7 +79,7 @@ def test_a_file_of_this_machine_is_its_path(tmp_path: Path) -> None:
     for other in ("file:x/y", "file", None, 3, tmp_path):
         assert place_of(other) == other
     for text in ("file://host/data", "file://", "file:///data/x?secret"):
-        with pytest.raises(ConfigError, match=r"^file://...: is no file of this machine") as error:
+        with pytest.raises(ConfigError, match=r"^file://...: is not a file of this machine") as error:
             place_of(text)
         assert "secret" not in str(error.value)
 

@@ -365,7 +365,7 @@ def test_a_part_that_is_not_there_is_refused(
             bucket.put(f"out/{name}", b"PAR1")
 
     at_publication(monkeypatch, damage)
-    with pytest.raises(PublishError, match=rf"part-\d+\.parquet: {said}; expected .* which a worker has stored"):
+    with pytest.raises(PublishError, match=rf"part-\d+\.parquet: {said}; expected .* as stored by a worker"):
         by_cluster(cluster, f"{bucket.url}/out", edges)
     assert bucket.listed() == []
 
@@ -444,7 +444,7 @@ def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Pa
         assert "objects written there cannot be read here; its results are sent" in parts.what_is_sent(proof)
         monkeypatch.setitem(sys.modules, "obstore.store", None)
         missing = parts.prove()
-        assert "what reads those is not installed" in missing.why_not
+        assert "needs a package that is not installed" in missing.why_not
         assert str(missing.why_not) in parts.what_is_sent(missing)
 
 
@@ -566,10 +566,10 @@ def test_a_lease_ends_when_the_disk_of_its_host_holds_enough(bucket: Bucket, tmp
         for proof, is_bounded in ((Proof("worker", "", is_stored=True), True), (Proof("worker", ""), False)):
             with parts.open(f"lease {is_bounded}", Execution(), proof) as sink:
                 assert not sink.is_full
-                assert sink._room.is_dir()
-                (sink._room / "part").write_bytes(bytes(101))
+                assert sink._directory.is_dir()
+                (sink._directory / "part").write_bytes(bytes(101))
                 assert sink.is_full is is_bounded
-                (sink._room / "part").unlink()
+                (sink._directory / "part").unlink()
 
 
 def test_what_was_fetched_and_cannot_be_removed_ends_nothing(
@@ -766,7 +766,7 @@ def ended(config: Config) -> tuple[Path, list[StoredEntry]]:
     (kept,) = list_unfinished(place)
     booked = [entry for record in kept.records for entry in record.files]
     assert all(isinstance(entry, StoredEntry) for entry in booked)
-    return kept.room, booked  # type: ignore[return-value]
+    return kept.staging_dir, booked  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(
@@ -775,11 +775,11 @@ def ended(config: Config) -> tuple[Path, list[StoredEntry]]:
 def test_what_is_kept_in_the_store_is_gone_on_with(
     slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path, damage: str, caplog: Any
 ) -> None:
-    room, booked = ended(of_many(slow_cluster, out, many))
+    staging_dir, booked = ended(of_many(slow_cluster, out, many))
     # What is booked stays, and nobody may add to it.
     assert {f"out/{entry.name}" for entry in booked} <= set(bucket.listed())
     assert not any(name.endswith(part_objects.OPEN) for name in bucket.listed())
-    assert not any((room / entry.path).exists() for entry in booked)
+    assert not any((staging_dir / entry.path).exists() for entry in booked)
     if damage == "lost":
         store_at(out).objects.delete([booked[0].name])  # type: ignore[attr-defined]
     elif damage == "changed":
@@ -798,15 +798,15 @@ def test_what_was_fetched_to_be_gone_on_with_leaves_the_store(
     slow_cluster: Any, bucket: Bucket, out: str, many: Path
 ) -> None:
     """And an upload for the run that was ended finds nobody who takes it over."""
-    room, booked = ended(of_many(slow_cluster, out, many))
+    staging_dir, booked = ended(of_many(slow_cluster, out, many))
     attempt = booked[0].name.rsplit("/", 3)[0]
     bucket.put(f"out/{attempt}/{part_objects.OPEN}", b"as a killed process leaves it")
-    header, records = read_journal(room)
-    journal = begun_journal(room, header)
+    header, records = read_journal(staging_dir)
+    journal = begun_journal(staging_dir, header)
     assert bucket.listed("out/.staging") == []
     assert journal.n_found == sum(record.n_found for record in records) > 0
-    assert all((room / entry.path).is_file() for entry in booked)
-    _, again = read_journal(room)
+    assert all((staging_dir / entry.path).is_file() for entry in booked)
+    _, again = read_journal(staging_dir)
     assert not any(isinstance(entry, StoredEntry) for record in again for entry in record.files)
     assert mbe("clean", out).exit_code == 0
 
@@ -822,9 +822,9 @@ def test_it_is_gone_on_with_by_this_process(
 
 
 def test_mbe_clean_removes_what_is_kept(slow_cluster: Any, bucket: Bucket, out: str, many: Path) -> None:
-    room, booked = ended(of_many(slow_cluster, out, many))
+    staging_dir, booked = ended(of_many(slow_cluster, out, many))
     removed = json.loads(mbe("clean", out, "--json").stdout)["removed"]
-    assert {str(room), *(f"{out}/{entry.name}" for entry in booked)} <= set(removed)
+    assert {str(staging_dir), *(f"{out}/{entry.name}" for entry in booked)} <= set(removed)
     assert bucket.listed() == []
 
 

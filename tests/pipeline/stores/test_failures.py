@@ -30,7 +30,7 @@ def said(status: str, code: str = "Code") -> str:
 
 GENERIC, DENIED = exceptions.GenericError, exceptions.PermissionDeniedError
 METADATA = f"Error performing PUT http://169.254.169.254/latest/api/token?{SECRET}"
-MEANWHILE = "another writer has replaced it meanwhile"
+MEANWHILE = "another writer has replaced it in the meantime"
 SILENT = "the store at host:9000 does not answer"
 
 
@@ -48,7 +48,7 @@ SILENT = "the store at host:9000 does not answer"
         (exceptions.UnauthenticatedError(said("401")), StoreFailure, "access denied (401 Code)", False),
         (GENERIC(METADATA), StoreFailure, "no credentials", False),
         (GENERIC("Account must be specified"), StoreFailure, "no credentials", False),
-        (GENERIC(said("501")), StoreFailure, "the store cannot do what is asked of it (501 Code)", False),
+        (GENERIC(said("501")), StoreFailure, "the store does not support the request (501 Code)", False),
         (GENERIC(said("301")), StoreFailure, "the store refuses the request (301 Code)", False),
         (GENERIC(said("503", "SlowDown")), StoreFailure, f"{SILENT} (503 SlowDown)", True),
         (GENERIC(f"{SERVED[:60]} error sending request"), StoreFailure, SILENT, True),

@@ -27,7 +27,7 @@ from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.stores import fsspec_files, transfers
 from mbe_stage.pipeline.stores.address import parse_address
 from mbe_stage.pipeline.stores.failures import NoSuchObject, StoreFailure
-from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles, asked
+from mbe_stage.pipeline.stores.fsspec_files import FsspecFiles, driver_errors
 from mbe_stage.pipeline.stores.open_store import holds_runs, is_there, store_at
 from tests.patience import begun
 from tests.pipeline.stores.file_servers import PASSWORD, OnServer, SftpServer
@@ -163,7 +163,7 @@ def test_an_output_in_no_object_store_is_refused_before_any_work(tmp_path: Path,
     out = f"{scheme}://host/new"
     said = (
         f"{out}: runs are not published at addresses of {scheme}://; expected a directory of this machine, or an "
-        "address of an object store (s3://, gs://, az://, abfs://); choose one, and copy the runs from there"
+        "address of an object store (s3://, gs://, az://, abfs://); choose one of these, and copy the runs afterwards"
     )
     refused = mbe("enumerate", tmp_path / "no-input", "--out", out)
     assert (refused.exit_code, refused.stderr) == (2, f"error: {said}\n")
@@ -245,7 +245,7 @@ def test_runs_that_were_copied_to_a_server_are_read(sftp: OnServer, tmp_path: Pa
 
 
 def test_hadoop_that_is_not_here_is_named() -> None:
-    with pytest.raises(StoreFailure) as failure, asked("hdfs://host/edges.csv"):
+    with pytest.raises(StoreFailure) as failure, driver_errors("hdfs://host/edges.csv"):
         raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed: no such file")
     assert "libhdfs" in failure.value.reason
     assert "CLASSPATH" in failure.value.remedy
@@ -335,8 +335,8 @@ def test_a_listing_that_others_disturb_is_made_again(monkeypatch: pytest.MonkeyP
         (StopIteration(), NoSuchObject, "no such object"),
         (FileNotFoundError(SECRET), NoSuchObject, "no such object"),
         (TimeoutError(SECRET), StoreFailure, "the server does not answer as expected"),
-        (TypeError(SECRET), StoreFailure, "its driver of fsspec does not take it (TypeError)"),
-        (NotImplementedError(SECRET), StoreFailure, "its driver of fsspec cannot do it"),
+        (TypeError(SECRET), StoreFailure, "its fsspec driver does not accept it (TypeError)"),
+        (NotImplementedError(SECRET), StoreFailure, "its fsspec driver does not support this"),
         (OSError(errno.ENOENT, SECRET), NoSuchObject, "no such object"),
         (OSError(errno.EACCES, SECRET), StoreFailure, "access denied"),
         (OSError("Socket is closed"), StoreFailure, "the server does not answer as expected"),
@@ -346,7 +346,7 @@ def test_a_listing_that_others_disturb_is_made_again(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_each_failure_of_a_driver(error: Exception, kind: type, reason: str) -> None:
-    with pytest.raises(kind) as failure, asked("sftp://host"), asked("sftp://host/a"):
+    with pytest.raises(kind) as failure, driver_errors("sftp://host"), driver_errors("sftp://host/a"):
         raise error
     assert failure.value.reason.startswith(reason)
     assert failure.value.place == "sftp://host/a"
@@ -374,11 +374,11 @@ def test_a_missing_driver_and_a_missing_fsspec_are_named_with_the_remedy(monkeyp
 
 
 def test_an_unknown_scheme_and_a_password(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^s4://bucket/a.csv: a scheme that is not known; expected a path, or "):
+    with pytest.raises(ConfigError, match=r"^s4://bucket/a.csv: unknown scheme; expected a path, or "):
         ingest(InputConfig(path="s4://bucket/a.csv"))
     result = mbe("enumerate", f"ftp://user:{SECRET}@host/edges.csv", "--out", tmp_path / "out")
     assert result.exit_code == 2
-    assert "ftp://...@host: holds a user or a password" in result.stderr
+    assert "ftp://...@host: has a user or a password" in result.stderr
     assert SECRET not in result.output
     assert not (tmp_path / "out").exists()
 

@@ -52,8 +52,8 @@ def test_a_pointer_that_is_no_run_id_is_none(bucket: Bucket, tmp_path: Path, run
     for command in (("top",), ("verify",), ("runs",), ("export", "--csv")):
         result = mbe(*command, f"{bucket.url}/out")
         assert result.exit_code == 3, command
-        assert "is no pointer to a run" in " ".join(result.stderr.split())
-    with pytest.raises(PublishError, match="is no pointer to a run"):
+        assert "is not a pointer to a run" in " ".join(result.stderr.split())
+    with pytest.raises(PublishError, match="is not a pointer to a run"):
         publish(f"{bucket.url}/out")
     assert files_of(tmp_path) == before
 
@@ -67,7 +67,7 @@ def test_a_server_that_serves_any_key_writes_nothing_outside(
     found = pointing("../../evil", manifest_sha256=hashlib.sha256(content).hexdigest()), None
     monkeypatch.setattr(ConditionalObject, "read", lambda _: found)
     store = store_at(f"{bucket.url}/out")
-    with pytest.raises(PublishError, match="is no pointer to a run"):
+    with pytest.raises(PublishError, match="is not a pointer to a run"):
         store.latest()
     store.close()
     assert not list(tmp_path.rglob("evil"))
@@ -88,7 +88,7 @@ def test_a_server_that_serves_any_key_writes_nothing_outside(
 )
 def test_pointers_of_another_shape(content: bytes) -> None:
     assert Pointer.read(pointing(RUN, previous=[RUN]), None, "s3://b/latest").previous == (RUN,)
-    with pytest.raises(PublishError, match="is no pointer to a run"):
+    with pytest.raises(PublishError, match="is not a pointer to a run"):
         Pointer.read(content, None, "s3://b/latest")
 
 
@@ -115,7 +115,7 @@ def test_a_key_that_is_no_path_is_named(bucket: Bucket) -> None:
             result = mbe(*command, f"{bucket.url}/out")
             said = " ".join(result.stderr.split())
             assert result.exit_code == 3, command
-            assert f'the key "{key}" is no path' in said
+            assert f'the key "{key}" is not a valid path' in said
             assert "does not answer" not in said
             assert "remove that object" in said
         client.delete_object(Bucket=bucket.name, Key=key)

@@ -115,7 +115,7 @@ def test_what_is_wrong_within_the_object_is_said_of_the_address(bucket: Bucket) 
 def test_what_is_not_there_is_one_line(bucket: Bucket) -> None:
     with pytest.raises(InputError, match=rf"^{bucket.url}/edges.csv: no such object, and none below it; expected "):
         ingest(InputConfig(path=f"{bucket.url}/edges.csv"))
-    with pytest.raises(InputError, match=r"^s3://no-bucket/edges.csv: no such bucket; .*make the bucket$"):
+    with pytest.raises(InputError, match=r"^s3://no-bucket/edges.csv: no such bucket; .*create the bucket$"):
         ingest(InputConfig(path="s3://no-bucket/edges.csv"))
     bucket.put("notes/a.txt", b"a")
     bucket.put("notes/b.csv", b"a")
@@ -150,7 +150,7 @@ def test_an_address_with_a_password_is_refused_before_anything(tmp_path: Path) -
         assert result.exit_code == 2
         assert SECRET not in result.output
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ConfigError, match="holds a user or a password"):
+    with pytest.raises(ConfigError, match="has a user or a password"):
         ingest(InputConfig(path=f"s3://user:{SECRET}@bucket/edges.csv"))
 
 

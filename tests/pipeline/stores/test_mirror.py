@@ -20,8 +20,8 @@ from mbe_stage.pipeline.stores.local_copies import (
     address_of,
     adopt,
     local_path,
-    remove_rooms,
-    unfinished_rooms,
+    remove_staging,
+    unfinished_staging,
 )
 from tests.patience import completed
 
@@ -91,7 +91,7 @@ def test_what_another_writer_of_the_address_removes_meanwhile_is_no_error(
     monkeypatch.setattr(mirrors, "_roots_of", found)
     with LocalCopies(PLACE) as copies:
         other = LocalCopies(PLACE)
-        assert remove_rooms(PLACE, 0.0) == []
+        assert remove_staging(PLACE, 0.0) == []
         assert list(temporary.iterdir()) == [copies.root]
 
 
@@ -121,8 +121,8 @@ def everything(place: Path) -> list[Path]:
 def used() -> None:
     """All that looks at such directories."""
     with LocalCopies(PLACE):
-        assert unfinished_rooms(PLACE) == []
-        assert remove_rooms(PLACE, 0.0) == []
+        assert unfinished_staging(PLACE) == []
+        assert remove_staging(PLACE, 0.0) == []
 
 
 def test_what_is_ours_is_removed(temporary: Path) -> None:
@@ -145,8 +145,8 @@ def test_the_directory_of_another_user_is_left_alone(temporary: Path, monkeypatc
     before = everything(temporary)
     with monkeypatch.context() as patched:
         patched.setattr(os, "geteuid", lambda: os.getuid() + 1)
-        assert unfinished_rooms(PLACE) == []
-        assert remove_rooms(PLACE, 0.0) == []
+        assert unfinished_staging(PLACE) == []
+        assert remove_staging(PLACE, 0.0) == []
         mirrors._remove_leftovers(temporary)
     assert everything(temporary) == before
 
@@ -221,10 +221,10 @@ def test_what_was_killed_before_its_lock_was_made_is_removed(temporary: Path) ->
 
 
 def test_a_room_that_somebody_else_has_taken_meanwhile(temporary: Path) -> None:
-    room = temporary / f"mbe-store-gone/.staging/{ROOM}"
+    staging_dir = temporary / f"mbe-store-gone/.staging/{ROOM}"
     with pytest.raises(RunIsBeingWritten):
-        adopt(room, temporary / "place")
-    made(room.parents[1])
-    adopt(room, temporary / "new/place")
+        adopt(staging_dir, temporary / "place")
+    made(staging_dir.parents[1])
+    adopt(staging_dir, temporary / "new/place")
     assert (temporary / "new/place/journal").exists()
-    assert not room.parents[1].exists()
+    assert not staging_dir.parents[1].exists()

@@ -167,7 +167,7 @@ def test_a_lost_answer_of_a_run_that_others_have_followed(
 
     monkeypatch.setattr(ConditionalObject, "write", followed)
     if n_known == 1:
-        with pytest.raises(PublishError, match="it is complete, and published or not: mbe runs"):
+        with pytest.raises(PublishError, match="the run is complete, but may not be published: check with mbe runs"):
             publish(f"{bucket.url}/out")
     else:
         assert publish(f"{bucket.url}/out").manifest.run_id == published(bucket)[0]
@@ -333,7 +333,7 @@ def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypat
     """Some ignore the header: then the second `create` succeeds."""
     put = Objects._put
     monkeypatch.setattr(Objects, "_put", lambda *given: put(*given[:3], "overwrite"))
-    with pytest.raises(PublishError, match="does not keep the conditions of writes"):
+    with pytest.raises(PublishError, match="ignores the conditions of writes"):
         publish(f"{bucket.url}/out")
     assert bucket.listed() == []
 
@@ -341,10 +341,10 @@ def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypat
 def test_places_that_are_refused(bucket: Bucket) -> None:
     out = f"{bucket.url}/out"
     run = publish(out)
-    with pytest.raises(PublishError, match=r"lies in .*/out/runs, where published runs are"):
+    with pytest.raises(PublishError, match=r"lies in .*/out/runs, the directory of published runs"):
         publish(f"{run.address}/more")
     bucket.put("other/latest", b"no pointer")
-    with pytest.raises(PublishError, match="is no pointer to a run"):
+    with pytest.raises(PublishError, match="is not a pointer to a run"):
         publish(f"{bucket.url}/other")
     with pytest.raises(PublishError, match="is an address"):
         pipeline.resolve_run(out)

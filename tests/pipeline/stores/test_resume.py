@@ -49,7 +49,7 @@ def ended_after(n_records: int, config: Config) -> Path:
     with pytest.raises(Killed):
         run(config, on_progress=on_progress)
     (kept,) = list_unfinished(out)
-    return kept.room
+    return kept.staging_dir
 
 
 def assert_whole(result: RunResult, out: str, undisturbed: Path, edges: Path) -> None:
@@ -62,13 +62,13 @@ def assert_whole(result: RunResult, out: str, undisturbed: Path, edges: Path) ->
 def test_ended_and_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> None:
     out = f"{bucket.url}/out"
     config = config_for(out, edges, output=output_of_run(undisturbed))
-    room = ended_after(2, config)
+    staging_dir = ended_after(2, config)
     assert bucket.listed() == []
     (begun_run,) = list_unfinished(out)
     assert list_unfinished(f"{bucket.url}/other") == []
     result = run(config, resume=True)
     assert any(f"{begun_run.n_found:,} results" in text for text in result.manifest.warnings)
-    assert not room.exists()
+    assert not staging_dir.exists()
     assert_whole(result, out, undisturbed, edges)
 
 
@@ -119,14 +119,17 @@ def test_a_limit_and_then_the_whole(bucket: Bucket, edges: Path, undisturbed: Pa
 
 def test_what_somebody_is_writing_is_left_alone(bucket: Bucket, edges: Path) -> None:
     config = config_for(f"{bucket.url}/out", edges)
-    room = ended_after(1, config)
+    staging_dir = ended_after(1, config)
     first, second = store_at(f"{bucket.url}/out"), store_at(f"{bucket.url}/out")
-    with first.begin(room=room) as staging:
+    with first.begin(staging_dir=staging_dir) as staging:
         moved = staging.path.parent
-        assert [each.room for each in list_unfinished(f"{bucket.url}/out") if each.is_running] == [moved]
+        assert [each.staging_dir for each in list_unfinished(f"{bucket.url}/out") if each.is_running] == [moved]
         assert second.clean() == []
-        for taken in (room, moved):
-            with pytest.raises(PublishError, match="is being written by another process"), second.begin(room=taken):
+        for taken in (staging_dir, moved):
+            with (
+                pytest.raises(PublishError, match="is being written by another process"),
+                second.begin(staging_dir=taken),
+            ):
                 pass
     first.close()
     second.close()
@@ -136,13 +139,13 @@ def test_what_somebody_is_writing_is_left_alone(bucket: Bucket, edges: Path) -> 
 
 def test_the_commands(bucket: Bucket, edges: Path) -> None:
     out = f"{bucket.url}/out"
-    room = ended_after(1, config_for(out, edges))
+    staging_dir = ended_after(1, config_for(out, edges))
     (unfinished,) = json.loads(mbe("runs", out, "--json").stdout)["unfinished"]
-    assert unfinished["run"] == str(room)
+    assert unfinished["run"] == str(staging_dir)
     assert unfinished["found"] > 0
-    assert json.loads(mbe("clean", out, "--json").stdout)["removed"] == [str(room)]
-    room = ended_after(1, config_for(out, edges))
+    assert json.loads(mbe("clean", out, "--json").stdout)["removed"] == [str(staging_dir)]
+    staging_dir = ended_after(1, config_for(out, edges))
     # Old, and another run comes.
     run(config_for(out, edges, output={"keep_unfinished_days": 0}))
-    assert not room.exists()
+    assert not staging_dir.exists()
     assert list_unfinished(out) == []

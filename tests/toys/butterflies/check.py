@@ -17,7 +17,7 @@ __all__ = ["check"]
 
 def check(job: Job) -> None:
     """Hold `edges.parquet` against the manifest and, where it is given, against the input."""
-    path, asked = job.run / "edges.parquet", job.manifest.config.asked
+    path, asked = job.run / "edges.parquet", job.manifest.config.problem_section
     rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
     job.report.n_found = len(rows)
     numbers = [row[2] for row in rows]

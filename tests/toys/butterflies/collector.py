@@ -62,7 +62,7 @@ class EdgesCollector:
 
     def _table(self) -> pa.Table:
         making = self._collecting
-        edges, asked = making.edges, making.config.asked
+        edges, asked = making.edges, making.config.problem_section
         left, right, n = (
             np.concatenate([np.empty(0, np.int64), *(getattr(block, name) for block in self._blocks)]).astype(np.int64)
             for name in ("left", "right", "butterflies")

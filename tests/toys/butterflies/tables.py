@@ -16,6 +16,6 @@ __all__ = ["schemas"]
 def schemas(config: Config, key_types: tuple[pa.DataType, pa.DataType]) -> Mapping[str, pa.Schema]:
     """See `pipeline.problems.base.Publication`."""
     columns = [("left", key_types[0]), ("right", key_types[1]), ("butterflies", pa.int64())]
-    if config.asked.degrees:
+    if config.problem_section.degrees:
         columns += [("left_degree", pa.int64()), ("right_degree", pa.int64())]
     return {"edges.parquet": pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])}

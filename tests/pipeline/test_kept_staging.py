@@ -20,20 +20,20 @@ from tests.pipeline.resume_support import Killed, config_for, edges, ended_after
 __all__ = ["edges", "whatever_they_cost"]
 
 
-def booked(room: Path) -> set[str]:
-    return {entry.path for record in read_journal(room)[1] for entry in record.files}
+def booked(staging_dir: Path) -> set[str]:
+    return {entry.path for record in read_journal(staging_dir)[1] for entry in record.files}
 
 
-def files_in(room: Path) -> set[str]:
+def files_in(staging_dir: Path) -> set[str]:
     """Of what fills a disk: neither the lock nor the journal does."""
-    paths = (path.relative_to(room) for path in room.rglob("*") if not path.is_dir())
+    paths = (path.relative_to(staging_dir) for path in staging_dir.rglob("*") if not path.is_dir())
     return {path.as_posix() for path in paths} - {".lock", JOURNAL_NAME}
 
 
-def left_unbooked(room: Path) -> list[Path]:
+def left_unbooked(staging_dir: Path) -> list[Path]:
     """What a killed process leaves: an open part, the edges of a flow, a spill, half a journal."""
-    names = (f"{room.name}/bicliques/part-00099.parquet", "scratch/edges.arrow", "sort/spill-00099.arrow")
-    paths = [room / name for name in (*names, f"{JOURNAL_NAME}.new")]
+    names = (f"{staging_dir.name}/bicliques/part-00099.parquet", "scratch/edges.arrow", "sort/spill-00099.arrow")
+    paths = [staging_dir / name for name in (*names, f"{JOURNAL_NAME}.new")]
     for path in paths:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"what nobody has booked")
@@ -46,20 +46,20 @@ def left_unbooked(room: Path) -> list[Path]:
     ids=["as found", "sorted", "sums"],
 )
 def test_a_run_that_ends_early_leaves_what_is_booked(tmp_path, edges, sections) -> None:
-    room = ended_after(1, Config.from_mapping({**sections, **values(tmp_path, edges, **sections)}))
-    kept = booked(room)
-    assert files_in(room) == kept != set()
-    with RunStore(tmp_path).begin(room=room):
-        left_unbooked(room)
-    assert files_in(room) == kept
+    staging_dir = ended_after(1, Config.from_mapping({**sections, **values(tmp_path, edges, **sections)}))
+    kept = booked(staging_dir)
+    assert files_in(staging_dir) == kept != set()
+    with RunStore(tmp_path).begin(staging_dir=staging_dir):
+        left_unbooked(staging_dir)
+    assert files_in(staging_dir) == kept
 
 
 def test_a_limit_that_ends_a_run_leaves_what_is_booked(tmp_path, edges) -> None:
     result = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}))
     assert result.manifest.truncated is not None
-    (room,) = RunStore(tmp_path).unfinished()
-    assert files_in(room) == booked(room)
-    assert not (room / "scratch").exists()
+    (staging_dir,) = RunStore(tmp_path).unfinished()
+    assert files_in(staging_dir) == booked(staging_dir)
+    assert not (staging_dir / "scratch").exists()
 
 
 @pytest.mark.parametrize("sort", [False, True], ids=["as found", "sorted"])
@@ -75,10 +75,10 @@ def test_a_truncated_run_that_was_killed_once_it_was_moved_can_be_gone_on_with(
     (published,) = RunStore(tmp_path).runs()
     (unfinished,) = list_unfinished(tmp_path)
     assert unfinished.n_found > 0
-    assert not (unfinished.room / unfinished.room.name).exists()
+    assert not (unfinished.staging_dir / unfinished.staging_dir.name).exists()
     # The next run leaves it alone.
     undisturbed = run(config_for(tmp_path, edges, output=output)).manifest
-    assert RunStore(tmp_path).unfinished() == [unfinished.room]
+    assert RunStore(tmp_path).unfinished() == [unfinished.staging_dir]
     resumed = run(config_for(tmp_path, edges, output=output), resume=True)
     assert any(f"{unfinished.n_found:,} results" in text for text in resumed.manifest.warnings)
     assert resumed.manifest.content_fingerprint == undisturbed.content_fingerprint
@@ -87,41 +87,41 @@ def test_a_truncated_run_that_was_killed_once_it_was_moved_can_be_gone_on_with(
 
 
 def test_what_a_killed_process_left_is_removed_before_anything_is_written(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
-    left_unbooked(room)
-    with RunStore(tmp_path).begin(room=room) as staging:
-        assert files_in(room) == booked(room)
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
+    left_unbooked(staging_dir)
+    with RunStore(tmp_path).begin(staging_dir=staging_dir) as staging:
+        assert files_in(staging_dir) == booked(staging_dir)
         assert list(staging.scratch.iterdir()) == []
 
 
 def test_nothing_is_removed_where_somebody_else_writes(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
-    with RunStore(tmp_path).begin(room=room):
-        paths = left_unbooked(room)
-        with pytest.raises(RunIsBeingWritten), RunStore(tmp_path).begin(room=room):
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
+    with RunStore(tmp_path).begin(staging_dir=staging_dir):
+        paths = left_unbooked(staging_dir)
+        with pytest.raises(RunIsBeingWritten), RunStore(tmp_path).begin(staging_dir=staging_dir):
             pass
         assert all(path.exists() for path in paths)
 
 
 def test_nothing_is_removed_where_nobody_knows_what_is_booked(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
-    journal = room / JOURNAL_NAME
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
+    journal = staging_dir / JOURNAL_NAME
     journal.write_bytes(journal.read_bytes()[3:])
-    before = files_in(room)
-    with RunStore(tmp_path).begin(room=room):
+    before = files_in(staging_dir)
+    with RunStore(tmp_path).begin(staging_dir=staging_dir):
         pass
-    assert files_in(room) == before != set()
+    assert files_in(staging_dir) == before != set()
 
 
 def test_a_file_that_cannot_be_removed_does_not_hide_what_ended_the_run(tmp_path, edges, monkeypatch, caplog) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
 
     def end() -> None:
-        left_unbooked(room)
+        left_unbooked(staging_dir)
         monkeypatch.setattr(Path, "unlink", refused(errno.EROFS))
         raise Killed
 
-    with pytest.raises(Killed), RunStore(tmp_path).begin(room=room):
+    with pytest.raises(Killed), RunStore(tmp_path).begin(staging_dir=staging_dir):
         end()
     assert any("could not be removed (Read-only file system)" in text for text in caplog.messages)
 
@@ -129,12 +129,12 @@ def test_a_file_that_cannot_be_removed_does_not_hide_what_ended_the_run(tmp_path
 def test_a_journal_that_cannot_be_written_is_an_error_of_the_room(tmp_path, edges, monkeypatch) -> None:
     """And comes behind the removal of what is damaged, which makes room."""
     config = config_for(tmp_path, edges)
-    room = ended_after(2, config)
-    first = room / read_journal(room)[1][0].files[0].path
+    staging_dir = ended_after(2, config)
+    first = staging_dir / read_journal(staging_dir)[1][0].files[0].path
     first.write_bytes(b"damaged")
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "write", refused(errno.ENOSPC))
-        with pytest.raises(PublishError, match=rf"{room}: cannot be written \(No space left on device\)"):
+        with pytest.raises(PublishError, match=rf"{staging_dir}: cannot be written \(No space left on device\)"):
             run(config, resume=True)
     assert not first.exists()
     run(config, resume=True)
@@ -142,16 +142,16 @@ def test_a_journal_that_cannot_be_written_is_an_error_of_the_room(tmp_path, edge
 
 
 def test_beginning_anew_removes_what_is_no_directory(tmp_path, edges) -> None:
-    room = ended_after(1, config_for(tmp_path, edges))
-    with RunStore(tmp_path).begin(room=room) as staging:
+    staging_dir = ended_after(1, config_for(tmp_path, edges))
+    with RunStore(tmp_path).begin(staging_dir=staging_dir) as staging:
         (staging.scratch / "edges.arrow").touch()
-        left = room / f"{JOURNAL_NAME}.new"
-        left.write_bytes((room / JOURNAL_NAME).read_bytes())
-        (room / "latest").symlink_to(staging.path)
+        left = staging_dir / f"{JOURNAL_NAME}.new"
+        left.write_bytes((staging_dir / JOURNAL_NAME).read_bytes())
+        (staging_dir / "latest").symlink_to(staging.path)
         staging.begin_anew()
-        assert sorted(path.name for path in room.iterdir()) == [".lock", room.name, "scratch"]
+        assert sorted(path.name for path in staging_dir.iterdir()) == [".lock", staging_dir.name, "scratch"]
         assert list(staging.path.iterdir()) == []
-        assert files_in(room) == {"scratch/edges.arrow"}
+        assert files_in(staging_dir) == {"scratch/edges.arrow"}
     assert_nothing_staged(tmp_path)
 
 
