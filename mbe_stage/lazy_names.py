@@ -1,7 +1,8 @@
-"""Names of a package that are imported from its modules on first use (PEP 562)."""
+"""Names of a package that are imported from its modules on first use (PEP 562); old module names in a checkout."""
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["lazy"]
+
+# An installation has no such file.
+_OLD_NAMES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tools", "old_names.py")
 
 
 def lazy(
@@ -38,3 +42,25 @@ def lazy(
         return sorted({*vars(sys.modules[package]), *public})
 
     return get, listed
+
+
+class _OldNames:
+    """Finds modules by their old names, after all other finders."""
+
+    tool: Any = None
+
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> Any:
+        if name.partition(".")[0] not in ("mbe_stage", "pipeline", "flows"):
+            return None
+        from importlib import util
+
+        if cls.tool is None:
+            spec: Any = util.spec_from_file_location("old_names", _OLD_NAMES)
+            cls.tool = util.module_from_spec(spec)
+            spec.loader.exec_module(cls.tool)
+        return cls.tool.find_spec(name)
+
+
+if os.path.exists(_OLD_NAMES):
+    sys.meta_path.append(_OldNames)

@@ -1,6 +1,7 @@
-"""Old import names in a checkout: `pipeline`, `flows` and their modules as docs/decisions/moved.md lists them.
+"""Old import names in a checkout: they forward to the places in docs/decisions/moved.md until version 0.2.
 
-They forward to `mbe_stage.pipeline` and `mbe_stage.flows` until version 0.2. An installation has only the new names.
+An old module is an empty one that takes each name from its new places when somebody asks for it. An installation has
+neither this file nor the table.
 """
 
 from __future__ import annotations
@@ -8,70 +9,76 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.util
+import pkgutil
 import re
 import sys
 import warnings
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 _TABLE = Path(__file__).resolve().parents[1] / "docs" / "decisions" / "moved.md"
-_PACKAGES = ("pipeline", "flows")
 
 
 @cache
-def _moved() -> dict[str, str]:
-    return dict(re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE))
+def moved() -> dict[str, list[str]]:
+    """Return the new places of each old module, and of names (`module:name`) that have another name now."""
+    rows = re.findall(r"^\| `([\w.:]+)` \| (`[\w.:`, ]+`) \|$", _TABLE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {old: re.findall(r"[\w.:]+", new) for old, new in rows}
 
 
-def new_name(old: str) -> str:
-    """Return the import name that a module or package of today has for an old one."""
-    moved = _moved()
+def new_places(old: str) -> list[str]:
+    """Return the modules of today that have the names of an old module; a listed package moved with its modules."""
     parts = old.split(".")
     for n in range(len(parts), 1, -1):
-        if (known := ".".join(parts[:n])) in moved:
-            return ".".join([moved[known], *parts[n:]])
-    return old if parts[0] == "mbe_stage" else f"mbe_stage.{old}"
+        if known := moved().get(".".join(parts[:n])):
+            return [".".join([place, *parts[n:]]) for place in known]
+    return [old if parts[0] == "mbe_stage" else f"mbe_stage.{old}"]
 
 
-class _Alias(importlib.abc.InspectLoader):
-    """Loads a module of today under an old name: the same module, not a second one."""
+def _value(old: str, name: str) -> Any:
+    """Return the value of an old module's name."""
+    if renamed := moved().get(f"{old}:{name}"):
+        return pkgutil.resolve_name(renamed[0])
+    # A module is an attribute of its package once it is imported.
+    for place in new_places(old) if f"{old}.{name}" not in moved() else ():
+        with suppress(AttributeError):
+            return getattr(importlib.import_module(place), name)
+    raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(new_name(spec.name))
-        self._spec = module.__spec__
-        return module
 
+def forward(old: str) -> None:
+    """Make the module that is being imported by an old name forward."""
+    places = new_places(old)
+    message = f"'{old}' is renamed to {' and '.join(map(repr, places))}; the old name is removed in 0.2"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    importlib.import_module(places[0])
+    vars(sys.modules[old]).update(__path__=[], __getattr__=partial(_value, old))
+
+
+class _Old(importlib.abc.InspectLoader):
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec
+        forward(module.__name__)
 
     def get_source(self, fullname: str) -> str:
-        return Path(_path(fullname)).read_text(encoding="utf-8")
+        return Path(_file(fullname)).read_text(encoding="utf-8")
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_source(fullname), _path(fullname))
+        return self.source_to_code(self.get_source(fullname), _file(fullname))
 
 
-def _path(old: str) -> str:
-    found = importlib.util.find_spec(new_name(old))
-    return "" if found is None else str(found.origin)
+def _file(old: str) -> str:
+    """Return the file of the first new place; empty if there is none."""
+    with suppress(ModuleNotFoundError):
+        if found := importlib.util.find_spec(new_places(old)[0]):
+            return str(found.origin)
+    return ""
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        package, dot, _module = fullname.partition(".")
-        if not dot or package not in _PACKAGES or not (path := _path(fullname)):
-            return None
-        # `python -m` takes the file from the origin.
-        return ModuleSpec(fullname, _Alias(), origin=path)
-
-
-def forward(package: str) -> None:
-    """Put the package of today in the place of the old name that is being imported."""
-    warnings.warn(
-        f"import {new_name(package)}: the name {package} goes with version 0.2", DeprecationWarning, stacklevel=3
-    )
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
-    sys.modules[package] = importlib.import_module(new_name(package))
+def find_spec(old: str) -> ModuleSpec | None:
+    """Return the spec of an old module that has a new place."""
+    # `python -m` takes the file from the origin.
+    return ModuleSpec(old, _Old(), origin=path) if new_places(old) != [old] and (path := _file(old)) else None

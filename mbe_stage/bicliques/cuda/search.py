@@ -18,12 +18,12 @@ import numpy as np
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import kernels, layout, session
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.handing_over import Capacity, DeviceProgress, WorkTransfer
 from mbe_stage.bicliques.cuda.layout import mode_of
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.cuda.twin_expansion import ListSizes, expanded, room_for_sizes, work_out_sizes
+from mbe_stage.bicliques.cuda.work_handover import Capacity, DeviceProgress, WorkTransfer
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import launch

@@ -17,7 +17,12 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.handing_over import (
+from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
+from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
+from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.bicliques.cuda.work_handover import (
     Capacity,
     DeviceProgress,
     SuspendedTasks,
@@ -33,11 +38,6 @@ from mbe_stage.bicliques.cuda.handing_over import (
     suspend,
     task_bytes,
 )
-from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
-from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, check_growth, with_larger_arenas, with_space_in_pool
-from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
-from mbe_stage.bicliques.cuda.prepare import DeviceGraph
-from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device import whole_lines
 from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, upload, wait_for_device, zeroed_beside
 from mbe_stage.device.grid import on_grid

@@ -22,8 +22,16 @@ from mbe_stage.pq_counts.cuda.frame_walk import open_entry, walk_frame
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, reserve_slots, size_bounds_of
 from mbe_stage.pq_counts.cuda.matrices import Submatrix
-from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, process_submatrix
 from mbe_stage.pq_counts.cuda.root_piece import root_submatrix, windowed_root_submatrix
+from mbe_stage.pq_counts.cuda.submatrix_forms import (
+    FRAME,
+    NODE,
+    SHORT_OF,
+    frame_of,
+    kind_of_node,
+    node_of,
+    process_submatrix,
+)
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
 from mbe_stage.search.cuda.loop import next_task_with, persistent_loop
 from mbe_stage.search.cuda.nodes import next_root

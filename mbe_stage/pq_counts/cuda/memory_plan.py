@@ -242,7 +242,7 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
 def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryPlan:
     """Return the plan for this number of blocks, with the slots that their warps need."""
     # The leaves of a wide node differ in one number: of a row's columns, or of a column's rows
-    # (`pieces._count_submatrix`). No node has more columns than a root, nor more rows than a root's matrix.
+    # (`submatrix_forms._count_submatrix`). No node has more columns than a root, nor more rows than a root's matrix.
     largest = 4 + min(sizes.max_row_degree, sizes.max_matrix_rows)
     n_slots = 1 << int((n_blocks * WARPS_PER_BLOCK * layout.SLOTS_AT_ONCE + largest) / _FULL).bit_length()
     return replace(plan, n_blocks=n_blocks, n_slots=n_slots)

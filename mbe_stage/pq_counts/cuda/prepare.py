@@ -40,7 +40,7 @@ class DeviceGraph:
     paths : (n_rows,) int64
         Those of each row.
     is_low_memory : bool
-        True if there are no positions (`lean_prepare`).
+        True if there are no positions (`low_memory_prepare`).
     mapped_bytes : int
         Bytes of members of rows and columns in host memory.
     """

@@ -27,7 +27,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
 from mbe_stage.pq_counts.cuda.kernels import kernel_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
-from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
+from mbe_stage.pq_counts.cuda.low_memory_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
     MemoryPlan,
     SearchSizes,

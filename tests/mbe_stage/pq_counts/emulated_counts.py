@@ -40,13 +40,13 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.kernel_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, session, wedge_session
+    from mbe_stage.pq_counts.cuda import as_given, low_memory_prepare, searches, session, wedge_session
     from mbe_stage.pq_counts.cuda.triples import plan
 
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
     for name in ("number_members_warp_per_part", "write_members_thread_per_code"):
-        setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
+        setattr(low_memory_prepare, name, launcher(getattr(low_memory_prepare, name)))
     for name in ("count_wedges_block_per_root", "count_triples_block_per_root"):
         setattr(wedge_session, name, launcher(getattr(wedge_session, name)))
     plan.count_partners_block_per_root = launcher(plan.count_partners_block_per_root)
@@ -456,11 +456,11 @@ def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
     the device and in the host's memory."""
-    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, root_piece, searches
+    from mbe_stage.pq_counts.cuda import as_given, low_memory_prepare, root_piece, searches
 
     as_given.as_given = lambda _job, **_: None
     searches.preparation_bytes = lambda _graph: 1 << 40
-    lean_prepare._FEWEST_ENTRIES, root_piece.WINDOW = 8, 32
+    low_memory_prepare._FEWEST_ENTRIES, root_piece.WINDOW = 8, 32
     in_order, mapped = searches.in_order, []
 
     def noted(core: Any, fewest_columns: int, room: int, list_room: int) -> Any:
@@ -481,14 +481,14 @@ def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """The lists that are made in pieces are those that are made at once."""
-    from mbe_stage.pq_counts.cuda import lean_prepare
+    from mbe_stage.pq_counts.cuda import low_memory_prepare
     from mbe_stage.pq_counts.cuda import prepare as preparing
     from mbe_stage.pq_counts.cuda.layout import Graph
-    from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled
+    from mbe_stage.pq_counts.cuda.low_memory_prepare import in_order, peeled
     from mbe_stage.pq_counts.cuda.prepare import prepare
 
-    launcher.seed, lean_prepare._FEWEST_ENTRIES = 6, 8
-    lean_prepare._PART_ENTRIES, preparing._SPREAD = 4, 4
+    launcher.seed, low_memory_prepare._FEWEST_ENTRIES = 6, 8
+    low_memory_prepare._PART_ENTRIES, preparing._SPREAD = 4, 4
     for seed in range(9):
         shape = ((30, 12), (14, 40), (20, 20))[seed % 3]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.35))

@@ -19,7 +19,7 @@ from mbe_stage.pq_counts.cuda.leaves import key_of, size_bounds_of
 from mbe_stage.pq_counts.cuda.local import layout as local_layout
 from mbe_stage.pq_counts.cuda.local.frame_walk import open_local_entry, walk_local_frame
 from mbe_stage.pq_counts.cuda.local.layout import FramePath, LocalLaunch, Scratch, Sums, Work
-from mbe_stage.pq_counts.cuda.local.pieces import (
+from mbe_stage.pq_counts.cuda.local.submatrix_forms import (
     MatrixVertices,
     frame_vertices,
     local_node_of,
@@ -28,8 +28,8 @@ from mbe_stage.pq_counts.cuda.local.pieces import (
     process_local_submatrix,
 )
 from mbe_stage.pq_counts.cuda.matrices import Submatrix
-from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, frame_of, kind_of_node
 from mbe_stage.pq_counts.cuda.root_piece import root_submatrix
+from mbe_stage.pq_counts.cuda.submatrix_forms import FRAME, NODE, frame_of, kind_of_node
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, TRUNCATION
 from mbe_stage.search.cuda.loop import persistent_loop, reserve_nothing
 

@@ -1,4 +1,4 @@
-"""Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.pieces`; its vertices stay known.
+"""Turn a submatrix of local counts into leaves, a frame or a node, as `cuda.submatrix_forms`; its vertices stay known.
 
 After its matrix, a node has the graph's vertex of each row and column, and its path.
 
@@ -33,7 +33,7 @@ from mbe_stage.pq_counts.cuda.matrices import (
     met_column,
     optional_vertex,
 )
-from mbe_stage.pq_counts.cuda.pieces import DONE, FRAME, NODE, is_over, write_node
+from mbe_stage.pq_counts.cuda.submatrix_forms import DONE, FRAME, NODE, is_over, write_node
 from mbe_stage.search.cuda.nodes import publish, take_words
 
 _I = np.int32
@@ -399,7 +399,7 @@ def open_child(node, child, work):
 
 @cuda.jit(device=True, forceinline=True)
 def process_local_submatrix(submatrix, vertices, n_rows, n_columns, chosen, n_path, narrow, work):
-    """Process a submatrix as `pieces.process_submatrix`. Vertices adjacent to everything are put on the path.
+    """Process a submatrix as `submatrix_forms.process_submatrix`. Vertices adjacent to everything are put on the path.
 
     Parameters
     ----------
@@ -521,7 +521,7 @@ def local_node_of(submatrix, vertices, n_rows, n_columns, key, pivot, kind, newe
     n_rows, n_columns : int32
     key : int64
     pivot, kind, newest : int32
-        As in `pieces.write_node`.
+        As in `submatrix_forms.write_node`.
     n_path : int32
     """
     own, mine, device = work.own, work.mine, work.device
