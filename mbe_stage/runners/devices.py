@@ -38,8 +38,8 @@ _MEMORY_SHARE = 0.75
 # Twelfths of a device's budget for blocks in device memory: held-back blocks, as many that wait for the consumer, and
 # the one that it takes in. The rest is for the search.
 _OF_BLOCKS, _TWELFTHS = 3, 12
-_REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
-_REMEDY_ON_DEVICE = "begin again, or go on from the last checkpoint (--resume); more device memory holds more back"
+_REMEDY = "start over, or resume from the last checkpoint (--resume); a larger memory budget holds more back"
+_REMEDY_ON_DEVICE = "start over, or resume from the last checkpoint (--resume); more device memory holds more back"
 _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 

@@ -84,7 +84,7 @@ class Fetching:
     def _fetch(self, number: int, future: Any, seconds: float) -> None:
         try:
             fetched = Fetched(future.result(timeout=seconds))
-        except BaseException as error:  # noqa: BLE001 - raised by whoever takes it
+        except BaseException as error:  # noqa: BLE001 - raised where it is taken
             fetched = Fetched(error=error)
         self._bring(number, fetched)
 

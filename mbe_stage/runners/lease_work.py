@@ -153,7 +153,7 @@ class _Job:
             prepare = getattr(engine, "prepare", None)
             beside = {} if prepare is None else {"prepared": prepare(graph, search.query)}
             self._ready.set_result((engine, graph, beside))
-        except BaseException as error:  # noqa: BLE001 - raised by whoever asks for what was prepared
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             self._ready.set_exception(error)
 
 

@@ -80,7 +80,7 @@ def kept(name: str, sources: Path | None = None) -> bytes | None:
         if hashlib.sha256(code).digest() == check:
             _note_use(directory)
             return code
-        log.warning("%s is damaged: compiling anew", directory / name)
+        log.warning("%s is damaged: compiling again", directory / name)
     return None
 
 
@@ -175,4 +175,4 @@ def _note_use(directory: Path) -> None:
 
 @functools.cache
 def _warn_once(refusals: str) -> None:
-    log.warning("compiled code cannot be kept, so every process compiles anew (%s): set NUMBA_CACHE_DIR", refusals)
+    log.warning("compiled code cannot be kept, so every process compiles again (%s): set NUMBA_CACHE_DIR", refusals)

@@ -146,9 +146,9 @@ def inspection(found: Inspection, as_json: bool) -> None:
     results_console().print(table(columns, rows))
     tables = f"{bytes_text(found.tables_bytes)} for tables waiting in memory, " if found.tables_bytes else ""
     say(
-        f"memory     about {bytes_text(found.expected_memory_bytes)} at most: reading took "
-        f"{bytes_text(found.read_memory_bytes)} (the graph itself is {bytes_text(found.graph_bytes)}), "
-        f"all of --memory-budget, {tables}and the estimate of the time left"
+        f"memory     about {bytes_text(found.expected_memory_bytes)} at most: reading "
+        f"({bytes_text(found.read_memory_bytes)}; the graph itself is {bytes_text(found.graph_bytes)}), "
+        f"--memory-budget, {tables}and the forecast of the time left"
     )
     for line in _two_hop_lines(sides) if found.right is not None else ():
         say(f"two-hop    {line}")

@@ -151,7 +151,7 @@ GROUPS = (
     ),
     _group_setting(
         "positive",
-        "A class of known cases; if it is given alone, no other class is one (repeatable).",
+        "A class of known cases; if it is given alone, all others are other cases (repeatable).",
         "CLASS",
         list[str],
     ),

@@ -91,7 +91,7 @@ def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, 
     ------
     path
         Path of each run. For ``latest`` beside a run of this machine, that word, for
-        `pipeline.views.diff.resolve_both`.
+        `pipeline.views.diff.job.resolve_both`.
     """
     old, new = place_of(old), place_of(new)
     both = [_beside(old, new), _beside(new, old)]

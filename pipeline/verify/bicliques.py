@@ -209,7 +209,7 @@ def bicliques_elsewhere(job: Job, rules: RowRules) -> Path | None:
         why = f"{n:,} are more than {job.sample:,}, the most that are enumerated again (--sample)"
     else:
         job.passed("bicliques", f"not written; enumerated again by the engine {_ENGINE}")
-        return found_anew(job, job.edges, rules, n)
+        return enumerated_again(job, job.edges, rules, n)
     job.not_checked(
         f"bicliques: not written (output.bicliques: false), and {why}: rows, complete and maximal, all distinct, "
         "nothing missing, content fingerprint, which largest biclique a vertex is in"
@@ -234,7 +234,7 @@ def _source(job: Job) -> Path | None:
     return source if same and manifest.config.output.bicliques and lost_file(source, manifest) is None else None
 
 
-def found_anew(job: Job, edges: EdgeData, rules: RowRules, n_stated: int) -> Path:
+def enumerated_again(job: Job, edges: EdgeData, rules: RowRules, n_stated: int) -> Path:
     """Enumerate a graph; return the directory of its table `bicliques`, which exists until the check ends.
 
     Parameters

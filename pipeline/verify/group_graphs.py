@@ -21,7 +21,7 @@ from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import closure
-from mbe_stage.pipeline.verify.bicliques import found_anew
+from mbe_stage.pipeline.verify.bicliques import enumerated_again
 from mbe_stage.pipeline.verify.closure import Keys, adjacency, check_distinct, check_nothing_missing, judge_rows
 from mbe_stage.pipeline.verify.files import table_parts
 from mbe_stage.pipeline.verify.group_tables import (
@@ -69,7 +69,7 @@ def later_bicliques(later: Job) -> Path | None:
         why = f"{n:,} are more than {later.sample:,}, the most that are enumerated again (--sample)"
     else:
         rules = rules_of(later.manifest, later.keys, later.hashes)
-        directory = found_anew(later, later.edges, rules, n)
+        directory = enumerated_again(later, later.edges, rules, n)
         n_looked_up = _check(later, later.edges, rules, later.keys, directory, n)
         later.passed(
             "half later bicliques",

@@ -367,7 +367,7 @@ def test_inspect(edges: Path) -> None:
     assert logger.level == logging.INFO
     assert result.exit_code == 0
     assert "3 left x 3 right, 7 edges" in result.stdout
-    assert "found 4: all there are" in result.stdout
+    assert "found 4, which is all" in result.stdout
     facts = answer(mbe("inspect", edges, "--engine", "reference", "--json"))
     assert facts["trial"]["n_bicliques"] == 4
     assert facts["left"]["max"] == 3

@@ -464,9 +464,9 @@ def test_a_graph_is_looked_at(edges_file: Path) -> None:
     assert tried["left_paths"] == int((graph.right_degrees**2).sum())
     assert tried["right_paths"] == int((graph.left_degrees**2).sum())
     shown = mbe("inspect", edges_file, *asked, "--quiet").stdout
-    assert "all there are" in shown
+    assert "which is all" in shown
     assert "of memory are set aside" in shown
-    assert "a full run is quick: the trial counted all there are, and local counts" in shown
+    assert "a full run is quick: the trial counted all of them, and local counts" in shown
     assert tried["local_left_out"] is False
     beside = facts["expected_memory_bytes"] - facts["read_memory_bytes"]
     assert beside - (1 << 30) == facts["tables_bytes"] == tried["local_bytes"] > 0

@@ -215,7 +215,7 @@ def run_trial(graph: BipartiteCSR, query: BicliqueQuery, seconds: float, engine:
 def _trial(trial: Trial) -> str:
     tried = f"a trial of {seconds_text(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
     if trial.complete:
-        return f"{tried}: all there are, with {bytes_text(trial.member_bytes)} of members before compression"
+        return f"{tried}, which is all, with {bytes_text(trial.member_bytes)} of members before compression"
     return f"{tried}, and did not finish"
 
 
@@ -256,7 +256,7 @@ def _about(n: int) -> str:
 
 def _suggestions(graph: BipartiteCSR, query: BicliqueQuery, cores: Sequence[CoreSize], trial: Trial) -> list[str]:
     if trial.complete:
-        return ["a full run is quick: the trial found all there are"]
+        return ["a full run is quick: the trial found all of them"]
     suggestions = ["count before you store: mbe enumerate INPUT --count-only --time-limit 60"]
     suggestions += [
         f"--min-left {core.min_left} --min-right {core.min_right} leaves at most {core.n_edges:,} of "

@@ -61,7 +61,7 @@ class GroupsSection(Section):
     )
     positive: tuple[int | str, ...] = Field(
         (),
-        description="A class of known cases; if it is given alone, no other class is one.",
+        description="A class of known cases; if it is given alone, all others are other cases.",
         json_schema_extra={"metavar": "CLASS"},
     )
     allow: str | None = Field(

@@ -131,7 +131,7 @@ def _tried(trial: CountTrial, headline: str) -> tuple[str, str]:
     engine = f"{trial.engine}: {trial.device}"
     text = f"a trial of {seconds_text(trial.seconds)}{kind} ({engine}) found {headline.rstrip(',')}"
     if trial.complete:
-        return "trial", f"{text}: all there are"
+        return "trial", f"{text}, which is all"
     done = f"{percent_text(trial.work_done, 1)} of the work by a guess"
     if trial.expected_seconds is None:
         return "trial", f"{text}, and did not finish: {done}, too little to say how long the rest takes"
@@ -144,7 +144,7 @@ def _suggestions(trial: CountTrial, detail: Detail) -> list[str]:
     if trial.local_left_out:
         return ["the counts alone come at once: mbe count-pq INPUT -p P -q Q"]
     beside = "" if detail == Detail.COUNTS else ", and local counts"
-    return [f"a full run is quick: the trial counted all there are{beside}"]
+    return [f"a full run is quick: the trial counted all of them{beside}"]
 
 
 def _share_of_counts(sink: PqSink) -> float:
