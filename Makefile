@@ -52,7 +52,7 @@ run: $(RUN_READY)
 	@echo "looking for what is to be compiled"
 	@$(BIN)/mbe compile --problem bicliques
 	@echo "enumerating two real graphs"
-	@$(BIN)/python -m examples.demo
+	@$(BIN)/mbe demo
 
 # For everyday work: the reference and the CPU engines on small graphs, readers, and whole runs.
 QUICK := tests/mbe_stage/test_csr.py tests/mbe_stage/test_engines.py tests/mbe_stage/test_enumerate.py \

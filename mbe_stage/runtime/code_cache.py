@@ -120,6 +120,14 @@ def drop(prefix: str, sources: Path | None = None) -> None:
                 path.unlink()
 
 
+def clear() -> list[Path]:
+    """Remove the code of all versions and processors, as far as this user may; return its directories."""
+    found = [root / _FOLDER for root in _roots() if (root / _FOLDER).is_dir()]
+    for directory in found:
+        shutil.rmtree(directory, ignore_errors=True)
+    return found
+
+
 def _roots() -> tuple[Path, ...]:
     only = os.environ.get("NUMBA_CACHE_DIR")
     if only:
