@@ -128,6 +128,10 @@ def compiled(installed: Installation, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def edges(tmp_path: Path) -> Path:
+    """A file, in the directory of a project that has packages of its own by the names of ours."""
+    for package in ("pipeline", "flows"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("own = True\n")
     path = tmp_path / "edges.csv"
     path.write_text("left,right\na,x\na,y\nb,x\nb,y\n")
     return path
@@ -150,14 +154,11 @@ def test_the_wheel_has_one_package_with_all_modules(installed: Installation) -> 
 
 
 def test_it_works_beside_a_project_with_its_own_pipeline_and_flows(installed: Installation, edges: Path) -> None:
-    for package in ("pipeline", "flows"):
-        (edges.parent / package).mkdir()
-        (edges.parent / package / "__init__.py").write_text("own = True\n")
     code = (
         "import pipeline, flows\n"
         "assert pipeline.own and flows.own\n"
         "from mbe_stage.pipeline.clean.facts import InputFacts\n"
-        "import mbe_stage.flows, mbe_stage.pipeline as ours\n"
+        "import mbe_stage.pipeline as ours\n"
         f"assert ours.__file__.startswith({str(installed.folder)!r}), ours.__file__\n"
         "from mbe_stage.pipeline.execution.ingest import ingest\n"
         "print(ingest(ours.InputConfig(path='edges.csv')).facts.n_edges)\n"
@@ -167,7 +168,7 @@ def test_it_works_beside_a_project_with_its_own_pipeline_and_flows(installed: In
 
 def test_nothing_forwards_in_an_installation(installed: Installation, tmp_path: Path) -> None:
     code = (
-        "import importlib.util, mbe_stage.pipeline, mbe_stage.flows\n"
+        "import importlib.util, mbe_stage.pipeline\n"
         "print([name for name in ('pipeline', 'flows', 'tools') if importlib.util.find_spec(name)])\n"
     )
     assert installed("python", "-c", code, cwd=tmp_path).stdout.strip() == "[]"
