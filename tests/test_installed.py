@@ -32,6 +32,7 @@ BUILT_FROM = ("mbe_stage", "pipeline", "flows", "configs", "pyproject.toml", "se
 BUILT_FROM = (*BUILT_FROM, "THIRD_PARTY_NOTICES.md")
 NO_HOME = "/proc/none"
 SILENT = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "WARNING"}
+SILENT |= {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "600"}
 from_the_index = pytest.mark.skipif(not WHEEL, reason="`make release-check` does this: it downloads packages")
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
@@ -244,8 +245,11 @@ def test_blocks_of_documents(compiled: Installation, document: str, tmp_path: Pa
     commands = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": ["python", "-c"]}
     runnable = [block for block in blocks(document) if block.language in commands]
     assert runnable
+    # No HOME at all, where other tests name one that is not there.
+    homeless = {name: value for name, value in compiled.variables.items() if name != "HOME"}
+    run = Installation(compiled.folder, homeless)
     for block in runnable:
-        done = compiled(*commands[block.language], block.code, cwd=tmp_path, COLUMNS="100")
+        done = run(*commands[block.language], block.code, cwd=tmp_path, COLUMNS="100")
         shown = done.stdout if block.output is None else block.output
         assert doctest.OutputChecker().check_output(shown, done.stdout, doctest.ELLIPSIS), done.stdout
 
@@ -325,13 +329,19 @@ def test_extra_dask(with_extra: Installation, edges: Path) -> None:
 @extra(["flows-dask"])
 def test_extra_flows_dask(with_extra: Installation, edges: Path) -> None:
     code = (
-        "from mbe_stage.flows.on_cluster import enumerate_on_cluster_flow as flow\n"
+        "import os\n"
+        "from dask.distributed import LocalCluster\n"
         "if __name__ == '__main__':\n"
-        "    flow(input_path='edges.csv', output_directory='out', overrides=['execution.workers=1'])\n"
+        "    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:\n"
+        "        os.environ['DASK_SCHEDULER_ADDRESS'] = cluster.scheduler_address\n"
+        "        from mbe_stage.flows.on_cluster import enumerate_on_cluster_flow as flow\n"
+        "        flow(input_path='edges.csv', output_directory='out', overrides=['execution.runner=dask'])\n"
     )
     (edges.parent / "job.py").write_text(code)
     with_extra("python", "job.py", cwd=edges.parent)
-    assert (edges.parent / "out" / "latest" / "report.html").is_file()
+    manifest = (edges.parent / "out" / "latest" / "manifest.json").read_text()
+    assert '"runner": "dask"' in manifest
+    assert '"cluster": "tcp://127.0.0.1:' in manifest
 
 
 @from_the_index
