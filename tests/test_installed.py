@@ -212,18 +212,21 @@ def test_cleaned_and_uninstalled_it_leaves_nothing(wheel: Path, edges: Path) -> 
     before = files()
     install(folder, wheel)
     run = Installation(folder, {"HOME": str(home)})
+    enumerate_ = ["mbe", "enumerate", edges.name, "--out", "out", "--engine", "reference"]
     beside, of_user = site_of(run) / "mbe_stage/__pycache__", home / ".cache"
-    for mode in (0o555, 0o755):
-        # Where it may not write beside the modules it writes below the home.
-        beside.chmod(mode)
-        run("mbe", "enumerate", edges.name, "--out", "out", "--engine", "reference", cwd=edges.parent)
-    of_user.chmod(0o555)
+    # Where it may not write beside the modules it writes below the home.
+    beside.chmod(0o555)
+    run(*enumerate_, cwd=edges.parent)
+    (code,) = (of_user / "mbe-stage").iterdir()
+    code.parent.chmod(0o555)
     refused = run("mbe", "clean", "--cache", cwd=edges.parent, exit_code=3).stderr
-    assert refused.startswith(f"error: {of_user}/mbe-stage: cannot be removed; ")
-    of_user.chmod(0o755)
-    run("mbe", "enumerate", edges.name, "--out", "out", "--engine", "reference", cwd=edges.parent)
+    assert refused.startswith(f"error: {code}: cannot be removed; ")
+    code.parent.chmod(0o755)
+    assert run("mbe", "clean", "--cache", cwd=edges.parent).stdout == f"removed    {code}\n"
+    beside.chmod(0o755)
+    run(*enumerate_, cwd=edges.parent)
     removed = run("mbe", "clean", "--cache", cwd=edges.parent).stdout
-    assert removed == "".join(f"removed    {place}/mbe-stage\n" for place in (beside, of_user))
+    assert removed == f"removed    {beside}/mbe-stage/{code.name}\n"
     assert run("mbe", "clean", "--cache", cwd=edges.parent).stdout == "compiled code: nothing to remove\n"
     # Like ~/.cache, it is everybody's.
     of_user.rmdir()
