@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test test-all test-gpu check docs reference quickly linted compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit clean
+.PHONY: help run quick test test-all test-gpu check docs reference quickly linted compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -24,6 +24,7 @@ help:
 	@echo "make docs      the documentation as a site, below build/docs/html"
 	@echo "make reference the pages of the reference that are written from the code"
 	@echo "make audit     known vulnerabilities of the installed packages, by pip-audit; needs the network"
+	@echo "make release-check  wheel, sdist and bill of materials below dist/, and tests of them; needs the network"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
 	@echo "make bench-groups  groups on labelled and planted graphs, beside FRAUDAR and others (needs the labelled graphs)"
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
@@ -52,7 +53,7 @@ run: $(RUN_READY)
 	@echo "looking for what is to be compiled"
 	@$(BIN)/mbe compile --problem bicliques
 	@echo "enumerating two real graphs"
-	@$(BIN)/python -m examples.demo
+	@$(BIN)/mbe demo
 
 # For everyday work: the reference and the CPU engines on small graphs, readers, and whole runs.
 QUICK := tests/mbe_stage/test_csr.py tests/mbe_stage/test_engines.py tests/mbe_stage/test_enumerate.py \
@@ -140,6 +141,10 @@ audit: $(TEST_READY)
 	@$(PYTHON) tools/install.py $(VENV) --group audit
 	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/audited.txt
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement $(VENV)/audited.txt
+
+release-check: $(TEST_READY)
+	@$(PYTHON) tools/install.py $(VENV) --group release
+	$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info

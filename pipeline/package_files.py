@@ -1,21 +1,22 @@
-"""Versions of installed packages, and files of this one that messages name."""
+"""Versions of installed packages, the commit of this one, and files of it that messages name.
+
+``setup.py`` runs this file by itself, so it imports only the standard library.
+"""
 
 from __future__ import annotations
 
-from importlib import metadata
+import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_NAME = "configs/default.yaml"
+# The repository, or `mbe_stage` of an sdist or an installation.
+_HOME = Path(__file__).resolve().parents[1]
 
 
 def default_configuration() -> Path:
-    """Return the path of the default configuration, in the sources or in the installed wheel."""
-    in_the_sources = Path(__file__).resolve().parents[1] / _NAME
-    if in_the_sources.is_file():
-        return in_the_sources
-    installed = (file for file in metadata.files("mbe-stage") or () if str(file).endswith(_NAME))
-    return next((Path(str(file.locate())).resolve() for file in installed), Path(_NAME))
+    """Return the path of the default configuration, which shows every key."""
+    return _HOME / "configs" / "default.yaml"
 
 
 def version_of(package: str) -> str:
@@ -24,3 +25,21 @@ def version_of(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def commit() -> str:
+    """Return the commit of this code; empty if it is unknown, as in a copy of a checkout without its history."""
+    with suppress(OSError):
+        return (_HOME / "commit.txt").read_text(encoding="ascii").strip()
+    # Not the repository of a project that has this package in its virtual environment.
+    if (_HOME / ".git").exists():
+        with suppress(OSError, subprocess.CalledProcessError):
+            git = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+            return subprocess.run(git, cwd=_HOME, capture_output=True, text=True, check=True).stdout.strip()
+    return ""
+
+
+def version_line() -> str:
+    """Return the line of ``mbe --version``."""
+    of = commit()
+    return f"mbe {version_of('mbe-stage')}{f' ({of})' if of else ''}"

@@ -30,9 +30,12 @@ CEILINGS = {
     "pipeline": 700,
     "pipeline/backends": 6_400,
     "pipeline/clean": 1_200,
-    # Commands made when they are asked for, and a start with less work for those that only read: 50 lines.
-    "pipeline/cli": 3_000,
+    # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
+    # and `mbe clean --cache`: 50.
+    "pipeline/cli": 3_050,
     "pipeline/config": 1_300,
+    # It was in examples/: an installation shows what a checkout does.
+    "pipeline/demo": 300,
     "pipeline/execution": 2_800,
     "pipeline/io": 4_600,
     "pipeline/networkx_backend": 300,

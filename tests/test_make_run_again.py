@@ -68,7 +68,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "backend.py").write_text(BACKEND)
     for name in ("needed", "scheduled", "tested", "compiled"):
         write_wheel(tmp_path / "wheels", name, {f"{name}.py": ""})
-    modules = {f"{module.replace('.', '/')}.py": "" for module in (*_LOADED, "examples.demo.__main__")}
+    modules = {f"{module.replace('.', '/')}.py": "" for module in _LOADED}
     mbe = {"mbe_stage-1.dist-info/entry_points.txt": "[console_scripts]\nmbe = called:main\n"}
     write_wheel(tmp_path / "project", "mbe_stage", {**modules, **mbe, "called.py": "def main(): pass\n"}, PROJECT)
     return tmp_path

@@ -1,14 +1,12 @@
-"""Everything is imported from `mbe_stage`; old names forward in a checkout only."""
+"""Everything is imported from `mbe_stage`; old names forward in a checkout. An installation: `test_installed.py`."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -44,7 +42,6 @@ for old, (places, names) in wanted.items():
     failed += [f"{{old}}.{{name}} is another" for name, value in kept if getattr(module, name, None) is not value]
 print(json.dumps([failed, skipped]))
 """
-BUILT_FROM = ("mbe_stage", "pipeline", "flows", "configs", "pyproject.toml", "README.md", "LICENSE")
 
 
 def in_a_new_process(code: str, path: Path, cwd: Path) -> subprocess.CompletedProcess:
@@ -94,65 +91,3 @@ def test_an_old_name_runs_as_a_program_in_a_checkout() -> None:
 def test_an_old_name_that_never_was_is_not_found(old: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=re.escape(old)):
         __import__(old)
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, unpacked as an installer does it. Building writes into the tree: a copy is built."""
-    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in BUILT_FROM:
-        if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", built]
-    completed([*build, source], check=True)
-    (wheel,) = built.glob("*.whl")
-    site = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    return site
-
-
-def test_the_wheel_has_one_package_with_all_modules(installed: Path) -> None:
-    assert sorted(path.name for path in installed.iterdir() if path.suffix not in (".dist-info", ".data")) == [
-        "mbe_stage"
-    ]
-    for package, folder in (("mbe_stage", "."), ("pipeline", "pipeline"), ("flows", "flows")):
-        wanted = {path.relative_to(ROOT / package) for path in (ROOT / package).rglob("*.py")}
-        missing = [path for path in wanted if not (installed / "mbe_stage" / folder / path).is_file()]
-        assert missing == []
-
-
-def test_it_works_beside_a_project_with_its_own_pipeline_and_flows(installed: Path, tmp_path: Path) -> None:
-    for package in ("pipeline", "flows"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").write_text("own = True\n")
-    (tmp_path / "edges.csv").write_text("left,right\na,x\na,y\nb,x\nb,y\n")
-    code = (
-        "import pipeline, flows\n"
-        "assert pipeline.own and flows.own\n"
-        "from mbe_stage.pipeline.clean.facts import InputFacts\n"
-        "import mbe_stage.flows, mbe_stage.pipeline as ours\n"
-        f"assert ours.__file__.startswith({str(installed)!r}), ours.__file__\n"
-        "from mbe_stage.pipeline.execution.ingest import ingest\n"
-        "print(ingest(ours.InputConfig(path='edges.csv')).facts.n_edges)\n"
-    )
-    assert in_a_new_process(code, installed, tmp_path).stdout.split() == ["4"]
-
-
-def test_nothing_forwards_in_an_installation(installed: Path, tmp_path: Path) -> None:
-    code = (
-        "import importlib, mbe_stage.pipeline, mbe_stage.flows\n"
-        "found = []\n"
-        f"for old in {['tools', *OLD_MODULES]}:\n"
-        "    try:\n"
-        "        importlib.import_module(old)\n"
-        "        found.append(old)\n"
-        "    except ModuleNotFoundError:\n"
-        "        pass\n"
-        f"assert mbe_stage.__file__.startswith({str(installed)!r}), mbe_stage.__file__\n"
-        "print(found)\n"
-    )
-    assert in_a_new_process(code, installed, tmp_path).stdout.strip() == "[]"

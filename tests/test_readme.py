@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from examples.demo.groups import group_table, telling_groups
-from examples.demo.job import southern_women
 from mbe_stage import engine_names
+from mbe_stage.pipeline.demo.groups import group_table, telling_groups
+from mbe_stage.pipeline.demo.job import southern_women
 from tests.commands import Commands
 from tests.patience import completed
 

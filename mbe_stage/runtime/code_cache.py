@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDER = "mbe-stage"
+_DIGITS = 20
 # Number of directories kept for other sources: those used last.
 _OTHERS = 3
 # Environment variables that constants of compiled code depend on.
@@ -120,6 +121,21 @@ def drop(prefix: str, sources: Path | None = None) -> None:
                 path.unlink()
 
 
+def clear() -> list[Path]:
+    """Remove the code of all versions and processors, as far as this user may; return its directories."""
+    found = [directory for root in _roots() for directory in _directories(root / _FOLDER)]
+    for directory in found:
+        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):
+            directory.parent.rmdir()
+    return found
+
+
+def _directories(folder: Path) -> list[Path]:
+    """List the directories of code in a folder; anything else in it, such as a checkout, is not ours."""
+    return [path for path in folder.glob("[0-9a-f]" * _DIGITS) if path.is_dir() and not path.is_symlink()]
+
+
 def _roots() -> tuple[Path, ...]:
     only = os.environ.get("NUMBA_CACHE_DIR")
     if only:
@@ -140,7 +156,7 @@ def _digest(sources: Path | None) -> str:
         for path in sorted(folder.rglob("*.py")):
             digest.update(f"{path.relative_to(folder)}\n".encode())
             digest.update(path.read_bytes())
-    return digest.hexdigest()[:20]
+    return digest.hexdigest()[:_DIGITS]
 
 
 def _begin(directory: Path) -> None:
@@ -148,7 +164,7 @@ def _begin(directory: Path) -> None:
     if directory.is_dir():
         return
     directory.mkdir(parents=True, exist_ok=True)
-    others = [path for path in directory.parent.iterdir() if path != directory]
+    others = [path for path in _directories(directory.parent) if path != directory]
     # A directory that another process has just removed counts as old.
     used = {path: path.stat().st_mtime if path.exists() else 0.0 for path in others}
     for path in sorted(others, key=lambda path: used[path], reverse=True)[_OTHERS:]:

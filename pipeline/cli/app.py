@@ -258,16 +258,17 @@ def _say(message: str) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from mbe_stage.pipeline.package_files import version_of
+        from mbe_stage.pipeline.package_files import version_line
 
-        print(f"mbe {version_of('mbe-stage')}")
+        print(version_line())
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version and commit, and exit."),
     ] = False,
 ) -> None:
     """Every maximal biclique of a bipartite graph, as published tables and a report."""
@@ -392,15 +393,25 @@ def runs(
 
 @_command()
 def clean(
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
+    directory: Annotated[
+        str | None, typer.Argument(metavar="DIR", help="Output directory.", show_default=False)
+    ] = None,
+    cache: Annotated[bool, typer.Option("--cache", help="Remove all compiled code of mbe instead.")] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Remove the files of interrupted runs, including resumable ones."""
+    """Remove the files of interrupted runs, including resumable ones; or compiled code."""
     from contextlib import closing
 
     from mbe_stage.pipeline.cli import json_or_text as show
     from mbe_stage.pipeline.stores.open_store import store_at
 
+    if (directory is None) != cache:
+        raise typer.BadParameter("name either an output directory or --cache", param_hint="DIR")
+    if directory is None:
+        from mbe_stage.pipeline.cli.compile import clear_cache
+
+        show.cleaned(None, clear_cache(), as_json)
+        return
     with closing(store_at(directory)) as store:
         removed = store.clean()
         if not removed:
@@ -515,6 +526,16 @@ def compile_(
 
         found = compile_everything(engine or "auto", progress.compiled, problem)
     show.compiled(found, as_json)
+
+
+@_command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for inputs and runs.")] = Path("out"),
+) -> None:
+    """Find the maximal bicliques of two real graphs: tables, reports and the largest groups."""
+    from mbe_stage.pipeline.demo.job import show_demo
+
+    show_demo(out)
 
 
 def _inspected(options: dict[str, Any]) -> "Config":

@@ -1,4 +1,4 @@
-"""``mbe compile``: compile all code that any command may need."""
+"""``mbe compile``: compile all code that any command may need; ``mbe clean --cache`` removes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mbe_stage.pipeline.execution.tiers import choose_tier
 from mbe_stage.pipeline.problems.installed import every_publication
 from mbe_stage.pipeline.views import diff
 from mbe_stage.problem import problem_named
-from mbe_stage.runtime.code_cache import cache_directories, can_keep
+from mbe_stage.runtime.code_cache import cache_directories, can_keep, clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,23 @@ def compile_everything(
         )
     seconds = sum(tier.compile(steps, on_compile).values())
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))
+
+
+def clear_cache() -> list[str]:
+    """Remove all compiled code; return the removed directories.
+
+    Raises
+    ------
+    PublishError
+        A directory cannot be removed.
+    """
+    found = clear()
+    left = [str(directory) for directory in found if directory.exists()]
+    if left:
+        raise PublishError(
+            f"{', '.join(left)}: cannot be removed; expected a writable directory; run this as its owner"
+        )
+    return [str(directory) for directory in found]
 
 
 def _of_others(problem: str, engine: str) -> set[str]:

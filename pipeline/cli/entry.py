@@ -29,9 +29,9 @@ _UNTIL_COLLECTION = 500_000
 def main() -> None:
     """Entry point of the `mbe` command."""
     if sys.argv[1:] == ["--version"]:
-        from mbe_stage.pipeline.package_files import version_of
+        from mbe_stage.pipeline.package_files import version_line
 
-        print(f"mbe {version_of('mbe-stage')}")
+        print(version_line())
         nothing_more_to_say(0)
         return
     said = refusal()

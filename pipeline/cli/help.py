@@ -28,6 +28,7 @@ EXAMPLES = {
     "diff": "mbe diff out/runs/RUN latest --exit-code",
     "verify": "mbe verify out --input edges.csv",
     "compile": "mbe compile --engine cpu",
+    "demo": "mbe demo --out demo",
 }
 """Examples by command; for another package's problem, with an input and a directory."""
 

@@ -216,15 +216,15 @@ def runs(directory: str | Path, found: list[ListedRun], unfinished: list[Unfinis
         say(_unfinished_line(run))
 
 
-def cleaned(directory: str, removed: list[str], as_json: bool) -> None:
-    """Show the removed files of interrupted runs."""
+def cleaned(directory: str | None, removed: list[str], as_json: bool) -> None:
+    """Show the removed files of interrupted runs; or, without a directory, the removed ones of compiled code."""
     if as_json:
         print_json({"directory": directory, "removed": removed})
     elif removed:
         for each in removed:
             say(f"removed    {each}")
     else:
-        say(f"{directory}: nothing to remove")
+        say(f"{'compiled code' if directory is None else directory}: nothing to remove")
 
 
 def _unfinished_run(run: Unfinished) -> dict[str, Any]:

@@ -149,23 +149,32 @@ def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("roots")
 def test_few_directories_of_other_sources_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten states of the sources, those that were used last."""
+    # A checkout of that name, in a directory that somebody names as the cache.
+    beside = code_cache.cache_directories()[0].parent / ".git"
+    beside.mkdir(parents=True)
     for state in range(10):
-        monkeypatch.setattr(code_cache, "_digest", lambda _sources, state=state: f"state-{state}")
+        monkeypatch.setattr(code_cache, "_digest", lambda _sources, state=state: f"{state:020x}")
         code_cache.keep("code", b"")
         directory = code_cache.cache_directories()[0]
         os.utime(directory, (state, state))
     left = sorted(path.name for path in directory.parent.iterdir())
-    assert left == [f"state-{state}" for state in range(6, 10)]
+    assert left == [".git", *(f"{state:020x}" for state in range(6, 10))]
+    assert len(code_cache.clear()) == 4
+    assert list(directory.parent.iterdir()) == [beside]
+    beside.rmdir()
+    code_cache.keep("code", b"")
+    assert code_cache.clear() == [directory]
+    assert not directory.parent.exists()
 
 
 @pytest.mark.usefixtures("roots")
 def test_a_directory_in_use_counts_as_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for state in (*range(4), 0):
-        monkeypatch.setattr(code_cache, "_digest", lambda _sources, state=state: f"state-{state}")
+        monkeypatch.setattr(code_cache, "_digest", lambda _sources, state=state: f"{state:020x}")
         if code_cache.kept("code") is None:
             code_cache.keep("code", b"")
             os.utime(code_cache.cache_directories()[0], (state, state))
-    monkeypatch.setattr(code_cache, "_digest", lambda _sources: "next")
+    monkeypatch.setattr(code_cache, "_digest", lambda _sources: "f" * 20)
     code_cache.keep("code", b"")
     left = {path.name for path in code_cache.cache_directories()[0].parent.iterdir()}
-    assert left == {"state-0", "state-2", "state-3", "next"}
+    assert left == {*(f"{state:020x}" for state in (0, 2, 3)), "f" * 20}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ from mbe_stage.errors import (
     MemoryBudgetExceeded,
     StageError,
 )
-from mbe_stage.pipeline import errors
+from mbe_stage.pipeline import errors, package_files
 from mbe_stage.pipeline.cli import app
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
@@ -492,7 +494,42 @@ def test_completion_completes_commands_options_and_choices(tmp_path: Path) -> No
 def test_version() -> None:
     done = command("--version")
     assert done.returncode == 0
-    assert done.stdout.startswith("mbe ")
+    git = completed(["git", "rev-parse", "HEAD"], cwd=ROOT)
+    commit = rf" \({git.stdout[:12]}(-dirty)?\)" if git.returncode == 0 else ""
+    assert re.fullmatch(rf"mbe {re.escape(version('mbe-stage'))}{commit}\n", done.stdout)
+    # As with more options before it, which the whole command reads.
+    assert mbe("--version").stdout == done.stdout
+
+
+def test_the_commit_is_of_the_package_and_not_of_the_project_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an installation in the environment of another checkout, in which git would answer too."""
+    monkeypatch.setattr(package_files, "_HOME", tmp_path)
+    assert package_files.commit() == ""
+    (tmp_path / ".git").mkdir()
+    assert package_files.commit() == ""
+    (tmp_path / "commit.txt").write_text("0123456789ab\n")
+    assert package_files.version_line() == f"mbe {version('mbe-stage')} (0123456789ab)"
+
+
+@pytest.mark.parametrize("arguments", [[], ["out", "--cache"]])
+def test_clean_takes_a_directory_or_the_cache(arguments: list[str]) -> None:
+    refused = mbe("clean", *arguments)
+    assert refused.exit_code == 2
+    assert "name either an output directory or --cache" in refused.stderr
+
+
+def test_clean_cache_removes_compiled_code_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    code = tmp_path / "mbe-stage" / ("0" * 20) / "some.code"
+    code.parent.mkdir(parents=True)
+    code.touch()
+    (tmp_path / "of-another-package").touch()
+    removed = {"directory": None, "removed": [str(code.parent)]}
+    assert answer(mbe("clean", "--cache", "--json")) == removed
+    assert answer(mbe("clean", "--cache", "--json")) == removed | {"removed": []}
+    assert [path.name for path in tmp_path.iterdir()] == ["of-another-package"]
 
 
 def test_results_on_stdout_and_the_rest_on_stderr(tmp_path: Path, edges: Path, commands: Commands) -> None:

@@ -18,9 +18,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from examples.demo.groups import group_table
 from mbe_stage.pipeline.cli import app, console, tables
 from mbe_stage.pipeline.cli.terminal import json_line, say, shortened, visible
+from mbe_stage.pipeline.demo.groups import group_table
 from mbe_stage.pipeline.views.top import Biclique
 from tests.commands import Commands
 from tests.pipeline.output_support import edge_data, publish, settings

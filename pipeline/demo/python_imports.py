@@ -1,6 +1,6 @@
-"""The graph of a Python environment: its modules x the names they import, read with the standard library's `ast`.
+"""The import graph of a Python environment: modules x imported names, read with `ast`.
 
-It exists on every machine, is real, and its bicliques mean something: groups of modules that import the same names.
+Every machine has one, and its bicliques have a meaning: groups of modules that import the same names.
 """
 
 from __future__ import annotations
@@ -15,36 +15,34 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-__all__ = ["ImportGraph", "Module", "environment_roots", "import_graph", "imported_names", "modules"]
-
-# Test suites are not part of what the environment runs, and would double the time to parse it.
+# Test suites would double the time to parse.
 _SKIPPED_FOLDERS = {"__pycache__", "site-packages", "dist-packages", "lib-dynload", "test", "tests", "idle_test"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Module:
-    """A module by its dotted name, and where its source lies."""
+    """A module: its dotted name and its source file."""
 
     name: str
     path: Path
 
     @property
     def package(self) -> str:
-        """The package that relative imports start from."""
+        """Return the package that relative imports start from."""
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportGraph:
-    """Distinct ``(module, imported name)`` pairs in ascending order, and what they came from.
+    """Distinct ``(module, imported name)`` pairs in ascending order.
 
     Attributes
     ----------
     edges : list of (str, str)
     n_modules : int
-        Modules found; those that import nothing have no edge.
+        Modules found, including those without imports.
     n_unparsed : int
-        Of these, the ones that are no Python of this version (templates, Python 2).
+        Modules that this version of Python cannot parse: templates, Python 2.
     """
 
     edges: list[tuple[str, str]]
@@ -53,13 +51,13 @@ class ImportGraph:
 
 
 def environment_roots() -> list[Path]:
-    """Folders of the running environment that modules are imported from: the standard library and site-packages."""
+    """List the folders that this process imports from: the standard library and site-packages."""
     paths = sysconfig.get_paths()
     return list(dict.fromkeys(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib")))
 
 
 def modules(root: Path) -> Iterator[Module]:
-    """Every importable source file below a folder, test suites left out."""
+    """Yield every importable source file below a folder, except test suites."""
     for folder, subfolders, files in os.walk(root):
         subfolders[:] = sorted(name for name in subfolders if name.isidentifier() and name not in _SKIPPED_FOLDERS)
         parts = Path(folder).relative_to(root).parts
@@ -73,22 +71,12 @@ def modules(root: Path) -> Iterator[Module]:
 
 
 def imported_names(source: bytes, package: str) -> set[str]:
-    """The dotted names that a source imports, relative ones resolved against its package.
+    """Return the dotted names that a source imports; relative ones are resolved against its package.
 
-    ``from __future__`` is a switch of the compiler and left out.
-
-    Raises
-    ------
-    SyntaxError, ValueError
-        The source is no Python of this version.
-
-    Examples
-    --------
-    >>> sorted(imported_names(b"import os.path\\nfrom . import codec\\nfrom .io.raw import *", "box"))
-    ['box.codec', 'box.io.raw.*', 'os.path']
+    ``from __future__`` is left out: it is a switch of the compiler.
     """
     with warnings.catch_warnings():
-        # Other people's invalid escapes are none of our business.
+        # Invalid escapes in other packages.
         warnings.simplefilter("ignore")
         tree = ast.parse(source)
     names: set[str] = set()
@@ -103,7 +91,7 @@ def imported_names(source: bytes, package: str) -> set[str]:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every statement, however nested; expressions hold no imports, and are most of a tree."""
+    """Yield every statement, nested ones too; expressions are most of a tree and hold no imports."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
@@ -113,7 +101,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _base(node: ast.ImportFrom, package: str) -> str | None:
-    """The absolute name of the module imported from; None where a relative import leaves the top-level package."""
+    """Return the absolute name of the imported module; None if a relative import leaves the top-level package."""
     if node.level == 0:
         return node.module
     above = package.split(".") if package else []
@@ -129,9 +117,9 @@ def import_graph(roots: Sequence[Path], workers: int | None = None) -> ImportGra
     Parameters
     ----------
     roots : sequence of Path
-        Where several hold a module of the same name, the first root's counts, as when importing.
+        If several have a module of one name, the first counts, as in imports.
     workers : int, optional
-        Processes; all cores by default, none beside this one at 1.
+        Number of processes; all cores by default, only this process if 1.
     """
     found: dict[str, Module] = {}
     for root in roots:
@@ -141,7 +129,7 @@ def import_graph(roots: Sequence[Path], workers: int | None = None) -> ImportGra
     if workers == 1:
         imports = [_imports(module) for module in ordered]
     else:
-        # Not forked: this process may hold threads of Numba and Arrow by now.
+        # Not forked: Numba and Arrow may have started threads.
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             imports = list(pool.map(_imports, ordered, chunksize=64))
     edges = [
@@ -151,7 +139,7 @@ def import_graph(roots: Sequence[Path], workers: int | None = None) -> ImportGra
 
 
 def _imports(module: Module) -> set[str] | None:
-    """The names a module imports; None where it cannot be parsed, which the graph counts."""
+    """Return the names that a module imports; None if it cannot be parsed."""
     try:
         return imported_names(module.path.read_bytes(), module.package)
     except (SyntaxError, ValueError, RecursionError):

@@ -1,14 +1,11 @@
-"""The whole demo: two runs, and what is worth seeing of them.
+"""Two published runs and their largest groups.
 
-Southern Women (Davis 1941): 18 women, 14 social events, who attended what. Python imports: the modules of this very
-environment and the names they import. Both become published runs with tables and a report.
+Southern Women (Davis, Gardner and Gardner 1941): which of 18 women attended which of 14 social events. Python imports:
+the modules of this environment and the names they import.
 """
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,27 +15,38 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from examples.demo.groups import group_table, telling_groups
-from examples.demo.python_imports import environment_roots, import_graph
-from mbe_stage.errors import StageError
-from mbe_stage.pipeline import Config, RunResult, run
 from mbe_stage.pipeline.cli.terminal import say
-from mbe_stage.pipeline.errors import exit_code, interruption
-from mbe_stage.pipeline.execution.signals import signal_of
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.demo.groups import group_table, telling_groups
+from mbe_stage.pipeline.demo.python_imports import environment_roots, import_graph
+from mbe_stage.pipeline.errors import PublishError
+from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.repeating import repeated
 
 console = Console()
 
 
+def show_demo(out: Path) -> None:
+    """Run both graphs below a directory, and print their largest groups."""
+    data = out / "data"
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise PublishError(f"{data}: cannot be made ({refusal.strerror}); choose another directory: --out") from None
+    women, imports = southern_women(out), python_imports(out)
+    _show(women, "Southern Women", "women", "events", limit=5, fewest=3)
+    _show(imports, "Python imports", "modules", "imported names", limit=8, fewest=8)
+
+
 def southern_women(out: Path) -> RunResult:
-    """All maximal bicliques of who attended what, from a CSV file."""
+    """Enumerate a CSV file."""
     path = out / "data" / "southern_women.csv"
-    shutil.copyfile(Path(__file__).with_name("southern_women.csv"), path)
+    path.write_bytes(Path(__file__).with_name(path.name).read_bytes())
     return _run(path, out / "southern_women", "woman", "event")
 
 
 def python_imports(out: Path) -> RunResult:
-    """All maximal bicliques of modules and the names they import, from a Parquet file made on the spot."""
+    """Enumerate a Parquet file that is made of this environment."""
     start = time.perf_counter()
     with _in_view("reading the imports of every module of this Python environment"):
         graph = import_graph(environment_roots())
@@ -61,7 +69,7 @@ def _run(path: Path, directory: Path, left: str, right: str) -> RunResult:
 
 @contextmanager
 def _in_view(what: str) -> Iterator[None]:
-    """Say what goes on: with a spinner on a terminal, else a line every two seconds."""
+    """Show the current step: with a spinner on a terminal, else with a line every two seconds."""
     if console.is_terminal:
         with console.status(what):
             yield
@@ -83,23 +91,3 @@ def _show(result: RunResult, title: str, left: str, right: str, limit: int, fewe
     console.print(group_table(heading, left, right, groups))
     say(f"tables  {result.run_dir}/")
     say(f"report  {result.run_dir}/report.html")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run both graphs and show what came out; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="where everything is written (default: out)")
-    out = parser.parse_args(arguments).out
-    (out / "data").mkdir(parents=True, exist_ok=True)
-    try:
-        women = southern_women(out)
-        imports = python_imports(out)
-    except StageError as error:
-        say(f"demo: {error}", sys.stderr)
-        return exit_code(error)
-    except KeyboardInterrupt as interrupt:
-        say(interruption(interrupt), sys.stderr)
-        return 128 + signal_of(interrupt)
-    _show(women, "Southern Women", "women", "events", limit=5, fewest=3)
-    _show(imports, "Python imports", "modules", "imported names", limit=8, fewest=8)
-    return 0

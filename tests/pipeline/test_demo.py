@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from mbe_stage.pipeline.cli import app
+from mbe_stage.pipeline.demo import groups
+from mbe_stage.pipeline.demo import job as demo
+from mbe_stage.pipeline.demo.python_imports import environment_roots, import_graph, modules
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.views.top import Biclique
 from tests.patience import begun, output_of
 
-ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(autouse=True)
-def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))  # examples/ is no installed package
+ROOT = Path(__file__).parents[2]
+MBE = [sys.executable, "-u", "-c", "from mbe_stage.pipeline.cli.entry import main; main()"]
 
 
 def _tree(root: Path, files: dict[str, str]) -> Path:
@@ -85,8 +86,6 @@ EDGES = [
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_import_graph_of_a_known_tree(environment: Path, workers: int) -> None:
-    from examples.demo.python_imports import import_graph
-
     graph = import_graph([environment], workers)
     assert graph.edges == EDGES
     assert graph.n_modules == 9
@@ -94,8 +93,6 @@ def test_import_graph_of_a_known_tree(environment: Path, workers: int) -> None:
 
 
 def test_the_first_root_wins(environment: Path, tmp_path: Path) -> None:
-    from examples.demo.python_imports import import_graph
-
     shadow = _tree(tmp_path / "shadow", {"single.py": "import json\n", "only.py": "import re\n"})
     edges = import_graph([shadow, environment], workers=1).edges
     assert ("single", "json") in edges
@@ -104,8 +101,6 @@ def test_the_first_root_wins(environment: Path, tmp_path: Path) -> None:
 
 
 def test_environment_roots_hold_this_environment() -> None:
-    from examples.demo.python_imports import environment_roots, modules
-
     names = {module.name for root in environment_roots() for module in modules(root)}
     assert {"ast", "json.decoder", "numpy", "pyarrow.parquet.core"} <= names
     assert not any(".tests." in name for name in names)
@@ -116,8 +111,6 @@ def _biclique(key: int, left: range, right: range) -> Biclique:
 
 
 def test_near_copies_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from examples.demo import groups
-
     first, copy = _biclique(1, range(10), range(10)), _biclique(2, range(9), range(11))
     touching, apart = _biclique(3, range(9, 18), range(9, 18)), _biclique(4, range(50, 55), range(50, 55))
     monkeypatch.setattr(groups, "largest_bicliques", lambda *_, **__: [first, copy, touching, apart])
@@ -128,12 +121,10 @@ def test_near_copies_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_demo_runs(
     environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from examples.demo import job as demo
-
     # The real environment takes a quarter of a minute to parse: `make run` does that.
     monkeypatch.setattr(demo, "environment_roots", lambda: [environment])
     out = tmp_path / "out"
-    assert demo.main(["--out", str(out)]) == 0
+    demo.show_demo(out)
     women, imports = (read_manifest(out / name / "latest") for name in ("southern_women", "python_imports"))
     assert (women.input.n_left, women.input.n_right, women.input.n_edges) == (18, 14, 89)
     assert women.counts.bicliques == 63
@@ -148,19 +139,19 @@ def test_demo_runs(
         assert str(report) in said
 
 
-def test_demo_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from examples.demo import job as demo
-
-    (tmp_path / "southern_women").write_text("in the way")
-    assert demo.main(["--out", str(tmp_path)]) == 3
-    assert "southern_women" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["southern_women", "data"])
+def test_demo_says_what_is_in_the_way(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("in the way")
+    done = CliRunner().invoke(app.app, ["demo", "--out", str(tmp_path)])
+    assert done.exit_code == 3
+    assert f"{tmp_path}/{name}" in done.stderr
 
 
 def test_the_women_are_those_of_networkx() -> None:
     import networkx as nx
 
     graph = nx.davis_southern_women_graph()
-    lines = (ROOT / "examples/demo/southern_women.csv").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "pipeline/demo/southern_women.csv").read_text(encoding="utf-8").splitlines()
     pairs = [tuple(line.split(",")) for line in lines]
     assert pairs[0] == ("woman", "event")
     assert {frozenset(pair) for pair in pairs[1:]} == {frozenset(edge) for edge in graph.edges}
@@ -170,7 +161,7 @@ def test_the_women_are_those_of_networkx() -> None:
 
 @pytest.mark.parametrize("last", ["enumerating southern_women.csv", "reading the imports of every module"])
 def test_ctrl_c_is_one_line(tmp_path: Path, last: str) -> None:
-    process = begun([sys.executable, "-u", "-m", "examples.demo", "--out", tmp_path], cwd=ROOT, text=True)
+    process = begun([*MBE, "demo", "--out", tmp_path], cwd=ROOT, text=True)
     assert process.stdout is not None
     while not process.stdout.readline().startswith(last):
         assert process.poll() is None

@@ -1,4 +1,4 @@
-"""A few telling groups out of many bicliques, as a table for the terminal."""
+"""A few large groups that differ, as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from rich.text import Text
 from mbe_stage.pipeline.cli.terminal import shortened, visible
 from mbe_stage.pipeline.views.top import Biclique, Conditions, largest_bicliques
 
-__all__ = ["group_table", "telling_groups"]
-
 _CANDIDATES = 3000  # among this many of the largest
 _KEY = 64  # characters that are shown of a key
 _OVERLAP = 0.3  # share of its edges that a group may have in common with one above it
 
 
 def telling_groups(run_dir: Path, limit: int, fewest: int) -> list[Biclique]:
-    """The largest bicliques with at least `fewest` vertices on both sides, near copies of one another left out.
+    """Return the largest bicliques with at least `fewest` vertices on both sides, without near copies of larger ones.
 
-    Large bicliques come in families that differ in a few vertices: one of each tells the most.
+    Large bicliques come in families that differ in a few vertices; one of each family is enough.
     """
     chosen: list[Biclique] = []
     on_both = Conditions(min_left=fewest, min_right=fewest)
@@ -38,7 +36,7 @@ def _common_edges(one: Biclique, other: Biclique) -> int:
 
 
 def group_table(title: str, left: str, right: str, groups: Iterable[Biclique]) -> Table:
-    """Groups with their sizes and the first members of each side."""
+    """Make a table of groups: their sizes, and the first members of each side."""
     table = Table(title=title, title_justify="left", show_lines=True, expand=True)
     table.add_column("size", no_wrap=True)
     table.add_column(left, ratio=1)
