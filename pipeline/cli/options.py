@@ -51,6 +51,20 @@ CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--cou
 Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]
 Verbose = Annotated[bool, _option(_OUTPUT, "Also log decisions and their reasons: engine, tier.", "--verbose", "-v")]
+Metrics = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics",
+        envvar="MBE_METRICS",
+        show_envvar=True,
+        is_eager=True,
+        callback=lambda path: _metrics().write_to(path),
+        help="Write metrics for Prometheus to this file.",
+        metavar="FILE",
+        rich_help_panel=_OUTPUT,
+        show_default=False,
+    ),
+]
 Override = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
 ]
@@ -212,6 +226,12 @@ _MEMBERS = _output_flag("members", "Also write the long form, one row per member
 _PRINTED = (_flag("as_json", Json), _flag("quiet", Quiet), _flag("verbose", Verbose))
 
 
+def _metrics() -> Any:
+    from mbe_stage.pipeline.cli import metrics
+
+    return metrics
+
+
 def publishing(
     section: Sequence[Parameter], *, max_bicliques: bool, members: bool, max_cliques: bool = False
 ) -> tuple[Parameter, ...]:
@@ -249,6 +269,7 @@ def publishing(
         _flag("if_changed", IfChanged),
         _flag("resume", Resume),
         _flag("count_only", CountOnly),
+        Parameter("metrics", Metrics),
         *_PRINTED,
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.journal import read_journal, remove_unbooked
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
@@ -135,7 +136,7 @@ class Staging:
         self.store = store
         self._kept_days = kept_days
         self._is_given = room is not None
-        self.run_id = provisional_id(datetime.now(UTC)) if room is None else room.name
+        self.run_id = run_state.state.run = provisional_id(datetime.now(UTC)) if room is None else room.name
         self._room = store.directory / STAGING / self.run_id
         self.path = self._room / self.run_id
         self.scratch = self._room / "scratch"
@@ -170,6 +171,7 @@ class Staging:
                 interrupt.add_note(f"{run} is published")
             raise
 
+    @run_state.at_step("publish")
     def publish(self, keep_runs: int | None = None) -> Path:
         """Make the run durable, move it among the published ones and point `latest` at it.
 
@@ -365,6 +367,7 @@ class Staging:
             (self.path / name).write_bytes(content)
             sync(self.path / name)
         self.run_id, self.manifest = run_id, files[MANIFEST_NAME]
+        run_state.state.run = run_id
 
 
 @contextmanager
