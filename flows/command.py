@@ -29,8 +29,10 @@ from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
 from mbe_stage.flows.transcript import transcript
-from mbe_stage.pipeline.cli import json_log, metrics, show
-from mbe_stage.pipeline.cli.json_log import JsonHandler, complain
+from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.cli import show
+from mbe_stage.pipeline.cli.json_log import LOG_FORMAT, JsonHandler, complain
+from mbe_stage.pipeline.cli.options import METRICS, LogFormat, Metrics
 from mbe_stage.pipeline.cli.terminal import say, visible_lines
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import INTERRUPTED, ConfigError, exit_code
@@ -129,10 +131,11 @@ def _date_log_lines() -> None:
 
 def _monitor(log_format: str, metrics_file: Path | None) -> None:
     """Apply the two options here and in child processes, where scheduled runs happen."""
-    if (target := metrics.write_to(metrics_file)) is not None:
-        os.environ[metrics.VARIABLE] = str(target)
+    run_state.begin("flow")
+    if metrics_file is not None:
+        os.environ[METRICS] = str(metrics_file)
     if log_format == "json":
-        os.environ[json_log.VARIABLE] = log_format
+        os.environ[LOG_FORMAT] = log_format
         os.environ[_CONSOLE] = f"{JsonHandler.__module__}.{JsonHandler.__qualname__}"
         setup_logging(incremental=False)
 
@@ -156,11 +159,8 @@ def flow_command(
     port: Annotated[
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
-    log_format: json_log.LogFormat = "text",
-    metrics_file: Annotated[
-        Path | None,
-        typer.Option(metrics.OPTION, envvar=metrics.VARIABLE, help="Write metrics for Prometheus to this file."),
-    ] = None,
+    log_format: LogFormat = "text",
+    metrics_file: Metrics = None,
 ) -> None:
     """Run the `Runnable` of the context."""
     _monitor(log_format, metrics_file)

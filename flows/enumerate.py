@@ -37,6 +37,7 @@ from mbe_stage.flows.retries import gpu_may_be_free, log_in_one_line, worth_retr
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
 from mbe_stage.pipeline.cli import metrics
+from mbe_stage.pipeline.cli.options import METRICS
 from mbe_stage.pipeline.cli.terminal import visible
 from mbe_stage.pipeline.config.model import Config, load_config
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted
@@ -266,7 +267,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     """
     run_state.begin("flow")
     try:
-        metrics.write_to(Path(os.environ[metrics.VARIABLE]) if os.environ.get(metrics.VARIABLE) else None)
+        metrics.write_to(Path(os.environ[METRICS]) if os.environ.get(METRICS) else None)
         with metrics.reported(get_run_logger()), signals_are_heard_by_flow(), metrics.updated():
             config = with_cluster_of_flow(configured())
             run_state.state.problem = config.problem

@@ -1,7 +1,4 @@
-"""The run of this process as log lines and metrics report it: its step, id, progress and result.
-
-A process does one command or flow run at a time. Nothing but reports depends on this.
-"""
+"""The run of this process as log lines and metrics report it. A process does one command or flow run at a time."""
 
 from __future__ import annotations
 
@@ -14,29 +11,13 @@ from typing import Any
 
 @dataclass(slots=True)
 class RunState:
-    """The state of the current run.
+    """The state of the current run."""
 
-    Attributes
-    ----------
-    step : str
-        What is being done; after an error, where it happened.
-    problem : str
-        Empty until the configuration is read.
-    run : str or None
-        Id of the run; provisional until it is published.
-    progress : mbe_stage.stream.Progress or None
-        The latest.
-    result : Manifest, CountResult or None
-        None until the results are complete, and if nothing was done.
-    start : float
-        In seconds since 1970.
-    """
-
-    step: str = ""
+    step: str = ""  # after an error, where it happened
     problem: str = ""
-    run: str | None = None
-    progress: Any = None
-    result: Any = None
+    run: str | None = None  # provisional until it is published
+    progress: Any = None  # the latest, as `mbe_stage.stream.Progress`
+    result: Any = None  # Manifest or CountResult, once complete; None if there was nothing to do
     start: float = field(default_factory=time.time)
 
 
@@ -57,13 +38,7 @@ def at_step(step: str) -> Iterator[None]:
     state.step = before
 
 
-def fields_of(progress: Any) -> dict[str, float | int | None]:
-    """Return the values of a search's progress for a log line."""
-    share = progress.work_done if progress.expected is None else progress.share
-    left = progress.seconds_left
-    return {
-        "found": progress.n_found,
-        "share": None if share is None else round(share, 6),
-        "seconds": round(progress.seconds, 3),
-        "seconds_left": None if left is None else round(left, 3),
-    }
+def counts() -> dict[str, float | None]:
+    """Return the progress of the search for a log line; empty before it."""
+    now = state.progress
+    return {} if now is None else {"found": now.n_found, "share": now.share, "seconds_left": now.seconds_left}

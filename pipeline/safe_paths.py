@@ -35,13 +35,7 @@ def is_path_within(name: str) -> bool:
 
 @contextmanager
 def replaced_file(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of `target` in one step; after an error nothing is left of it.
-
-    Raises
-    ------
-    OSError
-        It cannot be written; what was there before stays.
-    """
+    """Open a new file that takes the place of `target` in one step; after an error that is unchanged."""
     growing = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
     try:
         with open(growing, "xb") as file:

@@ -18,7 +18,7 @@ from rich.text import Text
 from mbe_stage.bicliques.enumerate import Progress as Standing
 from mbe_stage.pipeline.cli.json_log import is_json
 from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, visible
-from mbe_stage.pipeline.run_state import fields_of
+from mbe_stage.pipeline.run_state import counts
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
@@ -35,20 +35,12 @@ _LOOK_EVERY = 0.5
 
 def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
     """Send the package's log lines to stderr, above the progress bar on a terminal; return that console."""
-    no_bar = False if is_json() else None
-    console = Console(
-        file=cast(IO[str], _WhileItLasts(sys.stderr)), markup=False, highlight=False, force_terminal=no_bar
-    )
-    logger = logging.getLogger("mbe_stage")
-    # JSON lines have a handler already.
-    logger.handlers = [] if is_json() else [_handler_of_text(console)]
-    logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
-    return console
-
-
-def _handler_of_text(console: Console) -> logging.Handler:
+    stream, shows_bar = cast(IO[str], _WhileItLasts(sys.stderr)), False if is_json() else None
+    console = Console(file=stream, markup=False, highlight=False, force_terminal=shows_bar)
     handler: logging.Handler
-    if console.is_terminal:
+    if is_json():
+        handler = logging.NullHandler()  # the root logger has one
+    elif console.is_terminal:
         handler = RichHandler(
             console=console,
             show_path=False,
@@ -62,7 +54,10 @@ def _handler_of_text(console: Console) -> logging.Handler:
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
-    return handler
+    logger = logging.getLogger("mbe_stage")
+    logger.handlers = [handler]
+    logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    return console
 
 
 class _WhileItLasts:
@@ -144,7 +139,6 @@ class ProgressDisplay:
         self._logs = not quiet and not console.is_terminal
         self._first = self._what = first
         self._found: object = ""
-        self._fields: dict[str, Any] = {}
         self._compile_lines = log_lines()
         self._start = time.perf_counter()
         # Starting Python has already taken a moment.
@@ -164,10 +158,6 @@ class ProgressDisplay:
             self._task = self._bar.add_task(visible(first), total=None, found="")
 
     def _enumerated(self, standing: Standing) -> None:
-        self._show_enumerated(standing)
-        self._fields = fields_of(standing)
-
-    def _show_enumerated(self, standing: Standing) -> None:
         rate = standing.n_found / standing.seconds if standing.seconds > 0 else 0.0
         what = f"enumerating {standing.search}".rstrip()
         if standing.work_done == 1.0 or standing.has_stopped:
@@ -209,7 +199,6 @@ class ProgressDisplay:
             self._bar.update(self._task, description=what, total=total, completed=share or 0.0, found=found)
         done = "" if share is None else f": {percent_text(share, 1)} of the work"
         self._what, self._found = f"{what}{done}", found
-        self._fields = {"share": share}
 
     @property
     def _standing(self) -> str:
@@ -223,7 +212,7 @@ class ProgressDisplay:
         if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
             self._last_line = now
             seconds = now - self._start
-            log.info("%s, %.0f s", self._standing, seconds, extra={**self._fields, "seconds": round(seconds, 3)})
+            log.info("%s, %.0f s", self._standing, seconds, extra={**counts(), "seconds": round(seconds, 3)})
 
     def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:

@@ -4,29 +4,14 @@ In between, `pipeline.execution.signals` turns them into exceptions. This module
 nothing.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal
 import sys
 
-TYPE_CHECKING = False  # as in `typing`, which takes longer to import
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 # The message; the exit code is 128 plus the signal's number.
 ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 _SAID = 2
-
-
-def plain(text: str, _code: int) -> str:
-    """Return the line on stderr about the end."""
-    return text
-
-
-# `pipeline.cli.json_log` changes it.
-as_line: Callable[[str, int], str] = plain
 
 
 def leave(number: int, _frame: object) -> None:
@@ -35,7 +20,7 @@ def leave(number: int, _frame: object) -> None:
     An exception would be raised in the middle of an import, and end in a traceback or in an error of that module.
     """
     try:
-        os.write(_SAID, f"{as_line(ENDINGS[signal.Signals(number)], 128 + number)}\n".encode())
+        os.write(_SAID, f"{ENDINGS[signal.Signals(number)]}\n".encode())
     finally:
         # The terminal may be gone.
         os._exit(128 + number)

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from mbe_stage.pipeline.cli.json_log import LogFormat
+from mbe_stage.pipeline.cli.options import LogFormat
 
 PLAIN: dict[str, Any] = {"max_content_width": 120, "help_option_names": ["--help", "-h"]}
 """Context settings for help: as wide as the terminal, up to a limit."""

@@ -1,4 +1,4 @@
-"""`--log-format json`: every line on stderr is a JSON object. The keys are in docs/how-to/monitor.md."""
+"""`--log-format json`: every line on stderr is a JSON object, with the keys of docs/how-to/monitor.md."""
 
 from __future__ import annotations
 
@@ -10,59 +10,39 @@ import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Annotated, Any, Literal
-
-import typer
+from types import TracebackType
+from typing import Any
 
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.cli import early_exit
-from mbe_stage.pipeline.cli.terminal import LONGEST_LINE, json_line, say, shortened, visible_lines
+from mbe_stage.pipeline.cli.terminal import LONGEST_LINE, json_line, say, shortened, visible, visible_lines
 
-OPTION, VARIABLE = "--log-format", "MBE_LOG_FORMAT"
-LogFormat = Annotated[
-    Literal["text", "json"],
-    typer.Option(
-        OPTION,
-        envvar=VARIABLE,
-        show_envvar=True,
-        help="Lines on stderr: text, or one JSON object each.",
-        rich_help_panel="Output",
-        show_default=False,
-    ),
-]
-"""The option of every command, `mbe`'s and the flows'."""
-
+LOG_FORMAT = "MBE_LOG_FORMAT"
+"""The environment variable of `--log-format`."""
 # Attributes of records that become keys: our own, and Prefect's.
-_FIELDS = (*("found", "share", "seconds", "seconds_left", "steps", "exit_code"), *("flow_run_name", "task_run_name"))
+_KEYS = ("found", "share", "seconds", "seconds_left", "steps", "exit_code", "flow_run_name", "task_run_name")
 
 
 class JsonHandler(logging.StreamHandler[Any]):
-    """A handler that writes one JSON object per record, for any `logging` configuration."""
+    """A handler that writes a JSON object per record; for any `logging` configuration."""
 
     def __init__(self, stream: Any = None, **_settings: Any) -> None:
         super().__init__(stream)
+        # Python prints warnings and uncaught exceptions itself, unless told otherwise.
+        logging.captureWarnings(True)
+        sys.excepthook = _log_uncaught
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the object on one line."""
-        values = {key: vars(record)[key] for key in _FIELDS if key in vars(record)}
-        if record.exc_info and record.exc_info[0] is not None:
-            values["traceback"] = "".join(traceback.format_exception(*record.exc_info))
-        return line_of(record.getMessage(), record.levelname.lower(), record.created, **values)
+        values = {key: vars(record)[key] for key in _KEYS if key in vars(record)}
+        error = record.exc_info[1] if record.exc_info else None
+        return _line(record.getMessage(), record.levelname.lower(), record.created, error, values)
 
 
-def line_of(message: str, level: str, at: float | None = None, **values: Any) -> str:
-    """Return a JSON object on one line.
-
-    Parameters
-    ----------
-    at : float, optional
-        The time, in seconds since 1970; by default now.
-    **values
-        Further keys.
-    """
-    moment = datetime.fromtimestamp(time.time() if at is None else at, UTC)
-    state = run_state.state
-    said = {"time": moment.isoformat(timespec="milliseconds"), "level": level, "step": state.step, "run": state.run}
+def _line(message: str, level: str, seconds: float, error: BaseException | None, values: dict[str, Any]) -> str:
+    moment, state = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds"), run_state.state
+    said = {"time": moment, "level": level, "step": state.step, "run": state.run}
+    if error is not None:
+        values = {**values, "traceback": "".join(traceback.format_exception(error))}
     return json_line({**said, "message": shortened(message, LONGEST_LINE), **values})
 
 
@@ -72,32 +52,29 @@ def is_json() -> bool:
 
 
 def choose(arguments: Sequence[str]) -> None:
-    """Set the format of stderr from a command line and `MBE_LOG_FORMAT`, before options are parsed.
-
-    An error in the options is then an object, too.
-    """
-    given = [os.environ.get(VARIABLE), *(after for before, after in pairwise(arguments) if before == OPTION)]
-    given += [each.partition("=")[2] for each in arguments if each.startswith(f"{OPTION}=")]
-    wants_json = given[-1] == "json"
+    """Set the format from a command line and `MBE_LOG_FORMAT`. Called before parsing, whose errors are objects too."""
+    given = [os.environ.get(LOG_FORMAT), *(after for before, after in pairwise(arguments) if before == "--log-format")]
+    given += [each.partition("=")[2] for each in arguments if each.startswith("--log-format=")]
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if not isinstance(each, JsonHandler)]
-    if wants_json:
-        # On the root logger, so that lines of other libraries are objects, too. Dask then adds no handler of its own.
-        root.addHandler(JsonHandler(sys.stderr))
-    logging.captureWarnings(wants_json)
-    early_exit.as_line = _ending if wants_json else early_exit.plain
+    logging.captureWarnings(False)
+    if given[-1] == "json":
+        handler = JsonHandler(sys.stderr)
+        handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.startswith("mbe_stage"))
+        # On the root logger: other libraries log there too, and Dask then adds no handler of its own.
+        root.addHandler(handler)
 
 
 def complain(message: str, code: int, error: BaseException | None = None) -> None:
-    """Print the line that ends a command, after the traceback of `error`, if that is given."""
+    """Print the line that ends a command, with the traceback of `error`, if that is given."""
     if is_json():
-        values = {} if error is None else {"traceback": "".join(traceback.format_exception(error))}
-        print(_ending(message, code, **values), file=sys.stderr, flush=True)
+        line = _line(message.removeprefix("error: "), "error", time.time(), error, {"exit_code": code})
+        print(visible(line), file=sys.stderr, flush=True)
         return
     if error is not None:
         print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
     say(message, sys.stderr)
 
 
-def _ending(message: str, code: int, **values: Any) -> str:
-    return line_of(message.removeprefix("error: "), "error", exit_code=code, **values)
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    logging.getLogger("mbe_stage").critical("%s: %s", kind.__name__, error, exc_info=(kind, error, trace))

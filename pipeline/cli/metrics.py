@@ -1,15 +1,16 @@
-"""`--metrics FILE`: a text file for Prometheus, replaced while a run goes on and at its end.
+"""`--metrics FILE`: a text file for Prometheus, written while a run goes on and at its end.
 
-The file is in the text exposition format, for the textfile collector of node_exporter. Values of the last run stay
-while the next one is in progress. The run id is a label of one metric only, so that series do not multiply.
+Values of the last run stay while the next one is in progress. Its id is a label of one metric only, so that series do
+not multiply.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,38 +22,14 @@ from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.cli.json_log import is_json
 from mbe_stage.pipeline.errors import INTERRUPTED, exit_code
 from mbe_stage.pipeline.execution.signals import signals_are_heard
-from mbe_stage.pipeline.package_files import version_of
 from mbe_stage.pipeline.safe_paths import replaced_file
-from mbe_stage.repeating import repeated
-
-OPTION, VARIABLE = "--metrics", "MBE_METRICS"
 
 log = logging.getLogger(__name__)
 
 _UPDATE_SECONDS = 10.0
 # Exit codes of runs without an error: done, and nothing to do.
 _GOOD = (0, 5)
-_ABOUT = {
-    "mbe_run_active": "1 while a run is in progress, else 0",
-    "mbe_run_start_timestamp_seconds": "start of the newest run, in seconds since 1970",
-    "mbe_run_found": "results so far of the run in progress",
-    "mbe_run_work_done_ratio": "share of the search that is done, as the engine estimates it",
-    "mbe_last_run_success": "1 if the last run ended without an error, else 0",
-    "mbe_last_run_exit_code": "exit code of the last run",
-    "mbe_last_run_end_timestamp_seconds": "end of the last run, in seconds since 1970",
-    "mbe_last_run_duration_seconds": "seconds that the last run took in all",
-    "mbe_last_run_unchanged": "1 if the last run found nothing to do, else 0",
-    "mbe_last_run_info": "id, engine and version of the last run, as labels",
-    "mbe_last_run_found": "results of the last run",
-    "mbe_last_run_graph_edges": "edges of the searched graph",
-    "mbe_last_run_truncated": "1 if a limit ended the search, else 0",
-    "mbe_last_run_warnings": "number of warnings",
-    "mbe_last_run_step_seconds": "seconds of each step",
-    "mbe_last_run_peak_memory_bytes": "largest resident set of the process",
-    "mbe_last_run_output_bytes": "bytes of the published files",
-    "mbe_last_success_timestamp_seconds": "end of the last run without an error, in seconds since 1970",
-}
-_Sample = tuple[str, float, dict[str, str]]
+_Metrics = Iterator[tuple[str, str, float | Mapping[str, float]]]
 _target: Path | None = None
 
 
@@ -66,14 +43,13 @@ def write_to(path: Path | None) -> Path | None:
     """
     global _target
     _target = None
-    if path is not None:
-        target = path.resolve()
-        if not os.access(target.parent, os.W_OK):
-            raise typer.BadParameter(f"{path}: there is no writable directory {target.parent}", param_hint=OPTION)
-        if target.exists() and (not target.is_file() or (target.stat().st_size and not _lines(target, "mbe_"))):
-            raise typer.BadParameter(f"{path}: holds no metrics of mbe; choose another name", param_hint=OPTION)
-        _target = target
-    return _target
+    target = None if path is None else path.resolve()
+    if target is not None and not os.access(target.parent, os.W_OK):
+        raise typer.BadParameter(f"{path}: there is no writable directory {target.parent}", param_hint="--metrics")
+    if target is not None and target.exists() and not _lines(target, "mbe_"):
+        raise typer.BadParameter(f"{path}: holds no metrics of mbe; choose another name", param_hint="--metrics")
+    _target = target
+    return target
 
 
 @contextmanager
@@ -82,102 +58,87 @@ def updated() -> Iterator[None]:
     if _target is None:
         yield
         return
+    from mbe_stage.repeating import repeated
+
     with repeated(lambda: _write(None), _UPDATE_SECONDS):
         yield
 
 
 @contextmanager
 def reported(logger: logging.Logger | logging.LoggerAdapter[Any] = log) -> Iterator[None]:
-    """At the end, log the outcome if lines are JSON, and write it, if a file is named."""
+    """At the end, log success if lines are JSON, and write the outcome if a file is named."""
     code = 0
     try:
         yield
     except BaseException as error:
-        code = _code_of(error)
+        other = 1 if isinstance(error, Exception) else INTERRUPTED
+        code = exit_code(error) if isinstance(error, StageError) else getattr(error, "exit_code", other)
         raise
     finally:
+        state = run_state.state
         if code in _GOOD and is_json():
-            logger.info("unchanged" if code else "done", extra=_end_of_run(code))
+            facts = {} if state.result is None else {"found": state.result.n_found, "steps": state.result.seconds}
+            seconds = round(time.time() - state.start, 3)
+            logger.info("unchanged" if code else "done", extra={"exit_code": code, "seconds": seconds, **facts})
         if _target is not None:
             # A second Ctrl-C must not leave a temporary file.
             with signals_are_heard():
                 _write(code)
 
 
-def _code_of(error: BaseException) -> int:
-    if isinstance(error, StageError):
-        return exit_code(error)
-    return int(getattr(error, "exit_code", 1 if isinstance(error, Exception) else INTERRUPTED))
-
-
-def _end_of_run(code: int) -> dict[str, Any]:
-    state = run_state.state
-    values: dict[str, Any] = {"exit_code": code, "seconds": round(time.time() - state.start, 3)}
-    if state.result is not None:
-        values |= {"found": state.result.n_found, "steps": state.result.seconds}
-    return values
-
-
 def _write(code: int | None) -> None:
     """Write the file: the outcome of the run, or without an exit code its progress."""
     assert _target is not None
-    # Values of the last run stay during the next; the time of the last success stays after a failure.
-    kept = _lines(_target, "mbe_last_") if code is None else _lines(_target, "mbe_last_success_") * (code not in _GOOD)
+    # The outcome of the last run stays during this one, and the time of the last success after a failure.
+    kept = [] if code in _GOOD else _lines(_target, "mbe_last_" if code is None else "mbe_last_success_")
+    metrics = _progress() if code is None else _outcome(code)
     try:
         with replaced_file(_target) as file:
-            file.write("".join(f"{line}\n" for line in (*_text(_samples(code)), *kept)).encode())
+            file.write("".join(f"{line}\n" for line in (*_text(metrics), *kept)).encode())
     except OSError as error:
         log.warning("%s: metrics cannot be written (%s)", _target, error.strerror)
 
 
-def _samples(code: int | None) -> Iterator[_Sample]:
-    state, now = run_state.state, time.time()
-    yield "mbe_run_active", code is None, {}
-    yield "mbe_run_start_timestamp_seconds", state.start, {}
-    if code is not None:
-        yield "mbe_last_run_success", code in _GOOD, {}
-        yield "mbe_last_run_exit_code", code, {}
-        yield "mbe_last_run_end_timestamp_seconds", now, {}
-        yield "mbe_last_run_duration_seconds", now - state.start, {}
-        yield "mbe_last_run_unchanged", code in _GOOD and state.result is None, {}
-        if code in _GOOD and state.result is not None:
-            yield from _samples_of_result(state.result)
-        if code in _GOOD:
-            yield "mbe_last_success_timestamp_seconds", now, {}
-    elif state.progress is not None:
-        yield "mbe_run_found", state.progress.n_found, {}
-        yield "mbe_run_work_done_ratio", state.progress.work_done, {}
+def _progress() -> _Metrics:
+    """Yield name, meaning and value of each metric; or values of a label, which follows the name."""
+    yield "run_active", "1 while a run is in progress, else 0", 1
+    if (progress := run_state.state.progress) is not None:
+        yield "run_found", "results of the run in progress", progress.n_found
+        yield "run_work_done_ratio", "share of its search that is done, as the engine estimates it", progress.work_done
 
 
-def _samples_of_result(result: Any) -> Iterator[_Sample]:
-    labels = {"run": run_state.state.run or "", "engine": result.engine, "version": version_of("mbe-stage")}
-    yield "mbe_last_run_info", 1, labels
-    yield "mbe_last_run_found", result.n_found, {}
-    yield "mbe_last_run_graph_edges", result.graph.n_edges, {}
-    yield "mbe_last_run_truncated", result.truncated is not None, {}
-    yield "mbe_last_run_warnings", len(result.warnings), {}
-    for step, seconds in result.seconds.items():
-        if step != "total":
-            yield "mbe_last_run_step_seconds", seconds, {"step": step}
-    yield "mbe_last_run_peak_memory_bytes", result.peak_memory_bytes, {}
-    yield "mbe_last_run_output_bytes", sum(file.bytes for file in getattr(result, "files", ())), {}
+def _outcome(code: int) -> _Metrics:
+    state, now, result = run_state.state, time.time(), run_state.state.result
+    yield "run_active", "1 while a run is in progress, else 0", 0
+    yield "last_run_success", "1 if the last run ended without an error, else 0", code in _GOOD
+    yield "last_run_exit_code", "its exit code; 5 if there was nothing to do", code
+    yield "last_run_end_timestamp_seconds", "its end, in seconds since 1970", now
+    yield "last_run_duration_seconds", "seconds from its start to its end", now - state.start
+    if code in _GOOD:
+        yield "last_success_timestamp_seconds", "end of the last run without an error, in seconds since 1970", now
+    if code in _GOOD and result is not None:
+        yield "last_run_info run", "its id", {state.run or "": 1}
+        yield "last_run_found", "its results", result.n_found
+        yield "last_run_truncated", "1 if a limit ended its search, else 0", result.truncated is not None
+        yield "last_run_warnings", "number of its warnings", len(result.warnings)
+        yield "last_run_step_seconds step", "seconds of each step, and in total", result.seconds
+        yield "last_run_peak_memory_bytes", "largest resident set of its process", result.peak_memory_bytes
+        files = getattr(result, "files", ())
+        yield "last_run_output_bytes", "bytes of its published files", sum(file.bytes for file in files)
 
 
-def _text(samples: Iterator[_Sample]) -> Iterator[str]:
-    """Yield the lines of samples; those of one metric follow each other."""
-    before = ""
-    for name, value, labels in samples:
-        if name != before:
-            yield f"# HELP {name} {_ABOUT[name]}."
-            yield f"# TYPE {name} gauge"
-            before = name
-        pairs = {"problem": run_state.state.problem, **labels}
-        yield f"{name}{{{','.join(f'{key}={_quoted(text)}' for key, text in pairs.items() if text)}}} {+value}"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _text(metrics: _Metrics) -> Iterator[str]:
+    """Yield the lines of the file."""
+    of_problem = {"problem": run_state.state.problem} if run_state.state.problem else {}
+    for words, about, values in metrics:
+        name, _, label = words.partition(" ")
+        yield f"# HELP mbe_{name} {about}"
+        yield f"# TYPE mbe_{name} gauge"
+        for text, value in values.items() if isinstance(values, Mapping) else [("", values)]:
+            labels = of_problem | ({label: text} if label else {})
+            # JSON escapes as this format does; no label has control characters.
+            shown = ",".join(f"{key}={json.dumps(each, ensure_ascii=False)}" for key, each in labels.items())
+            yield f"mbe_{name}{{{shown}}} {+value}"
 
 
 def _lines(path: Path, prefix: str) -> list[str]:

@@ -26,8 +26,14 @@ _GROUPS = "Output groups"
 _PANELS = {"input": _COLUMNS, "query": _QUERY, "execution": _MEANS, "output": _OUTPUT}
 
 
-def _option(panel: str | None, help_text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel=panel, metavar=metavar, show_default=False)
+def _option(panel: str | None, help_text: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel=panel, metavar=metavar, show_default=False, **more)
+
+
+def _write_metrics_to(path: Path | None) -> Path | None:
+    from mbe_stage.pipeline.cli.metrics import write_to
+
+    return write_to(path)
 
 
 # Options of commands that write their parameters out.
@@ -51,19 +57,16 @@ CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--cou
 Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]
 Verbose = Annotated[bool, _option(_OUTPUT, "Also log decisions and their reasons: engine, tier.", "--verbose", "-v")]
+LogFormat = Annotated[
+    Literal["text", "json"],
+    _option(_OUTPUT, "Lines on stderr: text, or one JSON object each.", "--log-format", envvar="MBE_LOG_FORMAT"),
+]
+METRICS = "MBE_METRICS"
+"""The environment variable of `--metrics`."""
+_TO_METRICS = {"envvar": METRICS, "is_eager": True, "callback": _write_metrics_to}
 Metrics = Annotated[
     Path | None,
-    typer.Option(
-        "--metrics",
-        envvar="MBE_METRICS",
-        show_envvar=True,
-        is_eager=True,
-        callback=lambda path: _metrics().write_to(path),
-        help="Write metrics for Prometheus to this file.",
-        metavar="FILE",
-        rich_help_panel=_OUTPUT,
-        show_default=False,
-    ),
+    _option(_OUTPUT, "Prometheus text file to keep.", "--metrics", metavar="FILE", **_TO_METRICS),
 ]
 Override = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
@@ -224,12 +227,6 @@ OUT_IF_GIVEN = _setting(
 """``--out`` of a command that counts unless it is given."""
 _MEMBERS = _output_flag("members", "Also write the long form, one row per member.", "output.members")
 _PRINTED = (_flag("as_json", Json), _flag("quiet", Quiet), _flag("verbose", Verbose))
-
-
-def _metrics() -> Any:
-    from mbe_stage.pipeline.cli import metrics
-
-    return metrics
 
 
 def publishing(
