@@ -16,7 +16,8 @@ LONGEST_FILE = 600
 PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Most lines of each folder, with its unlisted folders. Raising one takes a comment with the reason.
 CEILINGS = {
-    "flows": 2_000,
+    # JSON lines and metrics of flows.
+    "flows": 2_050,
     "mbe_stage": 2_300,
     "mbe_stage/bicliques": 13_700,
     "mbe_stage/cliques": 6_200,
@@ -27,10 +28,12 @@ CEILINGS = {
     "mbe_stage/runners": 2_600,
     "mbe_stage/runtime": 800,
     "mbe_stage/search": 1_800,
-    "pipeline": 700,
+    # The state of the run that log lines and metrics report.
+    "pipeline": 800,
     "pipeline/backends": 6_400,
     "pipeline/clean": 1_200,
-    "pipeline/cli": 2_900,
+    # JSON lines and metrics.
+    "pipeline/cli": 3_200,
     "pipeline/config": 1_300,
     "pipeline/execution": 2_800,
     "pipeline/io": 4_600,
@@ -45,7 +48,7 @@ CEILINGS = {
 }
 # Kernels, and commands whose arguments are their options.
 MANY_ARGUMENTS = {
-    "flows/command.py flow_command": 12,
+    "flows/command.py flow_command": 14,
     "mbe_stage/bicliques/cuda/twin_expansion.py expanded_lists_warp_per_tile": 11,
     "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
 }
