@@ -29,7 +29,10 @@ from mbe_stage.flows import enumerate as bicliques
 from mbe_stage.flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from mbe_stage.flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api, serve
 from mbe_stage.flows.transcript import transcript
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.cli import json_or_text as show
+from mbe_stage.pipeline.cli.json_log import LOG_FORMAT, JsonHandler, complain
+from mbe_stage.pipeline.cli.options import METRICS, LogFormat, Metrics
 from mbe_stage.pipeline.cli.terminal import say, visible_lines
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.errors import INTERRUPTED, ConfigError, exit_code
@@ -48,6 +51,7 @@ __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
 Module = Literal["enumerate", "groups", "count_pq", "cliques"]
 """A module of `flows` that has a flow."""
 
+_CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS"
 _DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
 
 
@@ -125,6 +129,17 @@ def _date_log_lines() -> None:
     setup_logging(incremental=False)
 
 
+def _monitor(log_format: str, metrics_file: Path | None) -> None:
+    """Apply the two options here and in child processes, where scheduled runs happen."""
+    run_state.begin("flow")
+    if metrics_file is not None:
+        os.environ[METRICS] = str(metrics_file)
+    if log_format == "json":
+        os.environ[LOG_FORMAT] = log_format
+        os.environ[_CONSOLE] = f"{JsonHandler.__module__}.{JsonHandler.__qualname__}"
+        setup_logging(incremental=False)
+
+
 def flow_command(
     context: typer.Context,
     config: Annotated[Path | None, typer.Argument(help="YAML configuration; without it every default holds.")] = None,
@@ -144,8 +159,11 @@ def flow_command(
     port: Annotated[
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
+    log_format: LogFormat = "text",
+    metrics_file: Metrics = None,
 ) -> None:
     """Run the `Runnable` of the context."""
+    _monitor(log_format, metrics_file)
     runnable: Runnable = context.obj
     try:
         parameters: dict[str, Any] = {
@@ -163,14 +181,14 @@ def flow_command(
             else:
                 _run_once(runnable.flow, parameters, show_it)
     except StageError as error:
-        say(f"error: {error}", sys.stderr)
+        complain(f"error: {error}", exit_code(error))
         raise typer.Exit(exit_code(error)) from None
     except (KeyboardInterrupt, TerminationSignal):
         # The run may have been published before the interrupt.
         store = store_at(checked.output.directory)
         # The terminal may have gone.
         with suppress(OSError):
-            say(f"interrupted; the latest published run: {_latest(store)}", sys.stderr)
+            complain(f"interrupted; the latest published run: {_latest(store)}", INTERRUPTED)
         raise typer.Exit(INTERRUPTED) from None
 
 

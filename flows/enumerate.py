@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import time
 import traceback
@@ -33,7 +34,10 @@ from mbe_stage.flows.gpu import device_slot
 from mbe_stage.flows.lost_signals import signals_are_heard_by_flow
 from mbe_stage.flows.progress import ProgressReporter
 from mbe_stage.flows.retries import gpu_may_be_free, log_in_one_line, worth_retrying
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
+from mbe_stage.pipeline.cli import metrics
+from mbe_stage.pipeline.cli.options import METRICS
 from mbe_stage.pipeline.cli.terminal import visible
 from mbe_stage.pipeline.config.model import Config, load_config
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted
@@ -261,9 +265,12 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     ending : callable
         Makes the final state from the flow's result and the run's manifest.
     """
+    run_state.begin("flow")
     try:
-        with signals_are_heard_by_flow():
+        metrics.write_to(Path(os.environ[METRICS]) if os.environ.get(METRICS) else None)
+        with metrics.reported(get_run_logger()), signals_are_heard_by_flow(), metrics.updated():
             config = with_cluster_of_flow(configured())
+            run_state.state.problem = config.problem
             with (
                 closing(store_at(config.output.directory)) as store,
                 store.begin(
@@ -335,6 +342,7 @@ def _remove_contents(directory: Path) -> None:
 
 def _skip(run_dir: Path) -> State[dict[str, Any]]:
     manifest = read_manifest(run_dir)
+    run_state.state.run = run_dir.name
     message = f"unchanged: input and configuration equal those of run {manifest.run_id}; nothing enumerated"
     get_run_logger().info(message)
     create_unchanged_artifact(run_dir, manifest)

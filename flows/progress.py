@@ -15,6 +15,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectException
 
 from mbe_stage.bicliques.enumerate import Progress
+from mbe_stage.pipeline.run_state import counts
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 
 __all__ = ["PROGRESS_KEY", "ProgressReporter", "describe", "shown_share"]
@@ -113,7 +114,7 @@ class ProgressReporter:
     def _report(self, progress: Progress) -> None:
         self._last = self._clock()
         text = describe(progress, self._counted)
-        self._log.info(text)
+        self._log.info(text, extra={**counts(), "seconds": progress.seconds})
         # If the share is no longer known, the bar stays and the text says so.
         share = shown_share(progress)
         self._shown = self._shown if share is None else share

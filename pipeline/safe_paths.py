@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 EMPTY = "is an empty directory"
 LINK, _SPECIAL = "is a symbolic link", "is not a regular file"
@@ -29,6 +31,20 @@ def is_path_within(name: str) -> bool:
     if _UNFIT.search(name) or len(name.encode()) > _MOST_BYTES:
         return False
     return all(part not in ("", ".", "..") and len(part.encode()) <= _MOST_PART_BYTES for part in name.split("/"))
+
+
+@contextmanager
+def replaced_file(target: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the place of `target` in one step; after an error that is unchanged."""
+    growing = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+    try:
+        with open(growing, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(growing, target)
+    finally:
+        growing.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ LONGEST_FILE = 600
 PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Most lines of each folder, with its unlisted folders. Raising one takes a comment with the reason.
 CEILINGS = {
-    "flows": 2_000,
+    # JSON lines and metrics of flows.
+    "flows": 2_050,
     "mbe_stage": 2_300,
     "mbe_stage/bicliques": 13_700,
     "mbe_stage/cliques": 6_200,
@@ -27,12 +28,13 @@ CEILINGS = {
     "mbe_stage/runners": 2_600,
     "mbe_stage/runtime": 800,
     "mbe_stage/search": 1_800,
-    "pipeline": 700,
+    # The state of the run that log lines and metrics report.
+    "pipeline": 800,
     "pipeline/backends": 6_400,
     "pipeline/clean": 1_200,
     # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
-    # and `mbe clean --cache`: 50.
-    "pipeline/cli": 3_050,
+    # and `mbe clean --cache`: 50. JSON lines and metrics: 250.
+    "pipeline/cli": 3_300,
     "pipeline/config": 1_300,
     # It was in examples/: an installation shows what a checkout does.
     "pipeline/demo": 300,
@@ -49,7 +51,7 @@ CEILINGS = {
 }
 # Kernels, and commands whose arguments are their options.
 MANY_ARGUMENTS = {
-    "flows/command.py flow_command": 12,
+    "flows/command.py flow_command": 14,
     "mbe_stage/bicliques/cuda/twin_expansion.py expanded_lists_warp_per_tile": 11,
     "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
 }

@@ -7,8 +7,6 @@ not text: Typer would compile the text of each.
 import errno
 import logging
 import os
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer.core import TyperGroup
 
+from mbe_stage.pipeline.cli import json_log
 from mbe_stage.pipeline.cli import options as opt
 from mbe_stage.pipeline.cli.early_exit import ENDINGS, leave_at_signals, nothing_more_to_say
 from mbe_stage.pipeline.cli.help import Command, command_line, write_example, write_options
@@ -90,12 +89,18 @@ class _Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse the arguments; printing the list of commands may ask other packages."""
         if args != ["--version"]:
+            json_log.choose(args)
             _log_safely()
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
+        from mbe_stage.pipeline import run_state
+        from mbe_stage.pipeline.cli import metrics
+
+        run_state.begin(next(iter((*ctx._protected_args, *ctx.args)), ""))
+        metrics.write_to(None)
         # The command is only known when it is invoked.
-        with settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
+        with metrics.reported(), settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
             return self._invoke(ctx)
 
     def list_commands(self, _ctx: Any) -> list[str]:
@@ -199,39 +204,43 @@ def _end(interrupt: KeyboardInterrupt, publishes: bool) -> int:
     from mbe_stage.pipeline.errors import interruption
     from mbe_stage.pipeline.execution.signals import signal_of
 
-    _say(interruption(interrupt) if publishes else ENDINGS[signal_of(interrupt)])
-    return 128 + signal_of(interrupt)
+    code = 128 + signal_of(interrupt)
+    _say(interruption(interrupt) if publishes else ENDINGS[signal_of(interrupt)], code)
+    return code
 
 
 def _output_is_full(error: OSError) -> int:
     # Python would try to write the rest of its buffer at exit, and fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     reason = os.strerror(error.errno or 0)
-    _say(f"error: standard output: cannot be written ({reason}); free some space, or redirect it")
+    _say(f"error: standard output: cannot be written ({reason}); free some space, or redirect it", 3)
     return 3
 
 
 def _report(error: Exception) -> int:
     """Print what went wrong; return the exit code. Typer's own errors and exits pass through."""
-    from mbe_stage.pipeline.cli.terminal import visible, visible_lines
+    from mbe_stage.pipeline.cli.terminal import visible
 
     if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
-        if hasattr(error, "message"):
+        if hasattr(error, "message") and hasattr(error, "format_message"):
             # Typer puts pydantic's prefix before the message.
             error.message = visible(error.message.removeprefix("Value error, "))
+            if json_log.is_json():
+                _say(error.format_message(), error.exit_code)
+                return int(error.exit_code)
         raise error
     from mbe_stage.errors import StageError
     from mbe_stage.pipeline.errors import exit_code
 
     if isinstance(error, StageError):
-        _say(f"error: {error}")
+        _say(f"error: {error}", exit_code(error))
         return exit_code(error)
     if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
         return _output_is_full(error)
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _out_of_memory()
-    print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
-    _say(f"error: this is a defect of mbe: {type(error).__name__}; please report it with the lines above")
+    defect = f"error: this is a defect of mbe: {type(error).__name__}; please report it with the lines above"
+    _say(defect, INTERNAL_ERROR, error)
     return INTERNAL_ERROR
 
 
@@ -243,17 +252,16 @@ def _out_of_memory() -> int:
     limit = "raise the limit of the address space (ulimit -v), " if is_limited else ""
     _say(
         f"error: out of memory: {limit}ask for larger groups ({setting('query.min_left')}, "
-        f"{setting('query.min_right')}), or lower {setting('execution.memory_budget')}"
+        f"{setting('query.min_right')}), or lower {setting('execution.memory_budget')}",
+        _OUT_OF_MEMORY,
     )
     return _OUT_OF_MEMORY
 
 
-def _say(message: str) -> None:
-    from mbe_stage.pipeline.cli.terminal import say
-
+def _say(message: str, code: int, error: BaseException | None = None) -> None:
     # If the terminal is gone, the exit code still tells.
     with suppress(OSError):
-        say(message, sys.stderr)
+        json_log.complain(message, code, error)
 
 
 def _version(wanted: bool) -> None:
@@ -281,6 +289,7 @@ def run(
     if_changed: opt.IfChanged = False,
     resume: opt.Resume = False,
     count_only: opt.CountOnly = False,
+    metrics: opt.Metrics = None,  # noqa: ARG001 - its callback takes it
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = False,

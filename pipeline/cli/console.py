@@ -16,7 +16,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, 
 from rich.text import Text
 
 from mbe_stage.bicliques.enumerate import Progress as Standing
+from mbe_stage.pipeline.cli.json_log import is_json
 from mbe_stage.pipeline.cli.terminal import TIME, VisibleFormatter, visible
+from mbe_stage.pipeline.run_state import counts
 from mbe_stage.pipeline.wording import found_text, left_text, percent_text
 from mbe_stage.repeating import repeated
 from mbe_stage.runtime.compile_ahead import CompileProgress, log_lines
@@ -33,9 +35,12 @@ _LOOK_EVERY = 0.5
 
 def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
     """Send the package's log lines to stderr, above the progress bar on a terminal; return that console."""
-    console = Console(file=cast(IO[str], _WhileItLasts(sys.stderr)), markup=False, highlight=False)
+    stream, shows_bar = cast(IO[str], _WhileItLasts(sys.stderr)), False if is_json() else None
+    console = Console(file=stream, markup=False, highlight=False, force_terminal=shows_bar)
     handler: logging.Handler
-    if console.is_terminal:
+    if is_json():
+        handler = logging.NullHandler()  # the root logger has one
+    elif console.is_terminal:
         handler = RichHandler(
             console=console,
             show_path=False,
@@ -206,7 +211,8 @@ class ProgressDisplay:
         now = time.perf_counter()
         if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
             self._last_line = now
-            log.info("%s, %.0f s", self._standing, now - self._start)
+            seconds = now - self._start
+            log.info("%s, %.0f s", self._standing, seconds, extra={**counts(), "seconds": round(seconds, 3)})
 
     def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:

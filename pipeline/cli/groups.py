@@ -8,12 +8,15 @@ from typing import Any
 
 import typer
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.cli import json_or_text as show
+from mbe_stage.pipeline.cli import metrics
 from mbe_stage.pipeline.cli.console import ProgressDisplay
 from mbe_stage.pipeline.cli.options import GROUPING, configuration, options_of, settings_given
 from mbe_stage.pipeline.cli.publishing import UNCHANGED, set_up_logging
 from mbe_stage.pipeline.cli.tables import keys, results_console, table
 from mbe_stage.pipeline.cli.terminal import print_json, say
+from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.pipeline.io.sources import joined_names
 from mbe_stage.pipeline.stores.open_store import holds_runs
@@ -89,7 +92,8 @@ def make_groups(options: Mapping[str, Any]) -> None:
     source, stderr = options["source"], set_up_logging(options["quiet"], options["verbose"])
     of_run = len(source) == 1 and holds_runs(source[0])
     _check(options, of_run)
-    with ProgressDisplay(stderr, options["quiet"], "reading the input") as progress:
+    run_state.state.problem = OURS
+    with metrics.updated(), ProgressDisplay(stderr, options["quiet"], "reading the input") as progress:
         if of_run:
             result = _of_run(source[0], options, progress)
         else:

@@ -5,10 +5,13 @@ Rich is prettier, but takes longer to load than the rest of help.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from mbe_stage.pipeline.cli.options import LogFormat
 
 PLAIN: dict[str, Any] = {"max_content_width": 120, "help_option_names": ["--help", "-h"]}
 """Context settings for help: as wide as the terminal, up to a limit."""
@@ -34,7 +37,15 @@ EXAMPLES = {
 
 
 class Command(TyperCommand):
-    """A command with options under headings, followed by an example."""
+    """A command with options under headings, followed by an example.
+
+    Each has the option of `pipeline.cli.json_log`, which acts before options are parsed.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters of the command, and that of all commands."""
+        *params, help_option = super().get_params(ctx)
+        return [*params, _log_format(), help_option]
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example of the command."""
@@ -54,6 +65,18 @@ def command_line(**settings: Any) -> typer.Typer:
         context_settings=PLAIN,
         **settings,
     )
+
+
+@functools.cache
+def _log_format() -> Any:
+    def command(log_format: LogFormat = "text") -> None: ...
+
+    holder = typer.Typer(add_completion=False)
+    holder.command()(command)
+    option = typer.main.get_command(holder).params[0]
+    # No command takes it as an argument.
+    option.expose_value = False
+    return option
 
 
 def write_example(name: str, formatter: Any) -> None:

@@ -26,8 +26,14 @@ _GROUPS = "Output groups"
 _PANELS = {"input": _COLUMNS, "query": _QUERY, "execution": _MEANS, "output": _OUTPUT}
 
 
-def _option(panel: str | None, help_text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel=panel, metavar=metavar, show_default=False)
+def _option(panel: str | None, help_text: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel=panel, metavar=metavar, show_default=False, **more)
+
+
+def _write_metrics_to(path: Path | None) -> Path | None:
+    from mbe_stage.pipeline.cli.metrics import write_to
+
+    return write_to(path)
 
 
 # Options of commands that write their parameters out.
@@ -51,6 +57,17 @@ CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--cou
 Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]
 Verbose = Annotated[bool, _option(_OUTPUT, "Also log decisions and their reasons: engine, tier.", "--verbose", "-v")]
+LogFormat = Annotated[
+    Literal["text", "json"],
+    _option(_OUTPUT, "Lines on stderr: text, or one JSON object each.", "--log-format", envvar="MBE_LOG_FORMAT"),
+]
+METRICS = "MBE_METRICS"
+"""The environment variable of `--metrics`."""
+_TO_METRICS = {"envvar": METRICS, "is_eager": True, "callback": _write_metrics_to}
+Metrics = Annotated[
+    Path | None,
+    _option(_OUTPUT, "Prometheus text file to keep.", "--metrics", metavar="FILE", **_TO_METRICS),
+]
 Override = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
 ]
@@ -256,6 +273,7 @@ def publishing(
         _flag("if_changed", IfChanged),
         _flag("resume", Resume),
         _flag("count_only", CountOnly),
+        Parameter("metrics", Metrics),
         *_PRINTED,
     )
 

@@ -19,7 +19,8 @@ UNCHANGED = 5
 
 def publish(config: Config, options: Mapping[str, Any]) -> None:
     """Do the whole job; `options` are those outside the configuration, which control publishing and printing."""
-    from mbe_stage.pipeline.cli import console
+    from mbe_stage.pipeline import run_state
+    from mbe_stage.pipeline.cli import console, metrics
     from mbe_stage.pipeline.cli import json_or_text as show
     from mbe_stage.pipeline.problems.result_text import passing
 
@@ -34,7 +35,9 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
     if resume and count_only:
         raise typer.BadParameter("resumes a run to publish; --count-only publishes none", param_hint="--resume")
     stderr = set_up_logging(quiet, options["verbose"])
-    with console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem)) as progress:
+    run_state.state.problem = config.problem
+    display = console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem))
+    with metrics.updated(), display as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
         else:

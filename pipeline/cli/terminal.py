@@ -14,8 +14,8 @@ TIME = "%Y-%m-%d %H:%M:%S"
 # Characters that move a cursor, set a colour or title, or reverse text: C0 and C1 controls, DEL, bidirectional marks,
 # embeddings, overrides and isolates, line and paragraph separators. Also lone surrogates, which cannot be printed.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Longest line in characters; longer ones lose their middle. Keys, and messages with keys, may hold megabytes.
-_LINE = 4_000
+LONGEST_LINE = 4_000
+"""Characters of a line; longer ones lose their middle. Keys, and messages with keys, may hold megabytes."""
 
 
 def visible(text: object) -> str:
@@ -53,7 +53,7 @@ def shortened(text: object, most: int) -> str:
 
 def say(text: object, file: TextIO | None = None) -> None:
     """Print one line that is safe and of bounded length, on stdout by default."""
-    print(visible(shortened(text, _LINE)), file=file or sys.stdout, flush=True)
+    print(visible(shortened(text, LONGEST_LINE)), file=file or sys.stdout, flush=True)
 
 
 def json_line(values: dict[str, Any]) -> str:
@@ -67,7 +67,7 @@ class VisibleFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line, shortened and without control characters."""
-        return visible(shortened(super().formatMessage(record), _LINE))
+        return visible(shortened(super().formatMessage(record), LONGEST_LINE))
 
     def formatException(self, ei: Any) -> str:
         """Return the traceback, without control characters."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
@@ -177,6 +178,7 @@ def run(
             edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
         ):
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
+                run_state.state.run = unchanged.name
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
             # Unreadable input is refused before this wait.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
@@ -217,7 +219,7 @@ def count(
             seconds = summed(seconds, facts.prepared)
             seconds["graph"] = time.perf_counter() - start - facts.seconds - facts.compile_seconds
             seconds["enumerate"] = facts.seconds
-            return CountResult(
+            run_state.state.result = result = CountResult(
                 n_found=facts.n_found if result_text is None else result_text.n_found,
                 result_text=result_text,
                 problem=config.problem,
@@ -232,6 +234,7 @@ def count(
                 graph=counted.graph,
                 warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
             )
+            return result
 
     return on_a_tier_that_fits(config, count_on, on_progress)
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import STOPPED_BY_MEMORY
 from mbe_stage.options import Execution, Runner
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.backends.backend import Backend
 from mbe_stage.pipeline.clean.facts import InputFacts
@@ -167,6 +168,7 @@ def enumerate_to(
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
 
 
+@run_state.at_step("enumerate")
 def collect_to(
     edges: Any,
     config: Config,
@@ -240,6 +242,7 @@ class Counted:
     result_text: ResultText | None = None
 
 
+@run_state.at_step("enumerate")
 def count(
     edges: Any,
     config: Config,
@@ -318,6 +321,7 @@ class Steps:
     backend: Backend
     engine: str
 
+    @run_state.at_step("read")
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         """Call `pipeline.execution.ingest.ingest`."""
         return ingest(config, source, self.backend)
@@ -350,6 +354,7 @@ class Steps:
         return self.backend.peak_device_memory_bytes()
 
 
+@run_state.at_step("write")
 def finish(
     run_path: Path,
     input_facts: InputFacts,
@@ -417,6 +422,7 @@ def finish(
         if config.output.report:
             manifest = _with_report(run_path, manifest, facts.seen)
         write_manifest(run_path, manifest)
+    run_state.state.result = manifest
     return manifest
 
 

@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 
 from mbe_stage.engines import AUTO, choose_engine, engine_names, get_engine, unavailable_reason
 from mbe_stage.errors import EngineUnavailable, MemoryBudgetExceeded
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
 from mbe_stage.pipeline.config.model import Config, ExecutionConfig
 from mbe_stage.pipeline.config.plugin_sections import OURS
@@ -103,7 +104,7 @@ class Tier:
 
     def compile(self, steps: Sequence[CompileStep], on_compile: OnCompile | None = None) -> dict[str, float]:
         """Compile as `mbe_stage.runtime.compile_ahead` does, and import the tier's libraries meanwhile."""
-        with signals_are_heard():
+        with signals_are_heard(), run_state.at_step("compile"):
             return compile_ahead(steps, on_compile, beside=self._import_libraries)
 
     def _import_libraries(self) -> None:
@@ -285,6 +286,7 @@ def noting_the_beginning(on_progress: OnProgress | None) -> Iterator[OnProgress]
     def note(progress: Any) -> None:
         nonlocal has_begun
         has_begun = has_begun or progress.n_found > 0
+        run_state.state.progress = progress
         if on_progress is not None:
             on_progress(progress)
 

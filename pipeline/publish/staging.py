@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.journal import read_journal, remove_unbooked
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
@@ -134,7 +135,8 @@ class Staging:
         self.store = store
         self._kept_days = kept_days
         self._is_given = staging_dir is not None
-        self.run_id = provisional_id(datetime.now(UTC)) if staging_dir is None else staging_dir.name
+        name = provisional_id(datetime.now(UTC)) if staging_dir is None else staging_dir.name
+        self.run_id = run_state.state.run = name
         self._staging_dir = store.directory / STAGING / self.run_id
         self.path = self._staging_dir / self.run_id
         self.scratch = self._staging_dir / "scratch"
@@ -170,6 +172,7 @@ class Staging:
                 interrupt.add_note(f"{run} is published")
             raise
 
+    @run_state.at_step("publish")
     def publish(self, keep_runs: int | None = None) -> Path:
         """Make the run durable, move it among the published ones and point `latest` at it.
 
@@ -366,6 +369,7 @@ class Staging:
             (self.path / name).write_bytes(content)
             sync(self.path / name)
         self.run_id, self.manifest = run_id, files[MANIFEST_NAME]
+        run_state.state.run = run_id
 
 
 @contextmanager

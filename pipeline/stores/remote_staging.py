@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.run_files import (
     ABANDONED_AFTER,
@@ -69,6 +70,7 @@ class RemoteStaging(Staging):
                 interrupt.add_note(f"{self._remote.address}/{RUNS}/{self.run_id} is published")
             raise
 
+    @run_state.at_step("publish")
     def publish(self, keep_runs: int | None = None) -> Path:
         """Upload the run, and point `latest` at it unless another writer has published in the meantime.
 

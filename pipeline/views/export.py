@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +18,7 @@ from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.reading import bicliques_batches, bicliques_parts, check_members, reading, vertex_keys
 from mbe_stage.pipeline.publish.run_files import as_publish_errors
 from mbe_stage.pipeline.publish.run_store import refuse_among_published
+from mbe_stage.pipeline.safe_paths import replaced_file
 from mbe_stage.pipeline.views.top import Biclique
 
 COLUMNS = pa.schema(
@@ -42,7 +41,7 @@ _KEY_BYTES = 1 << 24
 
 def export_run(
     run_dir: str | Path,
-    output: BinaryIO,
+    output: IO[bytes],
     *,
     min_left: int = 1,
     min_right: int = 1,
@@ -92,7 +91,7 @@ def export_run(
     return n_written
 
 
-def export_bicliques(bicliques: Iterable[Biclique], output: BinaryIO) -> None:
+def export_bicliques(bicliques: Iterable[Biclique], output: IO[bytes]) -> None:
     """Write some bicliques in the format of `export_run`."""
     with _writer(output) as write:
         for number, biclique in enumerate(bicliques, start=1):
@@ -123,7 +122,7 @@ def harmless(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 @contextmanager
-def csv_output(path: Path | None) -> Iterator[BinaryIO]:
+def csv_output(path: Path | None) -> Iterator[IO[bytes]]:
     """Open the CSV output: stdout, or a file that is written completely or not at all.
 
     Raises
@@ -148,16 +147,8 @@ def csv_output(path: Path | None) -> Iterator[BinaryIO]:
         raise PublishError(
             f"{path}: is not a regular file; expected a path for a new file; without --out the CSV goes to stdout"
         )
-    growing = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
-    with as_publish_errors(path, "no file was written"):
-        try:
-            with open(growing, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(growing, target)
-        finally:
-            growing.unlink(missing_ok=True)
+    with as_publish_errors(path, "no file was written"), replaced_file(target) as file:
+        yield file
 
 
 class _Keys:
@@ -170,7 +161,7 @@ class _Keys:
 
 
 @contextmanager
-def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _writer(output: IO[bytes]) -> Iterator[Callable[[pa.RecordBatch], None]]:
     options = pa.csv.WriteOptions(quoting_style="needed")
     # Keys may contain control characters; on a terminal they are escaped.
     shown = output.isatty()
