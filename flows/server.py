@@ -224,7 +224,7 @@ async def _serve(
 class _StoppableRunner(Runner):
     """Prefect's runner with a SIGTERM handler that works; `start` installs it, and SIGINT gets the same one.
 
-    The handler of Prefect 3.8 calls `stop` without awaiting it and then exits. That leaves the processes of flow runs
+    The handler of Prefect 3.9 calls `stop` without awaiting it and then exits. That leaves the processes of flow runs
     behind, and waits for them forever.
     """
 
