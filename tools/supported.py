@@ -1,4 +1,4 @@
-"""Run chosen tests under each supported Python: ``python tools/supported.py [SET]...`` with sets such as ``3.12-newest``.
+"""Run chosen tests under each supported Python: ``python tools/supported.py [SET]...``, such as ``3.12-newest``.
 
 Sets: the newest versions of all dependencies for each Python, and the oldest declared ones with the oldest Python.
 Each set gets an environment below build/supported. Interpreters that are not installed here are named.
