@@ -85,6 +85,6 @@ def test_the_steps_of_the_image_make_a_command_that_runs(tmp_path: Path) -> None
     (tmp_path / "edges.csv").write_text("left,right\na,x\na,y\nb,x\n")
     command = [str(tmp_path / "opt" / "mbe" / "bin" / "mbe"), "enumerate", "edges.csv", "--out", "out"]
     done = completed(command, check=True, env=environment, cwd=tmp_path)
-    assert read_manifest(tmp_path / "out" / "latest").counts["bicliques"] == 2
+    assert read_manifest(tmp_path / "out" / "latest").counts.bicliques == 2
     assert "compiling" not in done.stderr
     assert not list(home.iterdir())
