@@ -1,7 +1,8 @@
 """Run chosen tests under each supported Python: ``python tools/supported.py [SET]...``, such as ``3.12-newest``.
 
 Sets: the newest versions of all dependencies for each Python, and the oldest declared ones with the oldest Python.
-Each set gets an environment below build/supported. Interpreters that are not installed here are named.
+Flows need newer versions of some, so their extra is added last. Each set gets an environment below build/supported.
+Interpreters that are not installed here are named.
 """
 
 from __future__ import annotations
@@ -49,29 +50,37 @@ def main(*names: str) -> int:
 def _tested(name: str) -> list[str]:
     """Return the versions and one result per group of tests."""
     number, kind = name.split("-")
+    empty = [""] * (len(SHOWN) + len(TESTS) - 1)
     interpreter = shutil.which(f"python{number}")
     if interpreter is None or _fails([interpreter, "--version"], name):
-        return ["not installed here"] + [""] * (len(SHOWN) + len(TESTS) - 1)
+        return ["not installed here", *empty]
     python = BUILD / name / "bin" / "python"
     dev = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]["dev"]
     tools = [each for each in dev if re.split(r"[^\w-]", each)[0] in FOR_TESTS]
     resolution = "lowest-direct" if kind == "oldest" else "highest"
     frozen = BUILD / f"{name}.txt"
-    if _fails(["uv", "venv", "--clear", "--python", interpreter, str(BUILD / name)], name) or _fails(
-        [*_install(python), "--resolution", resolution, "--editable", ".[flows,object-stores]"], name
-    ):
-        return ["failed to install"] + [""] * (len(SHOWN) + len(TESTS) - 1)
-    listed = subprocess.run(["uv", "pip", "freeze", "--python", str(python), "--exclude-editable"], **_SAID, check=True)
-    frozen.write_text(listed.stdout, encoding="utf-8")
+    project = [*_install(python), "--resolution", resolution, "--editable"]
+    if _fails(["uv", "venv", "--clear", "--python", interpreter, str(BUILD / name)], name):
+        return ["no environment", *empty]
+    if _fails([*project, "."], name):
+        return ["failed to install", *empty]
+    frozen.write_text(_freeze(python), encoding="utf-8")
     if _fails([*_install(python), "--constraint", str(frozen), *tools], name):
-        return ["failed to install the tests' libraries"] + [""] * (len(SHOWN) + len(TESTS) - 1)
-    versions = dict(line.split("==") for line in listed.stdout.splitlines() if "==" in line)
-    return [versions[each] for each in SHOWN] + [
-        "failed" if _fails([str(python), "-m", "pytest", "-q", *files], name) else "passed" for files in TESTS.values()
-    ]
+        return ["failed to install the tests' libraries", *empty]
+    results = []
+    for group, files in TESTS.items():
+        is_ready = group != "a flow" or not _fails([*project, ".[flows]"], name)
+        passed = is_ready and not _fails([str(python), "-m", "pytest", "-q", *files], name)
+        results.append("passed" if passed else "failed")
+    # The versions of the flow's libraries come from the last state, all others from the first.
+    listed = _freeze(python) + frozen.read_text(encoding="utf-8")
+    versions = dict(line.split("==") for line in listed.splitlines() if "==" in line)
+    return [versions.get(each, "?") for each in SHOWN] + results
 
 
-_SAID = {"cwd": ROOT, "stdout": subprocess.PIPE, "text": True}
+def _freeze(python: Path) -> str:
+    command = ["uv", "pip", "freeze", "--python", str(python), "--exclude-editable"]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def _install(python: Path) -> list[str]:
