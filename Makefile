@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.ready-for-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test test-all test-gpu check docs reference quickly linted compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
+.PHONY: help run quick test test-all test-gpu supported check docs reference quickly linted compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu audit release-check clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -20,6 +20,7 @@ help:
 	@echo "make test      checks and tests"
 	@echo "make test-all  the slow tests too"
 	@echo "make test-gpu  what needs a GPU, several tests at once; needs the extras cuda and pytest-xdist"
+	@echo "make supported oldest and newest versions of all dependencies, under Python 3.11 to 3.14"
 	@echo "make check     ruff, mypy, import-linter, prose and links of the documentation"
 	@echo "make docs      the documentation as a site, below build/docs/html"
 	@echo "make reference the pages of the reference that are written from the code"
@@ -135,6 +136,11 @@ compare-tiers:
 
 flow-gpu:
 	$(PYTHON) benchmarks/flow_run.py
+
+# SETS=3.12-newest for one of them.
+supported: $(TEST_READY)
+	@$(PYTHON) tools/install.py $(VENV) --group supported
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/supported.py $(SETS)
 
 # What is installed, but for mbe-stage itself, which no index has.
 audit: $(TEST_READY)

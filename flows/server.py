@@ -222,10 +222,9 @@ async def _serve(
 
 
 class _StoppableRunner(Runner):
-    """Prefect's runner with a SIGTERM handler that works; `start` installs it, and SIGINT gets the same one.
+    """Prefect's runner, which SIGTERM and SIGINT also stop before it has started; `start` installs the handler.
 
-    The handler of Prefect 3.8 calls `stop` without awaiting it and then exits. That leaves the processes of flow runs
-    behind, and waits for them forever.
+    Prefect's own handler exits then, and nothing is paused or removed.
     """
 
     def __init__(self, **options: Any) -> None:

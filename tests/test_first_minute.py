@@ -71,13 +71,13 @@ def test_each_stamp_installs_its_own() -> None:
 
 def test_groups_are_those_of_the_project(install: ModuleType) -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    assert install._with_groups(["--editable", ".", "--group", "cuda-compile"]) == [
+    assert install.with_groups(["--editable", ".", "--group", "cuda-compile"]) == [
         "--editable",
         ".",
         *groups["cuda-compile"],
     ]
     with pytest.raises(SystemExit, match=r"no dependency group 'nothing' in pyproject.toml; expected one of .*dev"):
-        install._with_groups(["--group", "nothing"])
+        install.with_groups(["--group", "nothing"])
 
 
 def test_installing_is_said_again_and_again(

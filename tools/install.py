@@ -27,7 +27,7 @@ _LOADED = (
 
 def main(environment: str, *requirements: str) -> int:
     """Make the environment where there is none, and install the requirements into it; returns the exit code."""
-    listed = _with_groups(requirements)
+    listed = with_groups(requirements)
     python = Path(environment, "bin", "python")
     # pip comes last: what was interrupted before is made again.
     if not Path(environment, "bin", "pip").exists():
@@ -42,7 +42,7 @@ def main(environment: str, *requirements: str) -> int:
     return code or _run([str(python), "-c", f"import {', '.join(_LOADED)}"], "loading it for the first time")
 
 
-def _with_groups(requirements: Sequence[str]) -> list[str]:
+def with_groups(requirements: Sequence[str]) -> list[str]:
     """What each ``--group NAME`` stands for in pyproject.toml; pip itself knows groups from 25.1 on."""
     listed, waiting = list[str](), iter(requirements)
     for each in waiting:
