@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_pages_named_in_code_and_configurations_exist() -> None:
     for path in files:
         for name in re.findall(r"\bdocs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
             assert (ROOT / name).exists(), f"{path.relative_to(ROOT)} names {name}"
+
+
+def test_every_place_with_the_version_has_the_declared_one() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    places = {"CITATION.cff": r"^version: (\S+)$", "CHANGELOG.md": r"\A(?s:.*?)^## \[(.+?)\] - \d{4}-\d\d-\d\d$"}
+    places |= {f"examples/containers/{name}": r"\bmbe:([\d.]+)-" for name in ("Dockerfile", "job.yaml", "cronjob.yaml")}
+    for name, form in places.items():
+        stated = re.findall(form, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(stated) == {version}, name
 
 
 def test_a_missing_document_is_one_error_line(capsys: pytest.CaptureFixture[str]) -> None:
