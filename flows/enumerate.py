@@ -268,7 +268,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     run_state.begin("flow")
     try:
         metrics.write_to(Path(os.environ[METRICS]) if os.environ.get(METRICS) else None)
-        with metrics.reported(get_run_logger()), signals_are_heard_by_flow(), metrics.updated():
+        with metrics.reported(get_run_logger), signals_are_heard_by_flow(), metrics.updated():
             config = with_cluster_of_flow(configured())
             run_state.state.problem = config.problem
             with (

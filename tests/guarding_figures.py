@@ -46,7 +46,7 @@ Pairs = list[tuple[Any, Any]]
 
 def graphs() -> dict[str, Pairs]:
     """Ten lists of edges. Cliques take them as those of an undirected graph."""
-    with (Path(__file__).parents[1] / "examples" / "demo" / "southern_women.csv").open() as file:
+    with (Path(__file__).parents[1] / "pipeline" / "demo" / "southern_women.csv").open() as file:
         women = [(row["woman"], row["event"]) for row in csv.DictReader(file)]
     planted = _random(3, 300, 300, 0.01)
     for k in range(6):
@@ -102,7 +102,7 @@ def _config(problem: str, asked: Mapping[str, Any], directory: str = "out") -> C
 def _visited(problem: str, asked: Mapping[str, Any], source: object) -> int:
     config, publication = _config(problem, asked), publication_of(problem)
     edges = ingest(reading_of(config), source)
-    graph, query = publication.graph(config, edges), publication.query(config.asked, edges)
+    graph, query = publication.graph(config, edges), publication.query(config.problem_section, edges)
     visited: list[int] = []
     detail, sizes = publication.count_sink().detail, {}
     if problem != "pq_counts":

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def updated() -> Iterator[None]:
 
 
 @contextmanager
-def reported(logger: logging.Logger | logging.LoggerAdapter[Any] = log) -> Iterator[None]:
+def reported(logger: Callable[[], logging.Logger | logging.LoggerAdapter[Any]] = lambda: log) -> Iterator[None]:
     """At the end, log success if lines are JSON, and write the outcome if a file is named."""
     code = 0
     try:
@@ -79,7 +79,7 @@ def reported(logger: logging.Logger | logging.LoggerAdapter[Any] = log) -> Itera
         if code in _GOOD and is_json():
             facts = {} if state.result is None else {"found": state.result.n_found, "steps": state.result.seconds}
             seconds = round(time.time() - state.start, 3)
-            logger.info("unchanged" if code else "done", extra={"exit_code": code, "seconds": seconds, **facts})
+            logger().info("unchanged" if code else "done", extra={"exit_code": code, "seconds": seconds, **facts})
         if _target is not None:
             # A second Ctrl-C must not leave a temporary file.
             with signals_are_heard():

@@ -80,7 +80,7 @@ def test_a_new_run_finds_the_results_of_the_earlier_one(problem: str) -> None:
 @pytest.mark.usefixtures("earlier")
 def test_an_interrupted_run_is_resumed_with_the_same_software(monkeypatch: pytest.MonkeyPatch) -> None:
     (kept,) = list_unfinished("out/stopped")
-    begun, records = read_journal(kept.room)
+    begun, records = read_journal(kept.staging_dir)
     monkeypatch.setattr(unfinished, "software_versions", lambda: begun.versions)
     resumed = read_manifest(run(load_config("stopped.yaml"), resume=True).run_dir)
     assert any("resumed" in warning for warning in resumed.warnings)
@@ -92,7 +92,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_software(monkeypatch: pytes
 @pytest.mark.usefixtures("earlier")
 def test_an_interrupted_run_is_refused_with_other_software(monkeypatch: pytest.MonkeyPatch) -> None:
     (kept,) = list_unfinished("out/stopped")
-    begun, _ = read_journal(kept.room)
+    begun, _ = read_journal(kept.staging_dir)
     monkeypatch.setattr(unfinished, "software_versions", lambda: begun.versions | {"mbe-stage": "0.2.0"})
     with pytest.raises(PublishError, match=r"mbe-stage was 0\.1\.0 and is 0\.2\.0; start over without --resume, or"):
         run(load_config("stopped.yaml"), resume=True)
