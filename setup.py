@@ -24,7 +24,7 @@ class BuildPy(build_py):
 
 
 class Sdist(sdist):
-    """Writes the commit, and one time and owner for all files."""
+    """Writes the commit, and one time, owner and mode for all files."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, files)
@@ -35,6 +35,7 @@ class Sdist(sdist):
 
         def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
             entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = seconds, 0, 0, "", ""
+            entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
             return entry
 
         path = f"{base_name}.tar.gz"

@@ -35,10 +35,12 @@ def is_path_within(name: str) -> bool:
 
 @contextmanager
 def replaced_file(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of `target` in one step; after an error that is unchanged."""
+    """Open a new file that takes the place and permissions of `target` in one step; an error leaves that unchanged."""
     growing = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
     try:
         with open(growing, "xb") as file:
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())

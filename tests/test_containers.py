@@ -15,6 +15,7 @@ import yaml
 
 from mbe_stage.pipeline import read_manifest
 from tests.patience import completed
+from tests.test_installed import BUILT_FROM
 
 ROOT = Path(__file__).parent.parent
 CONTAINERS = ROOT / "examples" / "containers"
@@ -42,6 +43,12 @@ def test_an_image_is_for_any_user_and_writes_to_tmp_only(name: str) -> None:
     assert "ENV HOME=/tmp " in lines
     assert 'ENTRYPOINT ["mbe"]' in lines
     assert "RUN" not in lines
+
+
+def test_the_context_of_the_image_has_all_that_a_wheel_is_made_of() -> None:
+    ignored = (CONTAINERS / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert ignored[0] == "*"
+    assert {f"!{name}" for name in (*BUILT_FROM, "MANIFEST.in")} <= {*ignored}
 
 
 def test_job_and_cron_job_run_the_same_pod() -> None:

@@ -50,12 +50,13 @@ def test_running_needs_the_base_dependencies_only() -> None:
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert {re.split(r"[><=!]", line)[0].replace("pyyaml", "yaml") for line in dependencies} == BASE
     imported = set()
-    for path in (ROOT / "examples" / "demo").glob("*.py"):
+    for path in (ROOT / "pipeline" / "demo").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             imported |= {name.split(".")[0] for name in names}
     assert imported - BASE - OWN <= sys.stdlib_module_names
+    assert imported & BASE
 
 
 def test_each_stamp_installs_its_own() -> None:

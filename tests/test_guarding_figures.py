@@ -26,7 +26,7 @@ def test_figures_are_those_of_the_record() -> None:
     record = json.loads(RECORD.read_text())
     figures = record["figures"], now["figures"]
     if record["pyarrow"] != now["pyarrow"]:
-        warnings.warn(f"bytes of tables were recorded with pyarrow {record['pyarrow']}: not compared", stacklevel=1)
+        warnings.warn(f"bytes of files were recorded with pyarrow {record['pyarrow']}: not compared", stacklevel=1)
         figures = _without_bytes_of_files(figures[0]), _without_bytes_of_files(figures[1])
     table = changes(*figures)
     assert not table, f"figures have changed; if this is meant, {_RECORDS}\n{table}"

@@ -231,10 +231,14 @@ def json_keys() -> Iterator[str]:
             ("mbe diff", ["diff", out, out, "--quiet"]),
             ("mbe diff of cliques", ["diff", f"{folder}/cliques", f"{folder}/cliques"]),
             ("mbe verify", ["verify", out, "--quiet"]),
+            ("mbe clean", ["clean", out]),
+            ("mbe compile", ["compile", "--engine", "reference"]),
         ):
             yield from [f"## {heading}", "", "| key | meaning |", "|---|---|"]
             for key in _printed([*command, "--json"]):
                 yield f"| `{key}` | {_meaning(JSON, key)} |"
+            if heading == "mbe runs":
+                yield f"| `unfinished` | {_meaning(JSON, 'unfinished')}; without any there is no such key |"
             yield ""
 
 
@@ -248,6 +252,7 @@ def python_api() -> Iterator[str]:
     yield from ["have examples.", ""]
     for package, about in (
         ("mbe_stage", "Arrays in, arrays out."),
+        ("mbe_stage.groups", "Groups that are not due to chance, from arrays."),
         ("mbe_stage.pipeline", "Tables in, published runs out."),
         ("mbe_stage.pipeline.rapids.library", "cuDF in, cuDF out, with one of the RAPIDS extras."),
     ):
@@ -337,7 +342,8 @@ def _public(package: str) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]
         for node in tree.body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
     )
-    for name in sorted(listed, key=str.lower):
+    # Constants have no docstring.
+    for name in sorted((name for name in listed if not name.isupper()), key=str.lower):
         yield name, _defined(homes[name], name)
 
 

@@ -91,7 +91,12 @@ class _Group(TyperGroup):
         if args != ["--version"]:
             json_log.choose(args)
             _log_safely()
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if not json_log.is_json() or not hasattr(error, "format_message"):
+                raise
+            raise typer.Exit(_report(error)) from None
 
     def invoke(self, ctx: Any) -> Any:
         from mbe_stage.pipeline import run_state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ class JsonHandler(logging.StreamHandler[Any]):
         # Python prints warnings and uncaught exceptions itself, unless told otherwise.
         logging.captureWarnings(True)
         sys.excepthook = _log_uncaught
+        threading.excepthook = _log_uncaught_in_thread
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the object on one line."""
@@ -78,3 +80,7 @@ def complain(message: str, code: int, error: BaseException | None = None) -> Non
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     logging.getLogger("mbe_stage").critical("%s: %s", kind.__name__, error, exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(ended: threading.ExceptHookArgs) -> None:
+    _log_uncaught(ended.exc_type, ended.exc_value or ended.exc_type(), ended.exc_traceback)

@@ -39,15 +39,15 @@ def write_to(path: Path | None) -> Path | None:
     Raises
     ------
     typer.BadParameter
-        The directory cannot be written, or the file holds no metrics of `mbe`.
+        The directory cannot be written, or the file holds more than metrics of `mbe`.
     """
     global _target
     _target = None
     target = None if path is None else path.resolve()
     if target is not None and not os.access(target.parent, os.W_OK):
         raise typer.BadParameter(f"{path}: there is no writable directory {target.parent}", param_hint="--metrics")
-    if target is not None and target.exists() and not _lines(target, "mbe_"):
-        raise typer.BadParameter(f"{path}: holds no metrics of mbe; choose another name", param_hint="--metrics")
+    if target is not None and target.exists() and not _is_ours(target):
+        raise typer.BadParameter(f"{path}: holds more than metrics of mbe; choose another name", param_hint="--metrics")
     _target = target
     return target
 
@@ -141,10 +141,19 @@ def _text(metrics: _Metrics) -> Iterator[str]:
             yield f"mbe_{name}{{{shown}}} {+value}"
 
 
+def _is_ours(path: Path) -> bool:
+    """Return whether a file is empty, or has metrics of `mbe` and nothing else."""
+    return path.is_file() and _lines(path, "mbe_") == [line for line in _all_lines(path) if line.strip()]
+
+
 def _lines(path: Path, prefix: str) -> list[str]:
     """Return the lines of a file about metrics with a prefix."""
+    starts = tuple(f"{start}{prefix}" for start in ("", "# HELP ", "# TYPE "))
+    return [line for line in _all_lines(path) if line.startswith(starts)]
+
+
+def _all_lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    return [line for line in lines if line.removeprefix("# HELP ").removeprefix("# TYPE ").startswith(prefix)]

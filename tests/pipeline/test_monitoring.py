@@ -173,12 +173,35 @@ def test_each_problem_has_them(command: str, tmp_path: Path, edges: Path, comman
 
 def test_other_files_are_not_replaced(tmp_path: Path, edges: Path, commands: Commands) -> None:
     before = edges.read_bytes()
-    for file, reason in ((edges, "holds no metrics"), (tmp_path / "no" / "e.prom", "no writable directory")):
+    pipe, mixed = tmp_path / "pipe", tmp_path / "mixed.prom"
+    os.mkfifo(pipe)
+    mixed.write_text("mbe_run_active 0\nnode_load1 3\n")
+    others = [(file, "holds more than metrics") for file in (edges, pipe, mixed)]
+    for file, reason in (*others, (tmp_path / "no" / "e.prom", "no writable directory")):
         refused = commands.mbe("enumerate", edges, "--count-only", "--metrics", file)
         assert refused.returncode == 2
         assert reason in " ".join(refused.stderr.split())
     assert edges.read_bytes() == before
     assert not (tmp_path / "no").exists()
+    assert mixed.read_text().endswith("node_load1 3\n")
+
+
+def test_an_empty_file_is_filled_and_keeps_its_permissions(tmp_path: Path, edges: Path, commands: Commands) -> None:
+    file = tmp_path / "empty.prom"
+    file.touch(mode=0o640)
+    assert commands.mbe("enumerate", edges, "--count-only", "--metrics", file).returncode == 0
+    assert values_of(file, problem="bicliques")["mbe_last_run_success"] == 1
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("arguments", [["--bad"], ["--log-format", "json", "enumerate", "edges.csv"], []])
+def test_what_is_wrong_before_a_command_is_known_is_an_object(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, commands: Commands
+) -> None:
+    monkeypatch.setenv("MBE_LOG_FORMAT", "json")
+    done = commands.mbe(*arguments)
+    (error,) = objects_in(done.stderr)
+    assert (done.returncode, error["exit_code"], error["level"]) == (2, 2, "error")
 
 
 def test_an_interrupt_leaves_the_outcome_and_no_other_file(tmp_path: Path, endless: Path) -> None:
