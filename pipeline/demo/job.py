@@ -24,6 +24,7 @@ from mbe_stage.pipeline.execution.job import RunResult, run
 from mbe_stage.repeating import repeated
 
 console = Console()
+_progress = Console(stderr=True)
 
 
 def show_demo(out: Path) -> None:
@@ -64,18 +65,18 @@ def _run(path: Path, directory: Path, left: str, right: str) -> RunResult:
         {"input": {"path": str(path), "left": left, "right": right}, "output": {"directory": str(directory)}}
     )
     with _in_view(f"enumerating {path.name}"):
-        return run(config, on_compile=lambda standing: console.print(f"{standing}, {standing.seconds:.0f} s"))
+        return run(config, on_compile=lambda standing: _progress.print(f"{standing}, {standing.seconds:.0f} s"))
 
 
 @contextmanager
 def _in_view(what: str) -> Iterator[None]:
     """Show the current step: with a spinner on a terminal, else with a line every two seconds."""
-    if console.is_terminal:
-        with console.status(what):
+    if _progress.is_terminal:
+        with _progress.status(what):
             yield
         return
     start = time.perf_counter()
-    with repeated(lambda: console.print(f"{what}, {time.perf_counter() - start:.0f} s"), every=2.0):
+    with repeated(lambda: _progress.print(f"{what}, {time.perf_counter() - start:.0f} s"), every=2.0):
         yield
 
 
