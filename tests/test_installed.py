@@ -170,7 +170,7 @@ def test_it_works_beside_a_project_with_its_own_pipeline_and_flows(installed: In
 
 def test_nothing_forwards_in_an_installation(installed: Installation, tmp_path: Path) -> None:
     code = (
-        "import importlib, mbe_stage.pipeline, mbe_stage.flows\n"
+        "import importlib, mbe_stage.pipeline\n"
         "found = []\n"
         f"for old in {['tools', *OLD_MODULES]}:\n"
         "    try:\n"
