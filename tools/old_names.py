@@ -1,6 +1,6 @@
 """Old import names in a checkout: they forward to the places in docs/decisions/moved.md until version 0.2.
 
-An old module is an empty one that takes each name from its new places when somebody asks for it. An installation has
+An old module is empty. Each of its names is looked up in the new places when it is used. An installation has
 neither this file nor the table.
 """
 

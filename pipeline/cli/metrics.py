@@ -39,7 +39,7 @@ def write_to(path: Path | None) -> Path | None:
     Raises
     ------
     typer.BadParameter
-        The directory cannot be written, or the file holds more than metrics of `mbe`.
+        The directory cannot be written, or the file holds more than metrics of `mbe` or is no regular one.
     """
     global _target
     _target = None
@@ -47,7 +47,8 @@ def write_to(path: Path | None) -> Path | None:
     if target is not None and not os.access(target.parent, os.W_OK):
         raise typer.BadParameter(f"{path}: there is no writable directory {target.parent}", param_hint="--metrics")
     if target is not None and target.exists() and not _is_ours(target):
-        raise typer.BadParameter(f"{path}: holds more than metrics of mbe; choose another name", param_hint="--metrics")
+        reason = "holds more than metrics of mbe, or is no regular file"
+        raise typer.BadParameter(f"{path}: {reason}; choose another name", param_hint="--metrics")
     _target = target
     return target
 

@@ -149,7 +149,7 @@ def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("roots")
 def test_few_directories_of_other_sources_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten states of the sources, those that were used last."""
-    # A checkout of that name, in a directory that somebody names as the cache.
+    # A checkout of that name, in the directory given as the cache.
     beside = code_cache.cache_directories()[0].parent / ".git"
     beside.mkdir(parents=True)
     for state in range(10):
