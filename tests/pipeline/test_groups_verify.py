@@ -236,8 +236,13 @@ def test_both_round_the_same_logarithms() -> None:
     assert null.log_edges == model.log_edges
     assert null.logs[0].tolist() == model.left_log_degrees.tolist()
     assert null.logs[1].tolist() == model.right_log_degrees.tolist()
-    assert null.costs[0].tolist() == model.left_costs.tolist()
-    assert null.costs[1].tolist() == model.right_costs.tolist()
+    assert null.is_fitted
+    assert null.at_least[0].tolist() == model.left_at_least.tolist()
+    assert null.at_least[1].tolist() == model.right_at_least.tolist()
+    assert null.class_cost == model.class_cost
+    sizes = np.arange(1, 50)
+    names = null.cost_of_members(0, 5, sizes) + null.cost_of_members(1, 7, sizes)
+    assert names.tolist() == model.costs_of_members(sizes, sizes, 5, 7).tolist()
 
 
 @pytest.mark.parametrize("top", [1, 4, 20_000])
