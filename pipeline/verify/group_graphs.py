@@ -256,9 +256,7 @@ def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None
     nulls = Null(degrees, job.manifest.input.n_edges, 2), Null(later_degrees, later.facts.n_edges, 2)
     first = OneGraph(job, *_part(groups, ~is_later, 0), degrees, nulls[0])
     second = _part(groups, is_later, n_right)
-    return Graphs(
-        both, groups, (first, OneGraph(of_later, *second, later_degrees, nulls[1], n_right, "half later "))
-    )
+    return Graphs(both, groups, (first, OneGraph(of_later, *second, later_degrees, nulls[1], n_right, "half later ")))
 
 
 def _is_later(groups: Groups, n_right: int) -> np.ndarray:

@@ -272,11 +272,7 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
     stated: Mapping[str, int] = job.manifest.derived["groups"]
     best, stated_best = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
     # Earlier versions do not store it.
-    if (
-        stated_best is not None
-        and all(each.is_whole for each in found)
-        and abs(float(stated_best) - best) > 1e-6
-    ):
+    if stated_best is not None and all(each.is_whole for each in found) and abs(float(stated_best) - best) > 1e-6:
         raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
