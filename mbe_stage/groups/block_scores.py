@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64, types
 
-from mbe_stage.groups.null_model import FIRST_PAIR
+from mbe_stage.groups.null_model import FIRST_PAIR, UNIT
 from mbe_stage.groups.quasi_bicliques import log_choices, pair_weight
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled, steps_of
@@ -24,9 +24,6 @@ LOG_DEGREE, BEST_SCORE, SHARE, N_BICLIQUES = (np.int64(i) for i in range(FIELDS)
 
 IMPROVES, IS_HIGH = np.uint8(1), np.uint8(2)
 """Marks of a biclique: it became the best of some vertex; it may be among the highest of all."""
-
-LOWEST_LOG = np.int64(-(1 << 61))
-"""Below the logarithm of any degree; two of them and ``ln E`` fit 64 bits."""
 
 FIRST_OF_BLOCK = np.int64(1 << 62)
 """Biclique `i` of the current block is row ``FIRST_OF_BLOCK + i``, until it gets a row of its own."""
@@ -89,13 +86,32 @@ _NULL = types.NamedTuple((LONGS, LONGS, int64, int64), Null)
 
 @compiled(nrt=False)
 def _sum_of_logs(side, start, end):
-    """Sum and maximum of the logarithms of some members' degrees."""
-    total, largest = np.int64(0), np.int64(LOWEST_LOG)
-    for k in range(start, end):
+    """Sum, minimum and maximum of the logarithms of some members' degrees; and the lowest of their best scores."""
+    first = side.members[start]
+    smallest = largest = total = side.records[first, LOG_DEGREE]
+    best = side.records[first, BEST_SCORE]
+    for k in range(start + 1, end):
         log_degree = side.records[side.members[k], LOG_DEGREE]
         total += log_degree
-        largest = max(largest, log_degree)
-    return total, largest
+        smallest, largest = min(smallest, log_degree), max(largest, log_degree)
+        best = min(best, side.records[side.members[k], BEST_SCORE])
+    return total, smallest, largest, best
+
+
+@compiled(nrt=False)
+def _most_gain(n_edges, sum_of_logs, smallest, largest, weights):
+    """No less than `_gain_of_likely`: it is convex in ``ln z``, so that no pair is above the chord between the ends.
+
+    Parameters
+    ----------
+    sum_of_logs, smallest, largest : int64
+        Of ``ln z`` over the pairs.
+    """
+    low, high = max(smallest, np.int64(FIRST_PAIR)), max(largest, np.int64(FIRST_PAIR))
+    lowest, highest = low + pair_weight(low, weights), high + pair_weight(high, weights)
+    slope = (highest - lowest) / max(largest - smallest, 1)
+    # Rounding is far below a nat.
+    return n_edges * np.float64(lowest) + slope * (sum_of_logs - n_edges * smallest) + UNIT
 
 
 @compiled(nrt=False)
@@ -150,7 +166,7 @@ def score_block(left, right, keys, null, threshold_score, threshold_key, scores,
     threshold_score, threshold_key : int64
         A biclique is marked `IS_HIGH` when its score is higher, or as high and its key lower.
     scores : (n,) int64
-        Written: surprise in units.
+        Written: surprise in units; less for bicliques that get no mark.
     marks : (n,) uint8
         Written.
     """
@@ -159,14 +175,19 @@ def score_block(left, right, keys, null, threshold_score, threshold_key, scores,
         n_left, n_right = np.int64(left.sizes[i]), np.int64(right.sizes[i])
         left_start, left_end = left_end, left_end + n_left
         right_start, right_end = right_end, right_end + n_right
-        left_sum, left_log = _sum_of_logs(left, left_start, left_end)
-        right_sum, right_log = _sum_of_logs(right, right_start, right_end)
-        score = n_left * n_right * null.log_edges - n_right * left_sum - n_left * right_sum - null.class_cost
+        key, row, n_edges = keys[i], FIRST_OF_BLOCK + i, n_left * n_right
+        left_sum, left_low, left_high, left_best = _sum_of_logs(left, left_start, left_end)
+        right_sum, right_low, right_high, right_best = _sum_of_logs(right, right_start, right_end)
+        sum_of_logs = n_right * left_sum + n_left * right_sum - n_edges * null.log_edges
+        score = -sum_of_logs - null.class_cost
         score -= log_choices(null.factorials, left.at_least[n_right], n_left)
         score -= log_choices(null.factorials, right.at_least[n_left], n_right)
-        if left_log + right_log - null.log_edges >= FIRST_PAIR:
-            score += _gain_of_likely(left, right, left_start, left_end, right_start, right_end, null)
-        key, row, n_edges = keys[i], FIRST_OF_BLOCK + i, n_left * n_right
+        low, high = left_low + right_low - null.log_edges, left_high + right_high - null.log_edges
+        if high >= FIRST_PAIR:
+            # What can neither be some vertex's best nor among the highest needs no exact score.
+            wanted = min(left_best, right_best, threshold_score)
+            if score + _most_gain(n_edges, sum_of_logs, low, high, null.weights) >= wanted:
+                score += _gain_of_likely(left, right, left_start, left_end, right_start, right_end, null)
         improves_left = _take_in(left, left_start, left_end, score, key, row, n_edges * n_right)
         improves_right = _take_in(right, right_start, right_end, score, key, row, n_edges * n_left)
         mark = np.uint8(0)

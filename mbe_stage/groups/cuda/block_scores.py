@@ -16,7 +16,7 @@ from numba import cuda
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I32, I64, I64_2D, INT, U8, bundle, compile_steps_of, kernel
 from mbe_stage.device.warp import ballot, max_long, sum_all
-from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, LOWEST_LOG, N_BICLIQUES, SHARE
+from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, N_BICLIQUES, SHARE
 from mbe_stage.groups.null_model import FIRST_PAIR, LAST_PAIR, PAIR_BITS
 from mbe_stage.runtime.compile_ahead import CompileStep
 
@@ -65,7 +65,7 @@ def compile_steps() -> Sequence[CompileStep]:
 @cuda.jit(device=True, forceinline=True)
 def _sum_of_logs(side, index):
     """Sum and maximum of the logarithms of the members' degrees."""
-    total, largest = np.int64(0), np.int64(LOWEST_LOG)
+    total, largest = np.int64(0), np.int64(-(1 << 61))
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
         log_degree = side.records[side.members[k], LOG_DEGREE]
         total += log_degree
