@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.subgraphs import peel_to_core, ranks, subgraph
 from mbe_stage.groups import growth_steps
@@ -204,7 +205,7 @@ def grow(
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return steps_of(growth_steps.ascend)
+    return *steps_of(growth_steps.ascend), *subgraphs.compile_steps()
 
 
 # The seed, the members of its group's sides, its edges, score and steps.
