@@ -132,6 +132,15 @@ def max_all(value):
 
 
 @cuda.jit(device=True, forceinline=True)
+def max_long(value):
+    """Largest over all lanes, int64."""
+    value = np.int64(value)
+    for distance in (16, 8, 4, 2, 1):
+        value = max(value, cuda.shfl_xor_sync(ALL, value, distance))
+    return value
+
+
+@cuda.jit(device=True, forceinline=True)
 def min_all(value):
     """Smallest over all lanes, int32."""
     value = np.int32(value)

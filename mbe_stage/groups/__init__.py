@@ -1,9 +1,9 @@
 """Groups: a short ranked list of significant groups, made from all maximal bicliques; arrays in, arrays out.
 
-`null_model` scores, `candidates` keeps what is best while bicliques stream past, `vertex_scores` says what that means
-for each vertex. `short_list` and `cover` select, and have functions of their own names; `growth` enlarges to groups of
-which some edges are missing, `bystanders` takes out of those who does little there, and `selection` does all of it as
-runs publish it. `reference` and
+`null_model` scores, with effective degrees (`maximum_entropy`) where degrees force edges; `candidates` keeps what is
+best while bicliques stream past, `vertex_scores` says what that means for each vertex. `short_list` and `cover` select,
+and have functions of their own names; `growth` enlarges to groups of which some edges are missing, `bystanders` takes
+out of those who does little there, and `selection` does all of it as runs publish it. `reference` and
 `reference_selection` are the specification. A name is imported from its module when it is first asked for.
 """
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64, types
 
+from mbe_stage.groups.null_model import FIRST_PAIR, UNIT
+from mbe_stage.groups.quasi_bicliques import log_choices, pair_weight
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled, steps_of
 
@@ -35,8 +37,8 @@ class Side(NamedTuple):
     sizes : (n_bicliques,) int32
     members : int32
         Dense ids, biclique after biclique.
-    costs : int64
-        ``ln C(n, size)`` in units, by size.
+    at_least : (largest degree + 1,) int64
+        Number of vertices of each degree or more.
     records : (n, FIELDS) int64
     best_keys : (n,) int64
         Key of the best biclique of each vertex.
@@ -46,7 +48,7 @@ class Side(NamedTuple):
 
     sizes: Any
     members: Any
-    costs: Any
+    at_least: Any
     records: Any
     best_keys: Any
     best_rows: Any
@@ -60,12 +62,69 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return steps_of(score_block, drop_overtaken, settle)
 
 
+class Null(NamedTuple):
+    """What is the same for every biclique.
+
+    Attributes
+    ----------
+    factorials : int64
+        ``ln k!`` in units.
+    weights : int64
+        `mbe_stage.groups.null_model.PAIR_WEIGHTS`.
+    log_edges, class_cost : int64
+        In units.
+    """
+
+    factorials: Any
+    weights: Any
+    log_edges: Any
+    class_cost: Any
+
+
+_NULL = types.NamedTuple((LONGS, LONGS, int64, int64), Null)
+
+
 @compiled(nrt=False)
 def _sum_of_logs(side, start, end):
-    total = np.int64(0)
-    for k in range(start, end):
-        total += side.records[side.members[k], LOG_DEGREE]
-    return total
+    """Sum, minimum and maximum of the logarithms of some members' degrees; and the lowest of their best scores."""
+    first = side.members[start]
+    smallest = largest = total = side.records[first, LOG_DEGREE]
+    best = side.records[first, BEST_SCORE]
+    for k in range(start + 1, end):
+        log_degree = side.records[side.members[k], LOG_DEGREE]
+        total += log_degree
+        smallest, largest = min(smallest, log_degree), max(largest, log_degree)
+        best = min(best, side.records[side.members[k], BEST_SCORE])
+    return total, smallest, largest, best
+
+
+@compiled(nrt=False)
+def _most_gain(n_edges, sum_of_logs, smallest, largest, weights):
+    """No less than `_gain_of_likely`: it is convex in ``ln z``, so that no pair is above the chord between the ends.
+
+    Parameters
+    ----------
+    sum_of_logs, smallest, largest : int64
+        Of ``ln z`` over the pairs.
+    """
+    low, high = max(smallest, np.int64(FIRST_PAIR)), max(largest, np.int64(FIRST_PAIR))
+    lowest, highest = low + pair_weight(low, weights), high + pair_weight(high, weights)
+    slope = (highest - lowest) / max(largest - smallest, 1)
+    # Rounding is far below a nat.
+    return n_edges * np.float64(lowest) + slope * (sum_of_logs - n_edges * smallest) + UNIT
+
+
+@compiled(nrt=False)
+def _gain_of_likely(left, right, left_start, left_end, right_start, right_end, null):
+    """What the weights of likely pairs exceed ``-ln z`` by."""
+    gain = np.int64(0)
+    for i in range(left_start, left_end):
+        own = left.records[left.members[i], LOG_DEGREE] - null.log_edges
+        for k in range(right_start, right_end):
+            log_expected = own + right.records[right.members[k], LOG_DEGREE]
+            if log_expected >= FIRST_PAIR:
+                gain += log_expected + pair_weight(log_expected, null.weights)
+    return gain
 
 
 @compiled(nrt=False)
@@ -94,8 +153,8 @@ def _take_in(side, start, end, score, key, row, share):
     return improves
 
 
-@compiled(_SIDE, _SIDE, LONGS, int64, int64, int64, LONGS, BYTES, nrt=False, seconds=2.0)
-def score_block(left, right, keys, log_edges, threshold_score, threshold_key, scores, marks):
+@compiled(_SIDE, _SIDE, LONGS, _NULL, int64, int64, LONGS, BYTES, nrt=False, seconds=2.0)
+def score_block(left, right, keys, null, threshold_score, threshold_key, scores, marks):
     """Score the bicliques of a block, and update the records of each vertex.
 
     Parameters
@@ -103,12 +162,11 @@ def score_block(left, right, keys, log_edges, threshold_score, threshold_key, sc
     left, right : Side
         Records, best keys and best rows are changed in place.
     keys : (n,) int64
-    log_edges : int64
-        ``ln E`` in units.
+    null : Null
     threshold_score, threshold_key : int64
         A biclique is marked `IS_HIGH` when its score is higher, or as high and its key lower.
     scores : (n,) int64
-        Written: surprise in units.
+        Written: surprise in units; less for bicliques that get no mark.
     marks : (n,) uint8
         Written.
     """
@@ -117,10 +175,19 @@ def score_block(left, right, keys, log_edges, threshold_score, threshold_key, sc
         n_left, n_right = np.int64(left.sizes[i]), np.int64(right.sizes[i])
         left_start, left_end = left_end, left_end + n_left
         right_start, right_end = right_end, right_end + n_right
-        score = n_left * n_right * log_edges - left.costs[n_left] - right.costs[n_right]
-        score -= n_right * _sum_of_logs(left, left_start, left_end)
-        score -= n_left * _sum_of_logs(right, right_start, right_end)
         key, row, n_edges = keys[i], FIRST_OF_BLOCK + i, n_left * n_right
+        left_sum, left_low, left_high, left_best = _sum_of_logs(left, left_start, left_end)
+        right_sum, right_low, right_high, right_best = _sum_of_logs(right, right_start, right_end)
+        sum_of_logs = n_right * left_sum + n_left * right_sum - n_edges * null.log_edges
+        score = -sum_of_logs - null.class_cost
+        score -= log_choices(null.factorials, left.at_least[n_right], n_left)
+        score -= log_choices(null.factorials, right.at_least[n_left], n_right)
+        low, high = left_low + right_low - null.log_edges, left_high + right_high - null.log_edges
+        if high >= FIRST_PAIR:
+            # What can neither be some vertex's best nor among the highest needs no exact score.
+            wanted = min(left_best, right_best, threshold_score)
+            if score + _most_gain(n_edges, sum_of_logs, low, high, null.weights) >= wanted:
+                score += _gain_of_likely(left, right, left_start, left_end, right_start, right_end, null)
         improves_left = _take_in(left, left_start, left_end, score, key, row, n_edges * n_right)
         improves_right = _take_in(right, right_start, right_end, score, key, row, n_edges * n_left)
         mark = np.uint8(0)

@@ -18,8 +18,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.growth import Grown
 from mbe_stage.groups.members import GroupMembers, offsets_of
-from mbe_stage.groups.null_model import UNIT, NullModel, log_binomials
-from mbe_stage.groups.quasi_bicliques import LEAST_WEIGHT
+from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weights
 
 MIN_SHARE = 0.25
 """Default share, a quarter: members with three edges of camouflage for each edge of the group still pass."""
@@ -40,7 +39,9 @@ class Engaged:
     n_edges : (n,) int64
         Present edges of each.
     scores : (n,) int64
-        Scores of the remaining groups, as in `Grown`; all are positive.
+        Scores of the remaining groups, as in `Grown`; all are above `SIGNIFICANT`.
+    costs : (n,) int64
+        Cost of naming each, in units.
     rows : (n,) int64
         The grown group that each comes from; of several, the first.
     first_seeds : (n,) int64
@@ -52,6 +53,7 @@ class Engaged:
     members: GroupMembers
     n_edges: np.ndarray
     scores: np.ndarray
+    costs: np.ndarray
     rows: np.ndarray
     first_seeds: np.ndarray
     n_seeds: np.ndarray
@@ -73,7 +75,7 @@ def without_bystanders(
     graph : BipartiteCSR
         On the host.
     grown : Grown
-        Groups of this graph; those without a positive score are left out.
+        Groups of this graph; those whose score is not above `SIGNIFICANT` are left out.
     model : NullModel
         Of the graph.
     min_share : float
@@ -84,7 +86,7 @@ def without_bystanders(
     Returns
     -------
     Engaged
-        Groups that are still large enough, with a positive score.
+        Groups that are still large enough and significant, with more edges than expected.
 
     Raises
     ------
@@ -106,13 +108,15 @@ def without_bystanders(
     if not 0 <= min_share <= 1:
         raise InvalidArgument(f"min_share is {min_share}: expected 0 to 1")
     share = Fraction(min_share).limit_denominator(_MOST_DENOMINATOR)
-    rows = np.flatnonzero(grown.scores > 0)
+    rows = np.flatnonzero(grown.scores > SIGNIFICANT)
     groups = grown.members.take(rows)
     parts = [_stripped(graph, groups.take(some), model, share) for some in _some_at_a_time(graph, groups)]
     members = GroupMembers.joined([part[0] for part in parts])
     none = np.empty(0, np.int64)
-    n_edges, scores = (np.concatenate([none, *(part[i] for part in parts)]) for i in (1, 2))
-    stands = (scores > 0) & (members.left_sizes >= min_left) & (members.right_sizes >= min_right)
+    n_edges, scores, costs = (np.concatenate([none, *(part[i] for part in parts)]) for i in (1, 2, 3))
+    stands = (scores > SIGNIFICANT) & (members.left_sizes >= min_left) & (members.right_sizes >= min_right)
+    for row in np.flatnonzero(stands).tolist():
+        stands[row] = n_edges[row] > model.expected_edges(*members[row])
     order = np.argsort(-scores, kind="stable")
     numbers: dict[tuple[bytes, bytes], int] = {}
     kept: list[int] = []
@@ -127,7 +131,9 @@ def without_bystanders(
     n_seeds = np.bincount(of_kept, grown.n_seeds[all_rows], len(kept)).astype(np.int64)
     first_seeds = np.full(len(kept), np.iinfo(np.int64).max)
     np.minimum.at(first_seeds, np.array(of_kept, np.int64), grown.first_seeds[all_rows])
-    return Engaged(members.take(chosen), n_edges[chosen], scores[chosen], rows[chosen], first_seeds, n_seeds)
+    return Engaged(
+        members.take(chosen), n_edges[chosen], scores[chosen], costs[chosen], rows[chosen], first_seeds, n_seeds
+    )
 
 
 def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.ndarray]:
@@ -143,8 +149,8 @@ def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.nd
 
 def _stripped(
     graph: BipartiteCSR, groups: GroupMembers, model: NullModel, share: Fraction
-) -> tuple[GroupMembers, np.ndarray, np.ndarray]:
-    """Some groups without bystanders, their edges and scores; a group without remaining members has score 0."""
+) -> tuple[GroupMembers, np.ndarray, np.ndarray, np.ndarray]:
+    """Some groups without bystanders, their edges, scores and costs; a group without members has 0 of all."""
     n = len(groups)
     of_left, of_right = (np.repeat(np.arange(n), sizes) for sizes in (groups.left_sizes, groups.right_sizes))
     # Every edge of every member, by the member's place; then those into the group.
@@ -163,31 +169,44 @@ def _stripped(
     stays = (n_shared * share.denominator >= share.numerator * degrees) & (n_shared > 0)
     edges = stays[place]
     place, right, found = place[edges], right[edges], found[edges]
-    right_stays = np.bincount(found, minlength=names.size) > 0
+    n_of_right = np.bincount(found, minlength=names.size)
+    right_stays = n_of_right > 0
     members = GroupMembers(
         offsets_of(np.bincount(of_left[stays], minlength=n)),
         groups.left_members[stays],
         offsets_of(np.bincount(of_right[right_stays], minlength=n)),
         groups.right_members[right_stays],
     )
-    logs = model.left_log_degrees[groups.left_members[place]] + model.right_log_degrees[right]
     weights = np.zeros(n, np.int64)
-    np.add.at(weights, of_left[place], np.maximum(model.log_edges - logs, LEAST_WEIGHT))
+    np.add.at(weights, of_left[place], pair_weights(model.log_expected(groups.left_members[place], right)))
     n_edges = np.bincount(of_left[place], minlength=n)
-    return members, n_edges, _scores(graph, members, n_edges, weights)
+    least = _least(members.left_offsets, n_shared[stays]), _least(members.right_offsets, n_of_right[right_stays])
+    return members, n_edges, *_scores(members, n_edges, weights, least, model)
 
 
-def _scores(graph: BipartiteCSR, members: GroupMembers, n_edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The score of `quasi_bicliques`, in units; 0 of a group without edges."""
-    left_sizes, right_sizes = members.left_sizes, members.right_sizes
-    left_costs, right_costs = (
-        log_binomials(n, max(1, int(sizes.max(initial=0))))
-        for n, sizes in ((graph.n_left, left_sizes), (graph.n_right, right_sizes))
-    )
-    n_cells = np.maximum(left_sizes * right_sizes, 1)
+def _least(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The least value of each group; 0 of one without members."""
+    least = np.zeros(offsets.size - 1, np.int64)
+    has_some = np.diff(offsets) > 0
+    if values.size:
+        least[has_some] = np.minimum.reduceat(values, offsets[:-1][has_some])
+    return least
+
+
+def _scores(
+    members: GroupMembers,
+    n_edges: np.ndarray,
+    weights: np.ndarray,
+    least: tuple[np.ndarray, np.ndarray],
+    model: NullModel,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The score of `quasi_bicliques` and the cost of naming, in units; 0 of a group without edges."""
+    n_cells = np.maximum(members.left_sizes * members.right_sizes, 1)
     n_missing = n_cells - n_edges
     density = n_edges * np.log(np.maximum(n_edges, 1) / n_cells) + n_missing * np.log(
         np.maximum(n_missing, 1) / n_cells
     )
-    names = left_costs[left_sizes] + right_costs[right_sizes] + left_costs[1] + right_costs[1]
-    return np.where(n_edges > 0, weights + np.rint(density * UNIT).astype(np.int64) - names, 0)
+    costs = np.zeros(n_edges.size, np.int64)
+    some = np.flatnonzero(n_edges)
+    costs[some] = model.costs_of_grown(*(each[some] for each in (members.left_sizes, members.right_sizes, *least)))
+    return np.where(n_edges > 0, weights + np.rint(density * UNIT).astype(np.int64) - costs, 0), costs

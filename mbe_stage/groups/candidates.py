@@ -19,7 +19,7 @@ from mbe_stage.groups import block_scores as at
 from mbe_stage.groups import members as group_members
 from mbe_stage.groups.block_scores import Side
 from mbe_stage.groups.members import GroupMembers, offsets_of
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 TOP = 20_000
@@ -188,7 +188,7 @@ class CandidateSink(BestBicliques):
     >>> members = np.array([0, 1, 2], np.int32)
     >>> sink.accept(BicliqueBlock(2, sizes, sizes, members, members), keys=np.array([7, 3]))
     >>> sink.finish().keys.tolist(), sink.left_best.tolist(), sink.left_share.tolist()
-    ([3, 7], [1, 1, 0], [8, 8, 1])
+    ([7, 3], [0, 0, 1], [8, 8, 1])
 
     Merge sinks over other bicliques of the same graph:
 
@@ -198,7 +198,7 @@ class CandidateSink(BestBicliques):
     >>> other.accept(BicliqueBlock(1, pair // 2, pair // 2, ids[:1] + 2, ids[:1] + 2), keys=np.array([3]))
     >>> one.merge(other)
     >>> one.finish().keys.tolist(), one.left_best.tolist()
-    ([3, 7], [1, 1, 0])
+    ([7, 3], [0, 0, 1])
     """
 
     detail = Detail.MEMBERS
@@ -241,11 +241,13 @@ class CandidateSink(BestBicliques):
         if block.n_bicliques == 0:
             return
         model = self._model
-        left = self._left.with_block(block.left_sizes, block.left_members, model.left_costs)
-        right = self._right.with_block(block.right_sizes, block.right_members, model.right_costs)
+        at_least = model.left_at_least, model.right_at_least
+        left = self._left.with_block(block.left_sizes, block.left_members, *at_least)
+        right = self._right.with_block(block.right_sizes, block.right_members, *reversed(at_least))
         scores, marks = np.empty(keys.size, np.int64), np.empty(keys.size, np.uint8)
         score, key = self._threshold
-        at.score_block(left, right, keys, np.int64(model.log_edges), np.int64(score), np.int64(key), scores, marks)
+        null = at.Null(model.log_factorials, PAIR_WEIGHTS, np.int64(model.log_edges), np.int64(model.class_cost))
+        at.score_block(left, right, keys, null, np.int64(score), np.int64(key), scores, marks)
         at.drop_overtaken(left, right, marks)
         rows = self._worth_keeping(scores, keys, marks)
         if rows.size:
@@ -343,7 +345,7 @@ def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
             f"n_left and n_right are {n_left} and {n_right}: the model is of a graph of "
             f"{model.left_log_degrees.size} and {model.right_log_degrees.size} vertices"
         )
-    largest = max(model.left_costs.size, model.right_costs.size) - 1
+    largest = max(model.left_at_least.size, model.right_at_least.size) - 1
     if model.n_edges * largest > _HIGHEST:
         raise InvalidArgument(
             f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
@@ -421,12 +423,14 @@ class _Vertices:
     def nbytes(self) -> int:
         return self.records.nbytes + self.best_keys.nbytes + self.best_rows.nbytes
 
-    def with_block(self, sizes: np.ndarray | None, members: np.ndarray | None, costs: np.ndarray) -> Side:
-        """This side of a block, for compiled code."""
+    def with_block(
+        self, sizes: np.ndarray | None, members: np.ndarray | None, at_least: np.ndarray, others: np.ndarray
+    ) -> Side:
+        """This side of a block, for compiled code; `others` is what `at_least` is, of the other side."""
         if sizes is None or members is None:
             raise TypeError("this block has no members: ask the engine for Detail.MEMBERS")
-        check_size(int(sizes.max()), costs.size - 1)
-        return Side(sizes, members, costs, self.records, self.best_keys, self.best_rows)
+        check_size(int(sizes.max()), others.size - 1)
+        return Side(sizes, members, at_least, self.records, self.best_keys, self.best_rows)
 
     def settle(self, offsets: np.ndarray, members: np.ndarray, rows: np.ndarray, first_row: int) -> None:
         """Record the rows from `first_row` on for those of the block's bicliques `rows` that are some vertex's best."""

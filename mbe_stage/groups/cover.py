@@ -2,7 +2,7 @@
 
 The edges of chosen groups are explained: in later groups they count neither for nor against. The gain of a group is the
 sum of the worth of its other present edges, minus the cost of its missing edges and of its description
-(`quasi_bicliques`; a complete group has no missing edges, and its sizes need no naming). The group with the largest
+(`quasi_bicliques`). The group with the largest
 gain is chosen, until none gains, as in KRIMP and in tiling (Geerts, Goethals and Mielikäinen, DS 2004).
 
 The search is lazy (Minoux 1978): a heap holds a bound of each group's gain, which is recomputed only when it is the
@@ -21,8 +21,8 @@ from numba import int64, types
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel, log_binomials
-from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
+from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
+from mbe_stage.groups.quasi_bicliques import density_term, log_units_of, pair_weight
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
 
@@ -46,7 +46,9 @@ class Cover:
     n_new_edges: np.ndarray
 
 
-def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit: int | None = None) -> Cover:
+def cover(
+    graph: BipartiteCSR, groups: GroupMembers, model: NullModel, costs: np.ndarray, *, limit: int | None = None
+) -> Cover:
     """Choose groups greedily, by what they explain beyond the chosen ones, until none gains.
 
     Parameters
@@ -55,6 +57,8 @@ def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit:
         On the host.
     groups : GroupMembers
         Bicliques or quasi-bicliques of the graph, in any order; each with at least one member a side.
+    costs : (n,) int64
+        Cost of naming each, in units.
 
     Returns
     -------
@@ -71,7 +75,9 @@ def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit:
     >>> edges = [(u, v) for u in range(4) for v in range(4)] + [(u, u) for u in range(4, 1000)]
     >>> graph = BipartiteCSR.from_edges(*zip(*edges))
     >>> groups = GroupMembers.of([([0, 1, 2], [0, 1, 2, 3]), ([0, 1, 2, 3], [0, 1, 2, 3]), ([4], [4])])
-    >>> cover(graph, groups, NullModel.of(graph)).rows.tolist()
+    >>> model = NullModel.of(graph)
+    >>> costs = model.costs_of_grown(groups.left_sizes, groups.right_sizes, groups.right_sizes, groups.left_sizes)
+    >>> cover(graph, groups, model, costs).rows.tolist()
     [1]
     """
     if limit is not None and limit < 0:
@@ -79,7 +85,7 @@ def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit:
     for side, sizes in (("left", groups.left_sizes), ("right", groups.right_sizes)):
         if (sizes == 0).any():
             raise InvalidArgument(f"group {int(np.argmin(sizes))} has no {side} member: expected some on each side")
-    graph_parts, group_parts, model_parts = _parts(graph, groups, model)
+    graph_parts, group_parts, model_parts = _parts(graph, groups, model, costs)
     explained = np.zeros(graph.n_edges, np.bool_)
 
     chosen: list[tuple[int, int, int]] = []
@@ -115,24 +121,25 @@ def compile_steps() -> tuple[CompileStep, ...]:
 _Parts = tuple[np.ndarray, ...]
 
 
-def _parts(graph: BipartiteCSR, groups: GroupMembers, model: NullModel) -> tuple[_Parts, _Parts, _Parts]:
-    """Arrays for the compiled functions: rows of the left side; members; logarithms, and costs of all sizes."""
+def _parts(
+    graph: BipartiteCSR, groups: GroupMembers, model: NullModel, costs: np.ndarray
+) -> tuple[_Parts, _Parts, _Parts]:
+    """Arrays for the compiled functions: rows of the left side; members; logarithms, weights and costs."""
     return (
         (graph.left_offsets, graph.left_members),
         (groups.left_offsets, groups.left_members, groups.right_offsets, groups.right_members),
         (
-            np.array([model.log_edges], np.int64),
-            model.left_log_degrees,
+            model.left_log_degrees - model.log_edges,
             model.right_log_degrees,
-            log_binomials(graph.n_left, int(groups.left_sizes.max(initial=0))),
-            log_binomials(graph.n_right, int(groups.right_sizes.max(initial=0))),
+            PAIR_WEIGHTS,
+            costs,
         ),
     )
 
 
 _GRAPH = types.Tuple((LONGS, INTS))
 _GROUPS = types.Tuple((LONGS, INTS, LONGS, INTS))
-_MODEL = types.UniTuple(LONGS, 5)
+_MODEL = types.UniTuple(LONGS, 4)
 
 
 @compiled()
@@ -180,7 +187,7 @@ def _figures(row, graph, groups, model, explained):
     """
     offsets, members = graph
     left_offsets, left_members, right_offsets, right_members = groups
-    log_edges, left_logs, right_logs, left_costs, right_costs = model
+    left_logs, right_logs, weights, costs = model
     left = left_members[left_offsets[row] : left_offsets[row + 1]]
     right = right_members[right_offsets[row] : right_offsets[row + 1]]
     found = np.empty(right.size, np.int64)
@@ -190,15 +197,13 @@ def _figures(row, graph, groups, model, explained):
     is_complete = n_present == n_cells
     log_share = np.int64(0) if is_complete or n_present == 0 else log_units_of(n_present, n_cells)
     # Of the present edges `log_share` each; the rest is of the missing ones, and stays.
-    fixed = density_term(n_present, n_cells) - n_present * log_share - left_costs[left.size] - right_costs[right.size]
-    if not is_complete:
-        fixed -= left_costs[1] + right_costs[1]
+    fixed = density_term(n_present, n_cells) - n_present * log_share - costs[row]
     gain, bound = fixed, fixed
     for u in left:
         for i in range(_positions(offsets[u], offsets[u + 1], members, right, found)):
             position = found[i]
             if not explained[position]:
-                worth = edge_weight(log_edges[0], left_logs[u], right_logs[members[position]]) + log_share
+                worth = pair_weight(left_logs[u] + right_logs[members[position]], weights) + log_share
                 gain += worth
                 bound += max(worth, 0)
     return gain, bound

@@ -4,10 +4,16 @@ Half a step chooses one side, given the other side and a density `q`. A vertex i
 
 ``sum over its edges into the other side of (ln q + w(u, v)) + (missing ones) ln(1 - q) > ln(N / a)``
 
-for a side of `N` vertices with `a` in the group now. This is coordinate ascent on the score of `quasi_bicliques`. The
-sides take turns; a whole step ends with the new density, and the ascent ends early if nothing changes. A seed is grown
-from several first densities; a low one reaches further. The best of all groups on the way is kept, the seed included.
-All sums are of integers, so nothing depends on the order of summation.
+for a side of `N` vertices with `a` in the group now; `w` is the weight of an edge (`null_model`). This is coordinate
+ascent on the score of `quasi_bicliques`. The sides take turns; a whole step ends with the new density, and the ascent
+ends early if nothing changes. A seed is grown from several first densities; a low one reaches further. One of the
+groups on the way is kept, the seed included. All sums are of integers, so nothing depends on the order of summation.
+
+The search is in the (2, 2)-core of the graph, as far as groups have two members or more on each side, and `N` is what
+is left there: in a sparse graph few vertices can be in a group at all. The best is a significant one, if there is any,
+and of these the one that scores most with its members named among those of the core. The scores are those of the whole
+graph, and groups pay for their names by degree (`quasi_bicliques`): paid by the core, groups of chance would be
+significant.
 """
 
 from __future__ import annotations
@@ -21,10 +27,12 @@ from typing import Literal
 import numpy as np
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.subgraphs import peel_to_core, ranks, subgraph
 from mbe_stage.groups import growth_steps
 from mbe_stage.groups.members import GroupMembers, offsets_of
-from mbe_stage.groups.null_model import NullModel, log_binomials
+from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.options import Execution
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import steps_of
@@ -153,12 +161,12 @@ def grow(
     Returns
     -------
     Grown
-        None scores less than a seed that has grown to it.
+        None is less significant than a seed that has grown to it.
 
     Raises
     ------
     InvalidArgument
-        A seed has too few members.
+        A seed has too few members, or one outside of the core that groups of the least sizes are in.
 
     Examples
     --------
@@ -173,11 +181,12 @@ def grow(
     """
     schedule = GrowthSchedule() if schedule is None else schedule
     _check(seeds, min_left, min_right)
-    compiled_schedule = _compiled_schedule(schedule, min_left, min_right)
-    costs = log_binomials(graph.n_left, graph.n_left), log_binomials(graph.n_right, graph.n_right)
+    compiled_schedule = _compiled_schedule(schedule, min_left, min_right, model.class_cost)
+    core, kept = _core(graph, min(2, min_left), min(2, min_right))
+    seeds = _renamed(seeds, kept)
     n_threads = min(Execution(threads=threads).worker_count, max(1, len(seeds)))
     growing = _Growing(
-        seeds, compiled_schedule, [_scratch(graph, model, costs) for _ in range(n_threads)], threading.Event()
+        seeds, compiled_schedule, [_scratch(core, model, kept) for _ in range(n_threads)], threading.Event()
     )
     results: list[_Result] = []
     n_steps = 0
@@ -187,16 +196,16 @@ def grow(
                 for result in growing.some(pool, first, min(first + _SEEDS_AT_ONCE, len(seeds))):
                     n_steps += result[5]
                     if n_steps > most_steps:
-                        return _distinct(results, len(seeds))
+                        return _distinct(results, len(seeds), kept)
                     results.append(result)
         finally:
             growing.stopped.set()
-    return _distinct(results, len(seeds))
+    return _distinct(results, len(seeds), kept)
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Compile the functions of this module."""
-    return steps_of(growth_steps.ascend)
+    return *steps_of(growth_steps.ascend), *subgraphs.compile_steps()
 
 
 # The seed, the members of its group's sides, its edges, score and steps.
@@ -215,23 +224,25 @@ def _check(seeds: GroupMembers, min_left: int, min_right: int) -> None:
             )
 
 
-def _compiled_schedule(schedule: GrowthSchedule, min_left: int, min_right: int) -> growth_steps.Schedule:
+def _compiled_schedule(
+    schedule: GrowthSchedule, min_left: int, min_right: int, class_cost: int
+) -> growth_steps.Schedule:
     return growth_steps.Schedule(
         np.array(schedule.first_densities, np.float64),
         np.array([schedule.least_density, schedule.most_density, schedule.min_density]),
-        np.array([schedule.n_rounds, min_left, min_right, schedule.joining == "prefix"], np.int64),
+        np.array([schedule.n_rounds, min_left, min_right, schedule.joining == "prefix", class_cost], np.int64),
     )
 
 
-def _scratch(graph: BipartiteCSR, model: NullModel, costs: tuple[np.ndarray, np.ndarray]) -> growth_steps.Scratch:
+def _scratch(graph: BipartiteCSR, model: NullModel, kept: tuple[np.ndarray, np.ndarray]) -> growth_steps.Scratch:
     """The state of one thread."""
-    logs = model.left_log_degrees, model.right_log_degrees
     left, right = (
         growth_steps.Side(
             offsets=offsets,
             neighbours=neighbours,
             vertices=np.column_stack([log_degrees, np.zeros((log_degrees.size, 2), np.int64)]),
-            costs=side_costs,
+            at_least=at_least,
+            factorials=model.log_factorials,
             marks=np.zeros(log_degrees.size, np.uint8),
             members=np.zeros(log_degrees.size, np.int32),
             touched=np.zeros(log_degrees.size, np.int32),
@@ -239,12 +250,40 @@ def _scratch(graph: BipartiteCSR, model: NullModel, costs: tuple[np.ndarray, np.
             best=np.zeros(log_degrees.size, np.int32),
             counts=np.zeros(growth_steps.N_COUNTS, np.int64),
         )
-        for offsets, neighbours, log_degrees, side_costs in (
-            (graph.left_offsets, graph.left_members, logs[0], costs[0]),
-            (graph.right_offsets, graph.right_members, logs[1], costs[1]),
+        for offsets, neighbours, log_degrees, at_least in (
+            (
+                graph.left_offsets,
+                graph.left_members,
+                model.left_log_degrees[kept[0]] - model.log_edges,
+                model.left_at_least,
+            ),
+            (graph.right_offsets, graph.right_members, model.right_log_degrees[kept[1]], model.right_at_least),
         )
     )
-    return growth_steps.Scratch(left, right, model.log_edges)
+    return growth_steps.Scratch(left, right, PAIR_WEIGHTS)
+
+
+def _core(graph: BipartiteCSR, min_left: int, min_right: int) -> tuple[BipartiteCSR, tuple[np.ndarray, np.ndarray]]:
+    """The part of a graph in which all have so many neighbours, and the ids that its vertices have in the graph."""
+    left, right = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
+    peel_to_core(graph, left, right, min_left, min_right)
+    kept = np.flatnonzero(left).astype(np.int32), np.flatnonzero(right).astype(np.int32)
+    return subgraph(graph, left, right, ranks(left), ranks(right)), kept
+
+
+def _renamed(seeds: GroupMembers, kept: tuple[np.ndarray, np.ndarray]) -> GroupMembers:
+    """Seeds with the ids of the core."""
+    renamed = []
+    for side, ids, members in zip(("left", "right"), kept, (seeds.left_members, seeds.right_members), strict=True):
+        places = np.searchsorted(ids, members)
+        outside = np.append(ids, -1)[places] != members
+        if outside.any():
+            raise InvalidArgument(
+                f"the {side} vertex {int(members[outside][0])} is in a seed: its edges lead to no others that have "
+                "enough; expected seeds that are bicliques of the graph"
+            )
+        renamed.append(places.astype(np.int32))
+    return GroupMembers(seeds.left_offsets, renamed[0], seeds.right_offsets, renamed[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,23 +308,24 @@ class _Growing:
         return sorted((result for part in parts for result in part.result()), key=lambda result: result[0])
 
     def _ascents(self, rows: range, scratch: growth_steps.Scratch) -> Iterator[_Result]:
-        left, right, log_edges = scratch
+        left, right, weights = scratch
         for row in rows:
             if self.stopped.is_set():
                 return
-            n_edges, score, n_steps = growth_steps.ascend(*self.seeds[row], left, right, log_edges, self.schedule)
+            n_edges, score, n_steps = growth_steps.ascend(*self.seeds[row], left, right, weights, self.schedule)
             best_left, best_right = (np.sort(side.best[: side.counts[growth_steps.N_BEST]]) for side in (left, right))
             yield row, best_left, best_right, n_edges, score, n_steps
 
 
-def _distinct(results: list[_Result], n_seeds: int) -> Grown:
+def _distinct(results: list[_Result], n_seeds: int, kept: tuple[np.ndarray, np.ndarray]) -> Grown:
     """Each group once; `results` of the first of so many seeds."""
     results.sort(key=lambda result: (-result[4], result[0]))
     numbers: dict[tuple[bytes, bytes], int] = {}
     firsts: list[_Result] = []
     groups_of_seeds = np.zeros(len(results), np.int64)
     for result in results:
-        row, left, right = result[:3]
+        row, left, right = result[0], kept[0][result[1]], kept[1][result[2]]
+        result = (row, left, right, *result[3:])
         number = numbers.setdefault((left.tobytes(), right.tobytes()), len(firsts))
         if number == len(firsts):
             firsts.append(result)

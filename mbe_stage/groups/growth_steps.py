@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import float64, int64, types
 
-from mbe_stage.groups.null_model import UNIT
-from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
+from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
+from mbe_stage.groups.quasi_bicliques import class_cost_of, density_term, log_choices, log_units_of, pair_weight
 from mbe_stage.runtime.jit import BYTES, INTS, LONGS, compiled
 
 # Columns of `Side.vertices`: one cache line a vertex.
@@ -23,7 +23,7 @@ _LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
 _N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, N_COUNTS = range(6)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
-_N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _IS_PREFIX = range(4)
+_N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _IS_PREFIX, _CLASS_COST = range(5)
 # Bits of `Side.marks`.
 _MEMBER, _WANTED = 1, 2
 
@@ -36,9 +36,12 @@ class Side(NamedTuple):
     offsets : (n + 1,) int64
     neighbours : (n_edges,) int32
     vertices : (n, 3) int64
-        ``ln d``; the sum of `w` over the edges into the other side of the group; and their number.
-    costs : (n + 1,) int64
-        ``ln C(n, k)``.
+        ``ln d``, of left vertices less ``ln E``; the sum of the weights of the edges into the other side of the group;
+        and their number.
+    at_least : (largest degree + 1,) int64
+        Number of vertices of each degree or more.
+    factorials : int64
+        ``ln k!``, up to the number of vertices.
     marks : (n,) uint8
         Membership of the group; valid between two half steps.
     members, wanted, best : (n,) int32
@@ -53,7 +56,8 @@ class Side(NamedTuple):
     offsets: np.ndarray
     neighbours: np.ndarray
     vertices: np.ndarray
-    costs: np.ndarray
+    at_least: np.ndarray
+    factorials: np.ndarray
     marks: np.ndarray
     members: np.ndarray
     touched: np.ndarray
@@ -67,7 +71,7 @@ class Scratch(NamedTuple):
 
     left: Side
     right: Side
-    log_edges: int
+    weights: np.ndarray
 
 
 class Schedule(NamedTuple):
@@ -78,8 +82,8 @@ class Schedule(NamedTuple):
     first_densities : (n,) float64
     bounds : (3,) float64
         Least and largest density of a step, and the least of a kept group.
-    numbers : (4,) int64
-        Rounds; least left and right members; 1 for ``joining="prefix"``.
+    numbers : (5,) int64
+        Rounds; least left and right members; 1 for ``joining="prefix"``; the model's `class_cost`.
     """
 
     first_densities: np.ndarray
@@ -87,12 +91,12 @@ class Schedule(NamedTuple):
     numbers: np.ndarray
 
 
-_SIDE = types.NamedTuple((LONGS, INTS, int64[:, ::1], LONGS, BYTES, INTS, INTS, INTS, INTS, LONGS), Side)
+_SIDE = types.NamedTuple((LONGS, INTS, int64[:, ::1], LONGS, LONGS, BYTES, INTS, INTS, INTS, INTS, LONGS), Side)
 _SCHEDULE = types.NamedTuple((float64[::1], float64[::1], LONGS), Schedule)
 
 
-@compiled(INTS, INTS, _SIDE, _SIDE, int64, _SCHEDULE, seconds=5.0)
-def ascend(seed_left, seed_right, left, right, log_edges, schedule):
+@compiled(INTS, INTS, _SIDE, _SIDE, LONGS, _SCHEDULE, seconds=5.0)
+def ascend(seed_left, seed_right, left, right, weights, schedule):
     """Find the best group of a seed's ascents; its members are `best` of either side.
 
     Parameters
@@ -101,8 +105,8 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
         Members of the seed.
     left, right : Side
         Without members; unchanged afterwards, except `best`.
-    log_edges : int
-        ``ln E`` in units.
+    weights : int64
+        `mbe_stage.groups.null_model.PAIR_WEIGHTS`.
 
     Returns
     -------
@@ -110,26 +114,28 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
         Of the best group, the earliest of several; and the steps taken, equal on all machines.
     """
     left.counts[_N_STEPS] = right.counts[_N_STEPS] = 0
-    n_edges, weight = _begin(seed_left, seed_right, left, right, log_edges)
-    best_edges, best_score = n_edges, _score(n_edges, weight, left, right)
+    n_edges, weight = _begin(seed_left, seed_right, left, right, weights)
+    best_edges, best_score = n_edges, _score(n_edges, weight, left, right, schedule)
+    best_worth = _worth(best_score, left, right)
     _note_best(left)
     _note_best(right)
     for i in range(schedule.first_densities.size):
         if i > 0:
-            _begin(seed_left, seed_right, left, right, log_edges)
+            _begin(seed_left, seed_right, left, right, weights)
         density = schedule.first_densities[i]
         for _ in range(schedule.numbers[_N_ROUNDS]):
             n_changed, before = 0, density
             for is_right in range(2):
                 side, other = (right, left) if is_right else (left, right)
                 n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density, schedule.numbers[_IS_PREFIX])
-                n_changed += _settle(side, other, log_edges)
+                n_changed += _settle(side, other, weights)
                 if not _is_large_enough(left, right, schedule):
                     break
-                score = _score(n_edges, weight, left, right)
+                score = _score(n_edges, weight, left, right, schedule)
                 found = n_edges / (left.counts[_N_MEMBERS] * right.counts[_N_MEMBERS])
-                if score > best_score and found >= schedule.bounds[_MIN_DENSITY]:
-                    best_edges, best_score = n_edges, score
+                worth = _worth(score, left, right)
+                if worth > best_worth and found >= schedule.bounds[_MIN_DENSITY]:
+                    best_edges, best_score, best_worth = n_edges, score, worth
                     _note_best(left)
                     _note_best(right)
                 if is_right:
@@ -142,12 +148,12 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
 
 
 @compiled()
-def _begin(seed_left, seed_right, left, right, log_edges):
+def _begin(seed_left, seed_right, left, right, weights):
     """Make the seed the group; returns its edges and their weight."""
     _want(left, seed_left)
-    _settle(left, right, log_edges)
+    _settle(left, right, weights)
     _want(right, seed_right)
-    _settle(right, left, log_edges)
+    _settle(right, left, weights)
     n_edges, weight = 0, 0
     for u in seed_left:
         n_edges += left.vertices[u, _SHARED]
@@ -171,11 +177,33 @@ def _is_large_enough(left, right, schedule):
 
 
 @compiled()
-def _score(n_edges, weight, left, right):
+def _score(n_edges, weight, left, right, schedule):
     """The score of the group (`quasi_bicliques`), in units."""
     n_left, n_right = left.counts[_N_MEMBERS], right.counts[_N_MEMBERS]
-    names = left.costs[n_left] + right.costs[n_right] + left.costs[1] + right.costs[1]
-    return weight + density_term(n_edges, n_left * n_right) - names
+    names = _cost_of_members(left) + _cost_of_members(right) + class_cost_of(n_left, n_right)
+    return weight + density_term(n_edges, n_left * n_right) - names - schedule.numbers[_CLASS_COST]
+
+
+@compiled()
+def _worth(score, left, right):
+    """What decides which group is the best: is it significant, then the score, of significant ones with other names.
+
+    Those are named among all vertices of the search: by degree, whoever has few edges in a group costs all the others.
+    """
+    if score <= SIGNIFICANT:
+        return False, score
+    names = log_choices(left.factorials, left.marks.size, left.counts[_N_MEMBERS])
+    names += log_choices(right.factorials, right.marks.size, right.counts[_N_MEMBERS])
+    return True, score + _cost_of_members(left) + _cost_of_members(right) - names
+
+
+@compiled()
+def _cost_of_members(side):
+    """What naming the members costs, among the vertices that have as many edges as each of them has in the group."""
+    n, least = side.counts[_N_MEMBERS], np.int64(side.at_least.size - 1)
+    for i in range(n):
+        least = min(least, side.vertices[side.members[i], _SHARED])
+    return log_choices(side.factorials, side.at_least[least], n)
 
 
 @compiled()
@@ -206,7 +234,7 @@ def _choose(side, n_other, density, is_prefix):
     if is_prefix:
         above = _prefix_end(side, n_other, log_share, log_missing)
     else:
-        above = log_units_of(side.costs.size - 1, max(1, side.counts[_N_MEMBERS]))
+        above = log_units_of(side.marks.size, max(1, side.counts[_N_MEMBERS]))
     n_wanted, n_edges, weight = 0, 0, 0
     side.counts[_N_STEPS] += side.counts[_N_TOUCHED]
     for i in range(side.counts[_N_TOUCHED]):
@@ -235,6 +263,7 @@ def _prefix_end(side, n_other, log_share, log_missing):
     int
         Vertices with more evidence are wanted. Ties are all wanted: naming one more costs less than the last.
     """
+    n_all = side.marks.size
     values, n = np.empty(side.counts[_N_TOUCHED], np.int64), 0
     for i in range(values.size):
         evidence, shared = side.vertices[side.touched[i], _EVIDENCE], side.vertices[side.touched[i], _SHARED]
@@ -246,26 +275,27 @@ def _prefix_end(side, n_other, log_share, log_missing):
     above, most, total = np.int64(2**63 - 1), 0, 0
     for k in range(1, n + 1):
         total += values[n - k]
-        if total - side.costs[k] > most:
-            above, most = values[n - k] - 1, total - side.costs[k]
+        worth = total - log_choices(side.factorials, n_all, k)
+        if worth > most:
+            above, most = values[n - k] - 1, worth
     return above
 
 
 @compiled()
-def _settle(side, other, log_edges):
+def _settle(side, other, weights):
     """Make the wanted vertices the members; returns how many joined or left."""
     marks, counts = side.marks, side.counts
     n_joined, n_left = 0, 0
     for i in range(counts[_N_WANTED]):
         vertex = side.wanted[i]
         if marks[vertex] == 0:
-            _add_edges(vertex, side, other, log_edges)
+            _add_edges(vertex, side, other, weights)
             n_joined += 1
         marks[vertex] |= _WANTED
     for i in range(counts[_N_MEMBERS]):
         vertex = side.members[i]
         if marks[vertex] == _MEMBER:
-            _take_edges(vertex, side, other, log_edges)
+            _take_edges(vertex, side, other, weights)
             n_left += 1
         marks[vertex] = 0
     for i in range(counts[_N_WANTED]):
@@ -278,7 +308,7 @@ def _settle(side, other, log_edges):
 
 
 @compiled()
-def _add_edges(vertex, side, other, log_edges):
+def _add_edges(vertex, side, other, weights):
     log_degree = side.vertices[vertex, _LOG_DEGREE]
     side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
     n_touched = other.counts[_N_TOUCHED]
@@ -287,19 +317,19 @@ def _add_edges(vertex, side, other, log_edges):
         if other.vertices[neighbour, _SHARED] == 0:
             other.touched[n_touched] = neighbour
             n_touched += 1
-        weight = edge_weight(log_edges, log_degree, other.vertices[neighbour, _LOG_DEGREE])
+        weight = pair_weight(log_degree + other.vertices[neighbour, _LOG_DEGREE], weights)
         other.vertices[neighbour, _EVIDENCE] += weight
         other.vertices[neighbour, _SHARED] += 1
     other.counts[_N_TOUCHED] = n_touched
 
 
 @compiled()
-def _take_edges(vertex, side, other, log_edges):
+def _take_edges(vertex, side, other, weights):
     log_degree = side.vertices[vertex, _LOG_DEGREE]
     side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
     for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
         neighbour = side.neighbours[i]
-        weight = edge_weight(log_edges, log_degree, other.vertices[neighbour, _LOG_DEGREE])
+        weight = pair_weight(log_degree + other.vertices[neighbour, _LOG_DEGREE], weights)
         other.vertices[neighbour, _EVIDENCE] -= weight
         other.vertices[neighbour, _SHARED] -= 1
 

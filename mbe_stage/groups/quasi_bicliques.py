@@ -1,14 +1,15 @@
 """Score of a quasi-biclique: a group with missing edges.
 
-A group of ``a`` by ``b`` vertices has `e` of the ``a b`` possible edges, a share ``q = e / (a b)``. Its score is
+A group of ``a`` by ``b`` vertices has `e` of the ``a b`` possible edges, a share ``q = e / (a b)``. Each left member
+has at least `p` of them, and each right one at least `r`. Its score is
 
-``sum over present edges of w(u, v) + e ln q + (a b - e) ln(1 - q)
-- ln C(n_left, a) - ln C(n_right, b) - ln n_left - ln n_right``
+``sum of the weights of the present edges + e ln q + (a b - e) ln(1 - q)
+- ln C(#{left: degree >= p}, a) - ln C(#{right: degree >= r}, b)
+- ln n_left - ln n_right - ln a - ln b - ln(a b + 1)``
 
-with ``w(u, v) = ln E - ln d_u - ln d_v``, at least 0.01: a present edge counts for as much as it is unlikely by the
-degrees of its ends, every possible edge costs what naming it costs where a share `q` is present, and the members and
-both sizes have to be named. All of it in units of ``1 / UNIT`` nat (`null_model`), so that sums of edges do not depend
-on their order.
+A present edge counts for as much as it is unlikely by the degrees of its ends (`null_model`), every possible edge
+costs what naming it costs where a share `q` is present, and the members, both sizes, `p`, `r` and `e` have to be named.
+All of it in units of ``1 / UNIT`` nat, so that sums of edges do not depend on their order.
 """
 
 from __future__ import annotations
@@ -17,20 +18,47 @@ import math
 
 import numpy as np
 
-from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.null_model import FIRST_PAIR, LAST_PAIR, PAIR_BITS, UNIT
 from mbe_stage.runtime.jit import compiled
-
-LEAST_WEIGHT = round(0.01 * UNIT)
-"""Weight of an edge that its degrees make more than certain: between hubs the null expects more than one."""
 
 # Where a sum would leave 64 bits: only for groups of nearly all edges at next to no density, which are not positive.
 _LOWEST = -4.0e18
 
 
+@compiled(nrt=False)
+def pair_weight(log_expected, weights):
+    """Weight of an edge: ``-ln`` of its probability.
+
+    Parameters
+    ----------
+    log_expected : int64
+        ``ln z`` of the pair (`null_model`), in units.
+    weights : int64
+        `PAIR_WEIGHTS`.
+
+    Returns
+    -------
+    int64
+        In units.
+    """
+    if log_expected < FIRST_PAIR:
+        return -log_expected
+    above = min(log_expected - FIRST_PAIR, np.int64(LAST_PAIR))
+    first, then = weights[above >> PAIR_BITS], weights[(above >> PAIR_BITS) + 1]
+    return first + ((then - first) * (above & ((1 << PAIR_BITS) - 1)) >> PAIR_BITS)
+
+
+@compiled(nrt=False)
+def log_choices(factorials, n, k):
+    """``ln C(n, k)``, given the logarithms of factorials in units; int64."""
+    return factorials[n] - factorials[k] - factorials[n - k]
+
+
 @compiled()
-def edge_weight(log_edges, left_log_degree, right_log_degree):
-    """Weight of a present edge; three int64 in units, as is the result."""
-    return max(log_edges - left_log_degree - right_log_degree, np.int64(LEAST_WEIGHT))
+def class_cost_of(n_left, n_right):
+    """What the smallest degrees inside and the number of edges cost, in units."""
+    n_cells = np.float64(n_left * n_right)
+    return np.int64(np.rint(math.log(n_cells * (n_cells + 1.0)) * UNIT))
 
 
 @compiled()

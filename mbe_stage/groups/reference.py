@@ -2,14 +2,18 @@
 
 Engines must equal it, and `mbe verify` recomputes published groups with it, so it shares no code with an engine.
 
-A graph has ``E`` edges, ``n_L`` and ``n_R`` vertices, and the degree ``d`` of each. The evidence of a biclique of `a`
-left and `b` right members, and its surprise, which takes off what naming the members costs, are
+A graph has ``E`` edges, ``n_L`` and ``n_R`` vertices, and the degree ``d`` of each. By chance an edge between `u` and
+`v` is expected ``z = d_u d_v / E`` times, and its weight is ``-ln z``. In a graph with a pair of ``z > 0.1`` effective
+degrees stand in the place of `d` (`effective_logs`), and the weight of a pair of ``ln z >= ln 0.1`` is ``ln(1 + 1/z)``,
+interpolated between steps of 1/256 nat of ``ln z`` and rounded down; behind 4,799 steps the last counts.
+The evidence of a biclique of `a` left and `b` right members, and its surprise, which takes off what naming costs, are
 
-    evidence = a b ln E - b (sum of ln d, left) - a (sum of ln d, right)
-    surprise = evidence - ln C(n_L, a) - ln C(n_R, b)
+    evidence = sum of the weights of its a b edges
+    surprise = evidence - ln C(#{left: d >= b}, a) - ln C(#{right: d >= a}, b) - ln n_L - ln n_R - ln(graphs searched)
 
-Every logarithm is rounded, half to even, to a multiple of 2^-24 nat. A **candidate** is a biclique that is the best of
-some vertex (most surprise, then smallest key), or among the `TOP` best of all.
+Every logarithm is rounded, half to even, to a multiple of 2^-24 nat. A biclique is significant if its surprise is more
+than ``ln 20``. A **candidate** is a biclique that is the best of some vertex (most surprise, then smallest key), or
+among the `TOP` best of all.
 """
 
 from __future__ import annotations
@@ -18,10 +22,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 UNIT = 1 << 24
+SIGNIFICANT = round(math.log(20) * UNIT)
+FIRST_LIKELY = round(math.log(0.1) * UNIT)
+STEP, N_STEPS = UNIT // 256, 4_799
+RIDGE, MOST_CLASSES = 1e-6, 1_024
 TOP, SEEDS = 20_000, 2_000
 MOST_STEPS = 500_000_000
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -82,29 +91,134 @@ class Null:
     ----------
     degrees : pair of (n,) int64
         Of the left and of the right vertices.
-    most : (int, int), optional
-        Members of the largest groups, left and right; by default as many as a biclique can have.
+    n_graphs : int
+        Graphs that are searched for the same groups.
     """
 
-    def __init__(self, degrees: Pair, n_edges: int, most: tuple[int, int] | None = None) -> None:
-        self.degrees = degrees
+    def __init__(self, degrees: Pair, n_edges: int, n_graphs: int = 1) -> None:
+        self.degrees, self.n_edges = degrees, n_edges
         self.log_edges = round(math.log(n_edges) * UNIT) if n_edges else 0
         self.logs = _logs(degrees[0]), _logs(degrees[1])
-        # A biclique has at most as many members as the largest degree of the other side.
-        most = most or (int(degrees[1].max(initial=0)), int(degrees[0].max(initial=0)))
-        self.costs = _log_choices(degrees[0].size, most[0]), _log_choices(degrees[1].size, most[1])
+        self.is_fitted = 10 * int(degrees[0].max(initial=0)) * int(degrees[1].max(initial=0)) > n_edges
+        if self.is_fitted:
+            left, right = effective_logs(*degrees)
+            self.logs = np.rint(left * UNIT).astype(np.int64), np.rint(right * UNIT).astype(np.int64)
+        # Number of vertices of degree 0, 1, ... or more.
+        left, right = (of.size - np.searchsorted(np.sort(of), np.arange(of.max(initial=0) + 1)) for of in degrees)
+        self.at_least = left, right
+        self._log_factorials = _log_factorials(max(of.size for of in degrees))
+        self.class_cost = sum(round(math.log(max(n, 1)) * UNIT) for n in (degrees[0].size, degrees[1].size, n_graphs))
+
+    def log_expected(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """``ln z`` of pairs."""
+        return self.logs[0][left] + self.logs[1][right] - self.log_edges
+
+    def expected_edges(self, left: np.ndarray, right: np.ndarray) -> float:
+        """Expected edges between some left and some right vertices."""
+        z = np.exp(np.minimum(self.log_expected(left[:, None], right) / UNIT, 64))
+        return float((z / (1 + z)).sum())
 
     def evidence(self, rows: Bicliques) -> np.ndarray:
         """The evidence of each biclique, ``(n,) int64``."""
         sizes = rows.sizes(0), rows.sizes(1)
         evidence = sizes[0] * sizes[1] * self.log_edges
+        largest = np.full(evidence.size, -self.log_edges)
         for side in (0, 1) if evidence.size else ():
-            evidence -= sizes[1 - side] * np.add.reduceat(self.logs[side][rows.members[side]], rows.offsets[side][:-1])
+            logs, starts = self.logs[side][rows.members[side]], rows.offsets[side][:-1]
+            evidence -= sizes[1 - side] * np.add.reduceat(logs, starts)
+            largest += np.maximum.reduceat(logs, starts)
+        likely = np.flatnonzero(largest >= FIRST_LIKELY)
+        for some in np.split(likely, np.flatnonzero(np.diff(_offsets(sizes[0] * sizes[1])[likely] // _CHUNK)) + 1):
+            of_left = np.repeat(some, sizes[0][some])
+            _, left = _taken(rows.offsets[0], rows.members[0], some)
+            offsets, right = _taken(rows.offsets[1], rows.members[1], of_left)
+            logs = self.log_expected(np.repeat(left, np.diff(offsets)), right)
+            # The others have their weight already.
+            np.add.at(evidence, np.repeat(of_left, np.diff(offsets)), weights_of(logs) + logs)
         return evidence
+
+    def cost_of_members(self, side: int, least: np.ndarray | int, sizes: np.ndarray | int) -> Any:
+        """Cost of naming so many vertices of a side among those of at least this degree."""
+        return self.log_choices(self.at_least[side][least], sizes)
+
+    def log_choices(self, n: Any, k: Any) -> Any:
+        """``ln C(n, k)``."""
+        return self._log_factorials[n] - self._log_factorials[k] - self._log_factorials[n - k]
 
     def surprise(self, rows: Bicliques) -> np.ndarray:
         """The surprise of each biclique, ``(n,) int64``."""
-        return self.evidence(rows) - self.costs[0][rows.sizes(0)] - self.costs[1][rows.sizes(1)]
+        sizes = rows.sizes(0), rows.sizes(1)
+        names = self.cost_of_members(0, sizes[1], sizes[0]) + self.cost_of_members(1, sizes[0], sizes[1])
+        return self.evidence(rows) - names - self.class_cost
+
+
+def weights_of(log_expected: np.ndarray) -> np.ndarray:
+    """The weight of a pair by its ``ln z``, in units."""
+    above = np.clip(log_expected - FIRST_LIKELY, 0, N_STEPS * STEP - 1)
+    first, then = (
+        np.rint(np.log1p(np.exp(-(FIRST_LIKELY + (above // STEP + more) * STEP) / UNIT)) * UNIT).astype(np.int64)
+        for more in (0, 1)
+    )
+    return np.where(log_expected < FIRST_LIKELY, -log_expected, first + (then - first) * (above % STEP) // STEP)
+
+
+def effective_logs(left_degrees: np.ndarray, right_degrees: np.ndarray) -> Pair:
+    """Logarithms of effective degrees: those of maximum entropy, whose odds of an edge are ``z``.
+
+    They are where ``ln(likelihood) - RIDGE / 2 (sum of (ln D - ln(E) / 2)^2)`` is largest. Vertices of one degree share
+    one. With more than `MOST_CLASSES` distinct degrees on a side, those above 200 share one if ``200 ln d`` rounds to
+    the same number, counted from ``200 ln 200``: that of their mean degree, times the ratio of their degree to it. A
+    vertex without edges has 0.
+    """
+    half = math.log(left_degrees.sum()) / 2
+    degrees, sizes, places, ratios = [], [], [], []
+    for of in (left_degrees, right_degrees):
+        distinct, place, counts = np.unique(of[of > 0], return_inverse=True, return_counts=True)
+        shared = distinct.astype(float)
+        if distinct.size > MOST_CLASSES:
+            shared[distinct > 200] = 200 + np.rint(200 * np.log(distinct[distinct > 200] / 200))
+        _, class_of = np.unique(shared, return_inverse=True)
+        sizes.append(np.bincount(class_of, counts))
+        degrees.append(np.bincount(class_of, counts * distinct) / sizes[-1])
+        places.append(class_of[place])
+        ratios.append(np.log(distinct / degrees[-1][class_of])[place])
+    n, d = np.concatenate(sizes), np.concatenate(degrees)
+    k, logs = sizes[0].size, np.log(d) - half
+
+    def loss(logs: np.ndarray) -> float:
+        edges = sizes[0] @ np.logaddexp(0, logs[:k, None] + logs[k:]) @ sizes[1]
+        return float(edges - (n * d) @ logs + RIDGE / 2 * (n @ logs**2))
+
+    sign = np.repeat([1, -1], [k, n.size - k])
+    for _ in range(200):
+        with np.errstate(over="ignore"):
+            p = 1 / (1 + np.exp(-(logs[:k, None] + logs[k:])))
+        slope = n * (d - np.concatenate([p @ sizes[1], sizes[0] @ p]) - RIDGE * logs)
+        cells = sizes[0][:, None] * sizes[1] * p * (1 - p)
+        curvature = np.block([[np.diag(cells.sum(axis=1)), cells], [cells.T, np.diag(cells.sum(axis=0))]])
+        curvature += RIDGE * np.diag(n)
+        # What one side gains and the other loses changes no pair: such a step is not taken.
+        exchange = n * sign
+        step = np.linalg.solve(
+            curvature + np.outer(exchange, exchange) * (np.trace(curvature) / (exchange @ exchange)), slope
+        )
+        largest = np.abs(step[:k, None] + step[k:]).max()
+        for share in 0.5 ** np.arange(40):
+            new = logs + share * step
+            # With the least ridge.
+            new -= sign * ((n * sign) @ new / n.sum())
+            if largest < 1e-3 or loss(new) <= loss(logs):
+                break
+        logs = new
+        if largest < 1e-9:
+            break
+    found = []
+    for of, values, place, ratio in zip(
+        (left_degrees, right_degrees), (logs[:k], logs[k:]), places, ratios, strict=True
+    ):
+        found.append(np.zeros(of.size))
+        found[-1][of > 0] = values[place] + ratio + half
+    return found[0], found[1]
 
 
 class Best:
@@ -249,9 +363,8 @@ def _logs(degrees: np.ndarray) -> np.ndarray:
     return np.array([round(math.log(max(degree, 1)) * UNIT) for degree in distinct.tolist()], np.int64)[places]
 
 
-def _log_choices(n: int, most: int) -> np.ndarray:
-    """``ln C(n, k)`` for ``k = 0 .. most``."""
+def _log_factorials(n: int) -> np.ndarray:
+    """``ln k!`` for ``k = 0 .. n``."""
     # In doubles the sum would be off by more than a unit where there are millions of terms.
-    k = np.arange(1, most + 1, dtype=np.longdouble)
-    logs = np.cumsum(np.log(n - k + 1) - np.log(k))
-    return np.concatenate([np.zeros(1, np.int64), np.rint(logs * UNIT).astype(np.int64)])
+    logs = np.log(np.maximum(np.arange(n + 1), 1).astype(np.longdouble))
+    return np.rint(np.cumsum(logs) * UNIT).astype(np.int64)

@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from copy import copy
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mbe_stage.groups.reference import UNIT, Null
+from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Null, weights_of
 
 if TYPE_CHECKING:
     from mbe_stage.groups.growth import GrowthSchedule
 
 Group = tuple[Sequence[int], Sequence[int]]
 Edges = set[tuple[int, int]]
-
-LEAST_WEIGHT = round(0.01 * UNIT)
 
 
 class NullOfEdges:
@@ -33,11 +32,10 @@ class NullOfEdges:
     left, right : (n,) integers
         The ends of the edges.
     null : Null
-        With the costs of groups of any size.
     """
 
     def __init__(self, left: np.ndarray, right: np.ndarray, null: Null) -> None:
-        weights = np.maximum(null.log_edges - null.logs[0][left] - null.logs[1][right], LEAST_WEIGHT)
+        weights = weights_of(null.log_expected(left, right))
         self.weights = dict(zip(zip(left.tolist(), right.tolist(), strict=True), weights.tolist(), strict=True))
         self.edges: Edges = set(self.weights)
         self.sizes = null.degrees[0].size, null.degrees[1].size
@@ -45,36 +43,71 @@ class NullOfEdges:
         for u, v in self.edges:
             self.neighbours[0].setdefault(u, set()).add(v)
             self.neighbours[1].setdefault(v, set()).add(u)
-        self.costs = tuple(costs.tolist() for costs in null.costs)
+        self._null = null
 
     def present(self, group: Group) -> Edges:
         """The edges of a group that there are."""
         return {(u, v) for u in group[0] for v in self.neighbours[0].get(u, set()).intersection(group[1])}
 
+    def core(self, min_left: int, min_right: int) -> NullOfEdges:
+        """The part in which each right vertex has so many left neighbours, and each left one so many right ones."""
+        part, least = copy(self), (min_right, min_left)
+        edges, before = self.edges, None
+        while edges != before:
+            before = edges
+            degrees = [Counter(edge[side] for edge in edges) for side in (0, 1)]
+            edges = {edge for edge in edges if all(degrees[side][edge[side]] >= least[side] for side in (0, 1))}
+        part.edges = edges
+        part.sizes = len({u for u, _ in edges}), len({v for _, v in edges})
+        part.neighbours = {}, {}
+        for edge in edges:
+            for side in (0, 1):
+                part.neighbours[side].setdefault(edge[side], set()).add(edge[1 - side])
+        return part
+
     def score(self, group: Group) -> int:
         """The score of a quasi-biclique."""
         present = self.present(group)
-        n_cells = len(group[0]) * len(group[1])
         weight = sum(self.weights[edge] for edge in present)
-        return weight + density_term(len(present), n_cells) - self.cost_of_members(group) - self.cost_of_sizes()
+        return weight + density_term(len(present), len(group[0]) * len(group[1])) - self.cost(group)
 
-    def cost_of_members(self, group: Group) -> int:
-        """Cost of naming its members."""
-        return self.costs[0][len(group[0])] + self.costs[1][len(group[1])]
+    def cost(self, group: Group) -> int:
+        """Cost of naming its members, their numbers, the fewest edges of a member of each side, and its edges."""
+        names = self.cost_of_class(group)
+        for side in (0, 1):
+            others = set(group[1 - side])
+            least = min(len(others & self.neighbours[side].get(vertex, set())) for vertex in group[side])
+            names += int(self._null.cost_of_members(side, least, len(group[side])))
+        return names
 
-    def cost_of_sizes(self) -> int:
-        """Cost of naming their number."""
-        return self.costs[0][1] + self.costs[1][1]
+    def worth(self, group: Group) -> tuple[bool, int]:
+        """What decides which of several groups is the best."""
+        score = self.score(group)
+        if score <= SIGNIFICANT:
+            return False, score
+        names = sum(self.cost_of_search(side, len(group[side])) for side in (0, 1))
+        return True, score + self.cost(group) - self.cost_of_class(group) - names
+
+    def cost_of_search(self, side: int, n: int) -> int:
+        """Cost of naming so many members among all vertices of a side."""
+        return self._null.log_choices(self.sizes[side], n)
+
+    def cost_of_class(self, group: Group) -> int:
+        """Cost of all of these but the members."""
+        n_cells = len(group[0]) * len(group[1])
+        return round(math.log(n_cells * (n_cells + 1)) * UNIT) + self._null.class_cost
+
+    def has_more_than_expected(self, group: Group) -> bool:
+        """True if the group has more edges than are expected by chance."""
+        return len(self.present(group)) > self._null.expected_edges(*map(np.array, group))
 
     def gain(self, group: Group, explained: Edges) -> int:
         """Gain of a group if some edges are explained."""
         present = self.present(group)
         n_cells = len(group[0]) * len(group[1])
-        is_complete = len(present) == n_cells
-        log_share = units(len(present) / n_cells) if present and not is_complete else 0
-        gain = sum(self.weights[edge] for edge in present - explained) - self.cost_of_members(group)
-        gain += density_term(len(present), n_cells) - len(present & explained) * log_share
-        return gain if is_complete else gain - self.cost_of_sizes()
+        log_share = units(len(present) / n_cells) if present and len(present) < n_cells else 0
+        gain = sum(self.weights[edge] for edge in present - explained) - self.cost(group)
+        return gain + density_term(len(present), n_cells) - len(present & explained) * log_share
 
 
 def units(value: float) -> int:
@@ -155,8 +188,12 @@ def cover(null: NullOfEdges, groups: Sequence[Group], limit: int | None = None) 
 def grow(
     null: NullOfEdges, seed: Group, schedule: GrowthSchedule, least: tuple[int, int] = (1, 1)
 ) -> tuple[Group, int]:
-    """What a seed grows to, and its score: the best that its ascents pass through, the earliest of several."""
-    best, best_score = seed, null.score(seed)
+    """What a seed grows to, and its score: the best that its ascents pass through, the earliest of several.
+
+    Others are looked for where all have two edges on, or one where groups may have one member on the other side.
+    """
+    null = null.core(min(2, least[0]), min(2, least[1]))
+    best, most = seed, null.worth(seed)
     for first in schedule.first_densities:
         group, density = seed, first
         for _ in range(schedule.n_rounds):
@@ -165,17 +202,17 @@ def grow(
                 group = _half_step(null, group, side, density, schedule.joining)
                 if any(len(members) < n for members, n in zip(group, least, strict=True)):
                     break
-                score = null.score(group)
+                worth = null.worth(group)
                 found = len(null.present(group)) / (len(group[0]) * len(group[1]))
-                if score > best_score and found >= schedule.min_density:
-                    best, best_score = group, score
+                if worth > most and found >= schedule.min_density:
+                    best, most = group, worth
             if any(len(members) < n for members, n in zip(group, least, strict=True)):
                 break
             found = min(max(found, schedule.least_density), schedule.most_density)
             if group == before and found == density:
                 break
             density = found
-    return best, best_score
+    return best, null.score(best)
 
 
 def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> Group:
@@ -201,7 +238,8 @@ def _half_step(null: NullOfEdges, group: Group, side: int, density: float, joini
         chosen = [vertex for vertex, value in values.items() if value > above]
     else:
         order = sorted((vertex for vertex in values if values[vertex] > 0), key=lambda vertex: -values[vertex])
-        sums = [sum(values[vertex] for vertex in order[:k]) - null.costs[side][k] for k in range(len(order) + 1)]
+        names = [null.cost_of_search(side, k) for k in range(len(order) + 1)]
+        sums = [sum(values[vertex] for vertex in order[:k]) - names[k] for k in range(len(order) + 1)]
         n = sums.index(max(sums))
         # Who has as much evidence as the last one comes along.
         chosen = [vertex for vertex in order if n > 0 and values[vertex] >= values[order[n - 1]]]

@@ -20,7 +20,7 @@ from mbe_stage.groups.bystanders import without_bystanders
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.growth import GrowthSchedule, grow
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel, log_binomials
+from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 N_BEST = 2_000
@@ -42,7 +42,9 @@ class GrownGroups:
     n_edges : (n,) int64
         Present edges of each.
     scores : (n,) int64
-        That of `quasi_bicliques`, in units of ``1 / UNIT`` nat; positive.
+        That of `quasi_bicliques`, in units of ``1 / UNIT`` nat; above `null_model.SIGNIFICANT`.
+    costs : (n,) int64
+        Cost of naming each, in units.
     seeds : (n,) int64
         The row of the best candidate that has grown to each.
     n_seeds : (n,) int64
@@ -54,6 +56,7 @@ class GrownGroups:
     members: GroupMembers
     n_edges: np.ndarray
     scores: np.ndarray
+    costs: np.ndarray
     seeds: np.ndarray
     n_seeds: np.ndarray
     n_left_out: int
@@ -64,6 +67,7 @@ class GrownGroups:
             self.members.take(rows),
             self.n_edges[rows],
             self.scores[rows],
+            self.costs[rows],
             self.seeds[rows],
             self.n_seeds[rows],
             self.n_left_out,
@@ -150,6 +154,7 @@ def grown_above_chance(
         members=engaged.members,
         n_edges=engaged.n_edges,
         scores=engaged.scores,
+        costs=engaged.costs,
         seeds=seeds[engaged.first_seeds],
         n_seeds=engaged.n_seeds,
         n_left_out=grown.n_left_out,
@@ -160,18 +165,8 @@ def covered(
     graph: BipartiteCSR, grown: GrownGroups, model: NullModel, limit: int | None = None
 ) -> tuple[GrownGroups, np.ndarray]:
     """The groups that are chosen, in their order, and what each adds to those before it, in units; see `cover`."""
-    chosen = covering.cover(graph, grown.members, model, limit=limit)
+    chosen = covering.cover(graph, grown.members, model, grown.costs, limit=limit)
     return grown.take(chosen.rows), chosen.gains
-
-
-def cost_of_names(graph: BipartiteCSR, members: GroupMembers) -> np.ndarray:
-    """Cost of naming the members of each grown group and both sizes, in units; ``(n,) int64``."""
-    total = np.zeros(len(members), np.int64)
-    for n, sizes in ((graph.n_left, members.left_sizes), (graph.n_right, members.right_sizes)):
-        if sizes.size:
-            costs = log_binomials(n, int(sizes.max()))
-            total += costs[sizes] + costs[1]
-    return total
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

@@ -22,7 +22,7 @@ from numba import int64, types
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
 
@@ -40,7 +40,7 @@ def short_list(
     limit: int | None = None,
     model: NullModel | None = None,
 ) -> np.ndarray:
-    """The candidates of positive surprise, best first, without near copies of better ones.
+    """The significant candidates, best first, without near copies of better ones.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def short_list(
 
 
 def ranked(candidates: Candidates, rank_by: RankBy = "surprise", model: NullModel | None = None) -> np.ndarray:
-    """Rows of the candidates of positive surprise, best first, ties by key; ``(m,) int64``; see `short_list`."""
-    rows = np.flatnonzero(candidates.surprise > 0)
+    """Rows of the significant candidates, best first, ties by key; ``(m,) int64``; see `short_list`."""
+    rows = np.flatnonzero(candidates.surprise > SIGNIFICANT)
     keys, surprise = candidates.keys[rows], candidates.surprise[rows]
     left_sizes, right_sizes = candidates.members.left_sizes[rows], candidates.members.right_sizes[rows]
     if rank_by == "surprise":
@@ -77,7 +77,7 @@ def ranked(candidates: Candidates, rank_by: RankBy = "surprise", model: NullMode
     if rank_by == "evidence":
         if model is None:
             raise InvalidArgument("rank_by is 'evidence', and model is None: expected the null model of the graph")
-        evidence = surprise + model.left_costs[left_sizes] + model.right_costs[right_sizes]
+        evidence = surprise + model.naming_costs(left_sizes, right_sizes)
         return rows[np.lexsort((keys, -evidence))]
     if rank_by == "surprise_per_vertex":
         parts = left_sizes + right_sizes

@@ -128,7 +128,7 @@ def edge_sqrt(
     ([9.13, 0.0], 0)
     """
     members = candidates.members
-    ratios = candidates.surprise + model.left_costs[members.left_sizes] + model.right_costs[members.right_sizes]
+    ratios = candidates.surprise + model.naming_costs(members.left_sizes, members.right_sizes)
     kept = np.flatnonzero(ratios > 0)
     members, ratios = members.take(kept), ratios[kept]
     best = np.zeros((3, graph.n_edges))

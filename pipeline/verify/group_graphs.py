@@ -120,6 +120,7 @@ class OneGraph:
     rows : (n,) int64
         Positions of these groups in the list of all.
     degrees : pair of (n_vertices,) int64
+    null : Null
     first_right : int
         The id of its first right vertex in the list of all groups.
     whose : str
@@ -130,13 +131,13 @@ class OneGraph:
     groups: Groups
     rows: np.ndarray
     degrees: tuple[np.ndarray, np.ndarray]
-    n_edges: int
+    null: Null
     first_right: int = 0
     whose: str = ""
 
     def scored(self) -> Scored:
         """Return the scores of its bicliques, or of the groups if the bicliques are not available."""
-        return score(self.job, self.groups, Null(self.degrees, self.n_edges), self.whose)
+        return score(self.job, self.groups, self.null, self.whose)
 
     def every_edge(self) -> Within:
         """Return all possible edges of the groups, which must be complete."""
@@ -222,7 +223,7 @@ def read_graphs(job: Job) -> Graphs | None:
     groups = read_groups(job, degrees)
     is_stated = groups.table["half_later"].is_valid().to_numpy()
     refuse_first(groups.path, is_stated, "half_later is set without time buckets")
-    part = OneGraph(job, groups, np.arange(len(groups)), degrees, job.manifest.input.n_edges)
+    part = OneGraph(job, groups, np.arange(len(groups)), degrees, Null(degrees, job.manifest.input.n_edges))
     return Graphs(job, groups, (part,))
 
 
@@ -252,11 +253,10 @@ def _read_two(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Graphs | None
     of_later.keys, of_later.hashes = (job.keys[0], later_keys), (job.hashes[0], both.hashes[1][n_right:])
     of_later.results = later_bicliques(of_later)
     later_degrees = np.bincount(later.left_ids, minlength=degrees[0].size), later_degrees
-    first = OneGraph(job, *_part(groups, ~is_later, 0), degrees, job.manifest.input.n_edges)
+    nulls = Null(degrees, job.manifest.input.n_edges, 2), Null(later_degrees, later.facts.n_edges, 2)
+    first = OneGraph(job, *_part(groups, ~is_later, 0), degrees, nulls[0])
     second = _part(groups, is_later, n_right)
-    return Graphs(
-        both, groups, (first, OneGraph(of_later, *second, later_degrees, later.facts.n_edges, n_right, "half later "))
-    )
+    return Graphs(both, groups, (first, OneGraph(of_later, *second, later_degrees, nulls[1], n_right, "half later ")))
 
 
 def _is_later(groups: Groups, n_right: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from mbe_stage.groups.reference import UNIT, Bicliques, Null
+from mbe_stage.groups.reference import SIGNIFICANT, UNIT, Bicliques, Null
 from mbe_stage.groups.reference_selection import NearCopies, NullOfEdges, overlap_fraction, ranked, without_near_copies
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
@@ -64,12 +64,12 @@ def check(job: Job) -> None:
         how = f" of {n_candidates:,} candidates" if all(each.is_whole for each in found) else ""
     of_later = f", {parts[1].rows.size:,} of them of buckets shifted by half" if len(parts) > 1 else ""
     job.passed("groups", f"{len(groups):,}{how}{of_later}")
-    compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
     check_times(graphs.job, groups)
     check_known_figures(graphs.job, groups, known)
     for part, of_groups in zip(parts, edges, strict=True):
         assert part.job.keys is not None
-        _check_figures(part.groups, of_groups, part.degrees, part.n_edges)
+        _check_figures(part.groups, of_groups, part.null)
+        _check_levels(part.groups, part.null)
         check_members(part.groups, of_groups, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     n_vertices = check_scores(
@@ -115,7 +115,7 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
         ]
     )
     surprise, evidence = (np.concatenate([getattr(of, name) for of in found]) for name in ("surprise", "evidence"))
-    high = np.flatnonzero(surprise > 0)
+    high = np.flatnonzero(surprise > SIGNIFICANT)
     rows, surprise, evidence = rows.take(high), surprise[high], evidence[high]
     values, parts = {
         "surprise": (surprise, None),
@@ -147,7 +147,7 @@ def _check_list(graphs: Graphs, found: list[Scored], known: Known) -> int:
     if n_gains := n - groups.table["residual_gain"].null_count:
         raise VerificationError(f"{groups.path}: residual_gain of {n_gains} groups of a short list; expected null")
     for name, units in (("surprise", surprise[listed]), ("evidence", evidence[listed])):
-        _check_units(groups, name, units, _UNSURE)
+        _check_units(groups, name, units, _UNSURE + _unsure_of_fitted(graphs, groups))
     if all(of.is_whole for of in found):
         compare(groups.path, "n_bicliques", groups.column("n_bicliques"), n_bicliques)
     return high.size
@@ -161,7 +161,7 @@ def _check_keys(groups: Groups, keys: np.ndarray, listed: list[int], limit: int)
             continue
         if key not in keys:
             raise groups.refuse(
-                row, f"{key} is not a candidate: among the best of a vertex or of all, with positive surprise"
+                row, f"{key} is not a candidate: among the best of a vertex or of all, with significant surprise"
             )
         raise groups.refuse(row, f"group_key is {key}; recomputed {wanted}, which has this rank by the run's query")
     if len(stated) > len(expected):
@@ -180,15 +180,41 @@ def _check_units(groups: Groups, name: str, units: np.ndarray, unsure: int | np.
     refuse_first(groups.path, ~is_near, lambda row: f"{name} is {stated[row]}; recomputed {units[row] / UNIT}")
 
 
-def _check_figures(groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
+def _unsure_of_fitted(graphs: Graphs, groups: Groups) -> np.ndarray | int:
+    """Tolerance where effective degrees were computed: a unit for each edge and end."""
+    is_fitted = any(part.null.is_fitted for part in graphs.parts)
+    return 2 * groups.table["n_left"].to_numpy() * groups.table["n_right"].to_numpy() * is_fitted
+
+
+def _check_levels(groups: Groups, null: Null) -> None:
+    """Check the columns that follow from surprise and evidence."""
+    surprise, evidence = (groups.table[name].to_numpy() for name in ("surprise", "evidence"))
+    compare(groups.path, "significant", groups.column("significant"), np.rint(surprise * UNIT) > SIGNIFICANT)
+    p_bound = groups.table["p_bound"].to_numpy()
+    wrong = ~np.isclose(p_bound, np.exp(-surprise), rtol=1e-9, atol=0)
+    refuse_first(groups.path, wrong, lambda row: f"p_bound is {p_bound[row]}; recomputed {np.exp(-surprise[row])}")
+    levels = []
+    for row, kind in enumerate(groups.column("kind")):
+        names = null.class_cost if kind == "grown_cover" else 0
+        for side, name in enumerate(("n_left", "n_right")):
+            names += int(null.cost_of_members(side, 0, groups.table[name][row].as_py()))
+        levels.append("strong" if evidence[row] * UNIT > names else "significant")
+    compare(groups.path, "level", groups.column("level"), levels)
+
+
+def _check_figures(groups: Groups, edges: Within, null: Null) -> None:
     """Check the figures of each group other than its rank."""
+    degrees, stated = null.degrees, groups.table["expected_edges"].to_pylist()
     expected: dict[str, list[Any]] = {name: [] for name in _FIGURES}
-    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
-    for row in range(len(groups)):
-        of_left = degrees[0][left[left_offsets[row] : left_offsets[row + 1]]]
-        of_right = degrees[1][right[right_offsets[row] : right_offsets[row + 1]]]
+    members = tuple([np.array(of, np.int64) for of in groups.members_of(side)] for side in (0, 1))
+    for row, (left, right) in enumerate(zip(*members, strict=True)):
+        of_left, of_right = degrees[0][left], degrees[1][right]
         n_within = int(edges.n_edges[row])
-        by_chance = float(Fraction(int(of_left.sum()) * int(of_right.sum()), n_edges))
+        by_chance = float(Fraction(int(of_left.sum()) * int(of_right.sum()), null.n_edges))
+        if null.is_fitted:
+            of_model = null.expected_edges(left, right)
+            # Another machine may round the sum of exponentials differently.
+            by_chance = stated[row] if np.isclose(stated[row], of_model, rtol=1e-6, atol=0) else of_model
         share = n_within / int(of_left.sum())
         figures = (
             n_within,
@@ -246,11 +272,7 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
     stated: Mapping[str, int] = job.manifest.derived["groups"]
     best, stated_best = max(each.best for each in found) / UNIT, (pq.read_schema(groups.path).metadata or {}).get(_BEST)
     # Earlier versions do not store it.
-    if (
-        stated_best is not None
-        and all(each.is_whole for each in found)
-        and abs(float(stated_best) - best) * UNIT > _UNSURE
-    ):
+    if stated_best is not None and all(each.is_whole for each in found) and abs(float(stated_best) - best) > 1e-6:
         raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
@@ -258,7 +280,7 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         "groups": len(groups),
         "left_members": int(np.unique(groups.side(0)[1]).size),
         "right_members": int(np.unique(groups.side(1)[1]).size),
-        "significant_candidates": sum(int((of_graph.surprise > 0).sum()) for of_graph in found),
+        "significant_candidates": sum(int((of_graph.surprise > SIGNIFICANT).sum()) for of_graph in found),
         "candidates_not_scored": n_not_scored,
         # Growing is not repeated: a short list has none, otherwise the seeds are an upper bound.
         "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds * is_grown)),
@@ -361,8 +383,9 @@ def check_grown(part: OneGraph, bicliques: Scored, found: Within, n_listed: int,
         raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
     for name, units in checked.items():
         # Shares of known edges are rounded once and summed often.
-        _check_units(groups, name, np.array(units), _UNSURE_SUMS + found.n_edges)
-        refuse_first(groups.path, ~(groups.table[name].to_numpy() > 0), f"{name} is not positive")
+        _check_units(groups, name, np.array(units), _UNSURE_SUMS + 2 * found.n_edges)
+        lowest = SIGNIFICANT / UNIT if name == "surprise" else 0.0
+        refuse_first(groups.path, ~(groups.table[name].to_numpy() > lowest), f"{name} is not above {lowest:.3g}")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
 
 
@@ -378,13 +401,14 @@ def _check_seeds(groups: Groups, bicliques: Scored) -> None:
 
 def _scores(part: OneGraph, found: Within) -> tuple[list[int], list[int], list[int]]:
     """Return surprise, evidence and gain of each group, in units."""
-    most = part.degrees[0].size, part.degrees[1].size
-    null = NullOfEdges(found.left, found.right, Null(part.degrees, part.n_edges, most))
+    null = NullOfEdges(found.left, found.right, part.null)
     explained: set[tuple[int, int]] = set()
     surprise, evidence, gains = list[int](), list[int](), list[int]()
-    for group in zip(part.groups.members_of(0), part.groups.members_of(1), strict=True):
+    for row, group in enumerate(zip(part.groups.members_of(0), part.groups.members_of(1), strict=True)):
+        if not null.has_more_than_expected(group):
+            raise part.groups.refuse(row, "has no more edges than are expected")
         surprise.append(null.score(group))
-        evidence.append(surprise[-1] + null.cost_of_members(group) + null.cost_of_sizes())
+        evidence.append(surprise[-1] + null.cost(group))
         gains.append(null.gain(group, explained))
         explained |= null.present(group)
     return surprise, evidence, gains

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel, pair_weights
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.publish.manifest import Manifest
@@ -96,21 +96,18 @@ def nothing_significant(run_path: Path, manifest: Manifest) -> str:
 def can_be_significant(left_degrees: np.ndarray, right_degrees: np.ndarray) -> bool:
     """Return True if a biclique of a graph with these degrees may have a positive surprise.
 
-    Surprise is largest if members have no other edges: ``a`` left vertices of degree ``b``, ``b`` right ones of ``a``.
+    Surprise is largest if members have the fewest other edges.
     """
     model = NullModel.of_degrees(left_degrees, right_degrees)
-    a, b = (np.arange(1, costs.size)[:, None] for costs in (model.left_costs, model.right_costs))
+    a, b = np.arange(1, model.right_at_least.size)[:, None], np.arange(1, model.left_at_least.size)
     if a.size * b.size > _MOST_SHAPES:
         return True
-    b = b.T
     # Numbers of vertices whose degree suffices for a biclique of this shape.
-    has_left = np.searchsorted(np.sort(left_degrees), b)
-    has_right = np.searchsorted(np.sort(right_degrees), a)
-    fits = (left_degrees.size - has_left >= a) & (right_degrees.size - has_right >= b) & (a * b <= model.n_edges)
-    logs = np.log(np.maximum(a * b, 1)) - np.log(max(model.n_edges, 1))
-    costs = (model.left_costs[a] + model.right_costs[b]) / (1 << 24)
-    # Logarithms are rounded.
-    return bool((fits & (-a * b * logs - costs > -1e-3)).any())
+    fits = (model.left_at_least[b] >= a) & (model.right_at_least[a] >= b) & (a * b <= model.n_edges)
+    left, right = np.sort(model.left_log_degrees), np.sort(model.right_log_degrees)
+    logs = left[-model.left_at_least[b]] + right[-model.right_at_least[a]] - model.log_edges
+    a, b, logs = (each[fits] for each in np.broadcast_arrays(a, b, logs))
+    return bool((a * b * pair_weights(logs) - model.naming_costs(a, b) > SIGNIFICANT).any())
 
 
 def _degrees(run_path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -123,8 +120,11 @@ def _degrees(run_path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _best(run_path: Path) -> str:
     """Return how far the most surprising biclique is from the threshold."""
-    value = (pq.read_schema(run_path / "groups.parquet").metadata or {}).get(BEST_SURPRISE)
-    return "" if value is None else f", the best {0.0 - float(value):,.3g} nats short of significance"
+    schema = pq.read_schema(run_path / "groups.parquet")
+    value = (schema.metadata or {}).get(BEST_SURPRISE)
+    # Groups of earlier versions have no level, and were listed from a surprise of 0 on.
+    least = SIGNIFICANT / UNIT if "level" in schema.names else 0.0
+    return "" if value is None else f", the best {least - float(value):,.3g} nats short of significance"
 
 
 def _not_looked_at(manifest: Manifest) -> list[str]:

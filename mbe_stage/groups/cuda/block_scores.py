@@ -15,8 +15,9 @@ from numba import cuda
 
 from mbe_stage.device.grid import this_warp
 from mbe_stage.device.jit import I32, I64, I64_2D, INT, U8, bundle, compile_steps_of, kernel
-from mbe_stage.device.warp import ballot, sum_all
+from mbe_stage.device.warp import ballot, max_long, sum_all
 from mbe_stage.groups.block_scores import BEST_SCORE, IMPROVES, IS_HIGH, LOG_DEGREE, N_BICLIQUES, SHARE
+from mbe_stage.groups.null_model import FIRST_PAIR, LAST_PAIR, PAIR_BITS
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 HIGHEST = np.int64(2**63 - 1)
@@ -31,8 +32,8 @@ class Side(NamedTuple):
     offsets : (n_bicliques + 1,) int64, global
     members : int32, global
         Dense ids, biclique after biclique.
-    costs : int64, global
-        ``ln C(n, size)`` in units, by size.
+    at_least : (largest degree + 1,) int64, global
+        Number of vertices of each degree or more.
     records : (n, FIELDS) int64, global
         As in `mbe_stage.groups.block_scores`: 32 bytes, which is what a device reads at once.
     best_keys : (n,) int64, global
@@ -41,12 +42,19 @@ class Side(NamedTuple):
 
     offsets: Any
     members: Any
-    costs: Any
+    at_least: Any
     records: Any
     best_keys: Any
 
 
-_SIDE = bundle(Side, I64, I32, I64, I64_2D, I64)
+class Tables(NamedTuple):
+    """``ln k!`` in units, and `mbe_stage.groups.null_model.PAIR_WEIGHTS`: int64, global."""
+
+    factorials: Any
+    weights: Any
+
+
+_SIDE, _TABLES = bundle(Side, I64, I32, I64, I64_2D, I64), bundle(Tables, I64, I64)
 
 
 def compile_steps() -> Sequence[CompileStep]:
@@ -56,10 +64,35 @@ def compile_steps() -> Sequence[CompileStep]:
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_of_logs(side, index):
-    total = np.int64(0)
+    """Sum and maximum of the logarithms of the members' degrees."""
+    total, largest = np.int64(0), np.int64(-(1 << 61))
     for k in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
-        total += side.records[side.members[k], LOG_DEGREE]
-    return sum_all(total)
+        log_degree = side.records[side.members[k], LOG_DEGREE]
+        total += log_degree
+        largest = max(largest, log_degree)
+    return sum_all(total), max_long(largest)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _gain_of_likely(side, other, index, log_edges, weights):
+    """What the weights of likely pairs exceed ``-ln z`` by; the lanes share the members of `side`."""
+    gain = np.int64(0)
+    for i in range(side.offsets[index] + cuda.laneid, side.offsets[index + 1], 32):
+        own = side.records[side.members[i], LOG_DEGREE] - log_edges
+        for k in range(other.offsets[index], other.offsets[index + 1]):
+            log_expected = own + other.records[other.members[k], LOG_DEGREE]
+            if log_expected >= FIRST_PAIR:
+                above = min(log_expected - FIRST_PAIR, np.int64(LAST_PAIR))
+                first, then = weights[above >> PAIR_BITS], weights[(above >> PAIR_BITS) + 1]
+                gain += log_expected + first + ((then - first) * (above & ((1 << PAIR_BITS) - 1)) >> PAIR_BITS)
+    return sum_all(gain)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _cost_of_members(side, other_size, size, factorials):
+    """``ln C(n, size)`` of the `n` vertices with an edge to each of the other side's members."""
+    n = side.at_least[other_size]
+    return factorials[n] - factorials[size] - factorials[n - size]
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -86,15 +119,17 @@ def _take_in(side, index, score, share):
     return may_be_best
 
 
-@kernel(_SIDE, _SIDE, I64, INT, INT, INT, I64, U8)
-def score_warp_per_biclique(left, right, keys, log_edges, threshold_score, threshold_key, scores, marks):
+@kernel(_SIDE, _SIDE, _TABLES, I64, INT, INT, INT, INT, I64, U8)
+def score_warp_per_biclique(
+    left, right, tables, keys, log_edges, class_cost, threshold_score, threshold_key, scores, marks
+):
     """Score a biclique, and take it into what is kept of each vertex but the keys.
 
     Parameters
     ----------
     keys : (n,) int64, global
-    log_edges : int64
-        ``ln E`` in units.
+    log_edges, class_cost : int64
+        In units.
     threshold_score, threshold_key : int64
         A biclique is marked `IS_HIGH` when its score is higher, or as high and its key lower.
     scores : (n,) int64, global
@@ -108,9 +143,16 @@ def score_warp_per_biclique(left, right, keys, log_edges, threshold_score, thres
     n_left = left.offsets[index + 1] - left.offsets[index]
     n_right = right.offsets[index + 1] - right.offsets[index]
     n_edges = n_left * n_right
-    score = n_edges * log_edges - left.costs[n_left] - right.costs[n_right]
-    score -= n_right * _sum_of_logs(left, index)
-    score -= n_left * _sum_of_logs(right, index)
+    left_sum, left_log = _sum_of_logs(left, index)
+    right_sum, right_log = _sum_of_logs(right, index)
+    score = n_edges * log_edges - n_right * left_sum - n_left * right_sum - class_cost
+    score -= _cost_of_members(left, n_right, n_left, tables.factorials)
+    score -= _cost_of_members(right, n_left, n_right, tables.factorials)
+    if left_log + right_log - log_edges >= FIRST_PAIR:
+        if n_left >= n_right:
+            score += _gain_of_likely(left, right, index, log_edges, tables.weights)
+        else:
+            score += _gain_of_likely(right, left, index, log_edges, tables.weights)
     of_left = _take_in(left, index, score, n_edges * n_right)
     of_right = _take_in(right, index, score, n_edges * n_left)
     may_be_best = ballot(of_left or of_right) != 0

@@ -30,9 +30,9 @@ from mbe_stage.groups.candidates import (
     highest,
 )
 from mbe_stage.groups.cuda import block_scores
-from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
+from mbe_stage.groups.cuda.block_scores import HIGHEST, Side, Tables
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import PAIR_WEIGHTS, NullModel
 from mbe_stage.runtime.compile_ahead import CompileStep
 
 
@@ -44,17 +44,18 @@ class DeviceCandidateSink(BestBicliques):
 
     Notes
     -----
-    Device memory: 40 bytes a vertex, and the costs by size; the pool, of 32 bytes a biclique and 4 a member
-    (`pool_bytes`); while a block is taken in, 9 bytes for each biclique of it, and up to 50 more for each
-    that may be among the `top` best of all. In the first block that is each one.
+    Device memory: 40 bytes a vertex, 8 more for each of the larger side, and the numbers by degree; the pool, of 32
+    bytes a biclique and 4 a member (`pool_bytes`); while a block is taken in, 9 bytes for each biclique of it, and up
+    to 50 more for each that may be among the `top` best of all. In the first block that is each one.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 
     def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
         super().__init__(model, n_left, n_right, top)
-        self._left = _Vertices.of(model.left_log_degrees, model.left_costs)
-        self._right = _Vertices.of(model.right_log_degrees, model.right_costs)
+        self._left = _Vertices.of(model.left_log_degrees, model.left_at_least)
+        self._right = _Vertices.of(model.right_log_degrees, model.right_at_least)
+        self._tables = Tables(cp.asarray(model.log_factorials), cp.asarray(PAIR_WEIGHTS))
         self._best = np.full(n_left, -1), np.full(n_right, -1)
         self._parts = [_Pool.of_none()]
 
@@ -69,7 +70,8 @@ class DeviceCandidateSink(BestBicliques):
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held now, between blocks: what is kept of the vertices, and the pool."""
-        return self._left.nbytes + self._right.nbytes + sum(part.nbytes for part in self._parts)
+        kept = *self._tables, self._left, self._right, *self._parts
+        return sum(int(each.nbytes) for each in kept)
 
     def accept(self, block: DeviceBlock, keys: cp.ndarray) -> None:
         """Take one block in.
@@ -87,9 +89,9 @@ class DeviceCandidateSink(BestBicliques):
         if block.n_bicliques == 0:
             return
         largest = cp.stack([cp.diff(block.left_offsets).max(), cp.diff(block.right_offsets).max()])
-        # A kernel would read behind the costs.
-        for n_members, vertices in zip(cp.asnumpy(largest).tolist(), (self._left, self._right), strict=True):
-            check_size(n_members, vertices.costs.size - 1)
+        # A kernel would read behind what it knows of the degrees.
+        for n_members, others in zip(cp.asnumpy(largest).tolist(), (self._right, self._left), strict=True):
+            check_size(n_members, others.at_least.size - 1)
         found = _Pool(keys, cp.empty(keys.size, cp.int64), block)
         marks = cp.empty(keys.size, cp.uint8)
         self._score(found, marks)
@@ -141,10 +143,10 @@ class DeviceCandidateSink(BestBicliques):
     def _score(self, found: _Pool, marks: cp.ndarray) -> None:
         """Score the bicliques of a block, take them into the records, and mark those that may be worth keeping."""
         kernel = block_scores.score_warp_per_biclique
-        numbers = self._model.log_edges, *self._threshold
-        sides = kernel_bundles(kernel, *self._sides(found.block))
+        numbers = self._model.log_edges, self._model.class_cost, *self._threshold
+        bundles = kernel_bundles(kernel, *self._sides(found.block), self._tables)
         launch_warps(
-            kernel, len(found), *sides, *kernel_views(found.keys), *numbers, *kernel_views(found.scores, marks)
+            kernel, len(found), *bundles, *kernel_views(found.keys), *numbers, *kernel_views(found.scores, marks)
         )
         self._launch(block_scores.lower_keys_warp_per_biclique, found, marks)
         self._launch(block_scores.drop_overtaken_warp_per_biclique, found, marks)
@@ -261,25 +263,25 @@ class _Pool:
 class _Vertices:
     """Records of the vertices of one side; see `block_scores.Side`."""
 
-    costs: cp.ndarray
+    at_least: cp.ndarray
     records: cp.ndarray
     best_keys: cp.ndarray
 
     @classmethod
-    def of(cls, log_degrees: np.ndarray, costs: np.ndarray) -> _Vertices:
+    def of(cls, log_degrees: np.ndarray, at_least: np.ndarray) -> _Vertices:
         """No biclique yet."""
         records = np.zeros((log_degrees.size, at.FIELDS), np.int64)
         records[:, at.LOG_DEGREE] = log_degrees
         records[:, at.BEST_SCORE] = LOWEST
-        return cls(cp.asarray(costs), cp.asarray(records), cp.full(log_degrees.size, HIGHEST, cp.int64))
+        return cls(cp.asarray(at_least), cp.asarray(records), cp.full(log_degrees.size, HIGHEST, cp.int64))
 
     @property
     def nbytes(self) -> int:
-        return int(self.costs.nbytes + self.records.nbytes + self.best_keys.nbytes)
+        return int(self.at_least.nbytes + self.records.nbytes + self.best_keys.nbytes)
 
     def with_lists(self, offsets: cp.ndarray, members: cp.ndarray) -> Side:
         """This side of a block, as kernels take it."""
-        return Side(offsets, members, self.costs, self.records, self.best_keys)
+        return Side(offsets, members, self.at_least, self.records, self.best_keys)
 
     def merge(self, other: _Vertices, first_row: int) -> None:  # noqa: ARG002 - rows are found by their keys
         """Take in what another sink has kept of the same vertices."""

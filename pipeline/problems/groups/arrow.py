@@ -11,9 +11,9 @@ from mbe_stage.pipeline.problems.base import Collecting
 __all__ = ["biclique_keys", "null_model", "on_host", "sink_of"]
 
 
-def null_model(graph: BipartiteCSR) -> NullModel:
+def null_model(graph: BipartiteCSR, n_graphs: int) -> NullModel:
     """Return the null model of the graph."""
-    return NullModel.of(graph)
+    return NullModel.of(graph, n_graphs)
 
 
 def sink_of(model: NullModel, graph: BipartiteCSR) -> CandidateSink:

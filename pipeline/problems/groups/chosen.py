@@ -12,8 +12,8 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.selection import GrownGroups, cost_of_names, covered, grown_above_chance
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
+from mbe_stage.groups.selection import GrownGroups, covered, grown_above_chance
 from mbe_stage.groups.short_list import overlap_fraction, short_list
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
@@ -70,7 +70,7 @@ class Chosen:
 
     def with_evidence(self, model: NullModel) -> Chosen:
         """Add the evidence: surprise before the cost of naming, under the null model of the graph."""
-        costs = model.left_costs[self.members.left_sizes] + model.right_costs[self.members.right_sizes]
+        costs = model.naming_costs(self.members.left_sizes, self.members.right_sizes)
         return replace(self, evidence=self.surprise + costs)
 
 
@@ -111,7 +111,7 @@ def short_list_of(candidates: Candidates, section: GroupsSection, model: NullMod
         lambda rows: known.is_muted(candidates.members.take(rows)),
     )
     rows = rows[:n]
-    others = np.setdiff1d(np.flatnonzero(candidates.surprise > 0), rows)
+    others = np.setdiff1d(np.flatnonzero(candidates.surprise > SIGNIFICANT), rows)
     members = candidates.members.take(rows)
     chosen = Chosen(
         kind=SHORT_LIST,
@@ -170,7 +170,7 @@ def chosen_of_grown(
         keys=biclique_keys(block, *collecting.edges.key_hashes()),
         seeds=candidates.keys[chosen.seeds],
         surprise=chosen.scores,
-        evidence=chosen.scores + cost_of_names(collecting.graph, members),
+        evidence=chosen.scores + chosen.costs,
         gains=gains,
         n_bicliques=chosen.n_seeds,
         members=members,

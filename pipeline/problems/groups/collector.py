@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from mbe_stage.pipeline.backends.arrow.parts import write_table
 from mbe_stage.pipeline.errors import PublishError
@@ -25,7 +25,7 @@ from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, mem
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
-from mbe_stage.pipeline.problems.groups.searched import Searched, refuse_one_graph_queries, search_half_later
+from mbe_stage.pipeline.problems.groups.searched import Searched, n_graphs, refuse_one_graph_queries, search_half_later
 from mbe_stage.pipeline.problems.groups.tables import edges_table, groups_table, members_table, scores_table
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
 from mbe_stage.pipeline.problems.groups.two_offsets import (
@@ -98,7 +98,7 @@ class GroupsCollector:
         # The parts that differ between the backends, under the same names.
         self._place: Any = import_module(f"mbe_stage.pipeline.problems.groups.{collecting.backend.name}")
         self._collecting = collecting
-        self._model = self._place.null_model(collecting.graph)
+        self._model = self._place.null_model(collecting.graph, n_graphs(collecting))
         self._sink = self._place.sink_of(self._model, collecting.graph)
         # Read a second time: the first read, before the run, only checked them.
         self._lists = read_lists(collecting.config.section("groups"))
@@ -147,7 +147,7 @@ class GroupsCollector:
         -------
         dict of int
             ``groups``; ``left_members`` and ``right_members``, the vertices in at least one group;
-            ``significant_candidates``, the candidates with a positive surprise; ``candidates_not_scored`` (by edge) and
+            ``significant_candidates``, the significant candidates; ``candidates_not_scored`` (by edge) and
             ``seeds_not_grown``, for which the steps ran out; ``cases``; with an allow list, ``muted``. With time
             buckets also ``half_later_bicliques``, the bicliques of the second graph, and ``half_later_truncated``, 1 if
             a limit stopped that search.
@@ -178,7 +178,9 @@ class GroupsCollector:
             "groups": sum(map(len, members)),
             "left_members": int(np.unique(np.concatenate([part.left_members for part in members])).size),
             "right_members": sum(int(np.unique(part.right_members).size) for part in members),
-            "significant_candidates": sum(int(np.count_nonzero(one.candidates.surprise > 0)) for one in searches),
+            "significant_candidates": sum(
+                int(np.count_nonzero(one.candidates.surprise > SIGNIFICANT)) for one in searches
+            ),
             "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
             "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
             **of_keys.counts,
@@ -195,7 +197,7 @@ class GroupsCollector:
         events = figures_of(of_edges.events, edges, graph.n_right)
         keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
         tables = {
-            "groups": groups_table(chosen, edges, graph, events, {}),
+            "groups": groups_table(chosen, edges, graph, search.model, events, {}),
             "group_members": members_table(chosen, edges, graph, keys, known),
             "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),

@@ -21,9 +21,9 @@ from mbe_stage.runtime.compile_ahead import CompileStep
 __all__ = ["biclique_keys", "compile_steps", "null_model", "on_host", "pool_bytes", "sink_of"]
 
 
-def null_model(graph: BipartiteCSR) -> NullModel:
+def null_model(graph: BipartiteCSR, n_graphs: int) -> NullModel:
     """Return the null model of the graph; its logarithms equal the host's to the last bit."""
-    return NullModel.of_degrees(cp.asnumpy(graph.left_degrees), cp.asnumpy(graph.right_degrees))
+    return NullModel.of_degrees(cp.asnumpy(graph.left_degrees), cp.asnumpy(graph.right_degrees), n_graphs)
 
 
 def sink_of(model: NullModel, graph: BipartiteCSR) -> DeviceCandidateSink:

@@ -26,7 +26,8 @@ GROUPS = pa.schema(
         pa.field("surprise", pa.float64(), nullable=False),
         # In nats, for grown groups: the gain over the groups before it. Null in a short list.
         pa.field("residual_gain", pa.float64(), nullable=True),
-        # Sum of the left members' degrees times that of the right members', divided by the edges of the graph.
+        # Sum of the left members' degrees times that of the right members', divided by the edges of the graph; with
+        # effective degrees (`mbe_stage.groups.null_model`) the sum of the probabilities of all pairs.
         pa.field("expected_edges", pa.float64(), nullable=False),
         # n_edges divided by the sum of the left members' degrees.
         pa.field("left_edge_share", pa.float64(), nullable=False),
@@ -35,8 +36,12 @@ GROUPS = pa.schema(
         # The group itself and the candidates left out because they overlap it; each counts for the best such group. For
         # grown groups: the seeds that grew into it.
         pa.field("n_bicliques", pa.int64(), nullable=False),
-        # Whether the surprise is above 0. Only such groups are listed.
+        # Whether p_bound is below 0.05. Only such groups are listed.
         pa.field("significant", pa.bool_(), nullable=False),
+        # exp(-surprise): no higher is the chance that any group of a random graph with these degrees has this surprise.
+        pa.field("p_bound", pa.float64(), nullable=False),
+        # strong if the evidence pays for naming the members among all vertices of the graph; else significant.
+        pa.field("level", pa.string(), nullable=False),
         # In nats: the surprise without the cost of naming the group.
         pa.field("evidence", pa.float64(), nullable=False),
         # Edge weights, if the input has weights. An edge's weight is the sum over its rows.

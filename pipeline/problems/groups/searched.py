@@ -76,6 +76,11 @@ def refuse_one_graph_queries(collecting: Collecting) -> None:
         )
 
 
+def n_graphs(collecting: Collecting) -> int:
+    """Number of graphs that are searched for the same groups."""
+    return 1 if collecting.config.input.time_bucket is None else 2
+
+
 def search_half_later(collecting: Collecting, place: Any) -> Searched:
     """Enumerate the graph of the later buckets, with its own candidates and null model.
 
@@ -103,7 +108,7 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
         )
     graph = edges.graph()
     log.info("groups: searching with %s: %d right vertices", _LATER, graph.n_right)
-    model = place.null_model(graph)
+    model = place.null_model(graph, n_graphs(collecting))
     sink = place.sink_of(model, graph)
     named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
     engine = "cuda" if backend.is_on_device else config.execution.engine

@@ -9,11 +9,11 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel
 from mbe_stage.groups.vertex_scores import degree_percentiles
 from mbe_stage.pipeline.problems.both_sides import sides
 from mbe_stage.pipeline.problems.groups.association import labels_of
-from mbe_stage.pipeline.problems.groups.chosen import Chosen, GroupEdges
+from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, GroupEdges
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
 from mbe_stage.pipeline.problems.groups.times import GroupEvents, within_words
@@ -83,6 +83,7 @@ def groups_table(
     chosen: Chosen,
     edges: GroupEdges,
     graph: BipartiteCSR,
+    model: NullModel,
     events: list[GroupEvents],
     further: Mapping[str, ArrayLike | pa.Array],
 ) -> pa.Table:
@@ -105,6 +106,9 @@ def groups_table(
     left_sums, right_sums = ([int(part.sum()) for part in of] for of in (left_degrees, right_degrees))
     n_edges, n_left, n_right = edges.n_edges.tolist(), members.left_sizes.tolist(), members.right_sizes.tolist()
     expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
+    if model.is_fitted:
+        expected = [model.expected_edges(left, right) for left, right in members]
+    is_strong = model.is_strong(members, chosen.evidence, is_grown=chosen.kind == GROWN_COVER)
     shares = [found / degrees for found, degrees in zip(n_edges, left_sums, strict=True)]
     within = [within_words(group) for group in events]
     columns = {
@@ -122,7 +126,9 @@ def groups_table(
         "median_right_degree": [float(np.median(part)) for part in right_degrees],
         "seed_biclique_key": chosen.seeds,
         "n_bicliques": chosen.n_bicliques,
-        "significant": chosen.surprise > 0,
+        "significant": chosen.surprise > SIGNIFICANT,
+        "p_bound": np.exp(-chosen.surprise / UNIT),
+        "level": np.where(is_strong, "strong", "significant"),
         "evidence": chosen.evidence / UNIT,
         **{name: [getattr(group, name) for group in events] for name in _OF_EVENTS},
         "explanation": [

@@ -52,9 +52,9 @@ def with_blocks(seed: int) -> BipartiteCSR:
     return graphs.from_matrix(matrix)
 
 
-def null_of(graph: BipartiteCSR, most: tuple[int, int] | None = None) -> Null:
+def null_of(graph: BipartiteCSR) -> Null:
     """As the specification has it."""
-    return Null((graph.left_degrees, graph.right_degrees), graph.n_edges, most)
+    return Null((graph.left_degrees, graph.right_degrees), graph.n_edges)
 
 
 def best_first(graph: BipartiteCSR, bicliques: Keyed) -> list[int]:
@@ -102,7 +102,7 @@ def plain_edge_scores(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_
 
 def edges_of(graph: BipartiteCSR) -> NullOfEdges:
     """All edges, with what they are worth."""
-    return NullOfEdges(*graph.edges(), null_of(graph, (graph.n_left, graph.n_right)))
+    return NullOfEdges(*graph.edges(), null_of(graph))
 
 
 def block_of(bicliques: Sequence[Biclique]) -> BicliqueBlock:

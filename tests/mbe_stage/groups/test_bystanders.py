@@ -14,7 +14,7 @@ from mbe_stage.groups import reference_selection as reference
 from mbe_stage.groups.bystanders import without_bystanders
 from mbe_stage.groups.growth import Grown, grow
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from tests.mbe_stage.groups import blocks
 from tests.mbe_stage.groups.random_graphs import edges_of
 
@@ -43,21 +43,31 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         joined = [((*left, 400 + seed), right) for left, right in largest]
         groups = [*blocks.some_groups(seed, graph, 6), *largest, *joined]
         share = Fraction(1 + seed % 7, 8)
-        # A score that is not positive: such a group is left out whatever it holds.
+        # A score that is not significant: such a group is left out whatever it holds.
         scores = [1, 1, 0, *[1] * (len(groups) - 3)]
         stripped = [reference.without_bystanders(null, group, share) for group in groups]
         least = 1 + seed % 3, 1 + seed % 2
         wanted: dict[blocks.Group, tuple[int, int]] = {}
         merged: dict[blocks.Group, list[int]] = {}
         for row, group in enumerate(stripped):
-            if scores[row] and null.score(group) > 0 and all(len(group[side]) >= least[side] for side in (0, 1)):
+            if (
+                scores[row]
+                and group[0]
+                and null.score(group) > SIGNIFICANT
+                and all(len(group[side]) >= least[side] for side in (0, 1))
+            ):
                 merged.setdefault(group, []).append(row)
                 n_twice += group in wanted
                 wanted.setdefault(group, (-null.score(group), row))
             n_changed += group != groups[row]
             n_lost += not group[0]
         found = without_bystanders(
-            graph, as_grown(groups, scores), model, min_share=float(share), min_left=least[0], min_right=least[1]
+            graph,
+            as_grown(groups, [SIGNIFICANT + s for s in scores]),
+            model,
+            min_share=float(share),
+            min_left=least[0],
+            min_right=least[1],
         )
         order = sorted(wanted, key=lambda group: wanted[group])
         assert as_pairs(found.members) == order
@@ -65,6 +75,7 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
             wanted[group] for group in order
         ]
         assert found.n_edges.tolist() == [len(null.present(group)) for group in order]
+        assert found.costs.tolist() == [null.cost(group) for group in order]
         assert found.n_seeds.tolist() == [sum(1 + row for row in merged[group]) for group in order]
         assert found.first_seeds.tolist() == [len(groups) - 1 - max(merged[group]) for group in order]
         n_kept += len(order)

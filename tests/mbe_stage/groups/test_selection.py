@@ -13,7 +13,7 @@ from mbe_stage.groups import selection
 from mbe_stage.groups.bystanders import MIN_SHARE
 from mbe_stage.groups.candidates import Candidates, CandidateSink
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from tests.mbe_stage.groups import blocks
 from tests.mbe_stage.groups.random_graphs import block_of, edges_of, keyed
 
@@ -47,7 +47,9 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
             seed = tuple(left.tolist()), tuple(right.tolist())
             group, score = reference.grow(null, seed, selection.SCHEDULE, (least, least))
             stripped = reference.without_bystanders(null, group, Fraction(MIN_SHARE))
-            if score > 0 and min(map(len, stripped)) >= least and null.score(stripped) > 0:
+            if score <= SIGNIFICANT or min(map(len, stripped)) < least:
+                continue
+            if null.score(stripped) > SIGNIFICANT and null.has_more_than_expected(stripped):
                 wanted.setdefault(stripped, []).append(row)
         grown = selection.grown_above_chance(graph, candidates, seeds, model, min_left=least, min_right=least)
         groups = as_pairs(grown.members)
@@ -62,8 +64,7 @@ def test_as_the_definitions_say(monkeypatch: pytest.MonkeyPatch) -> None:
         expected = reference.cover(null, groups, limit=4)
         assert as_pairs(chosen.members) == [groups[row] for row, _ in expected]
         assert gains.tolist() == [gain for _, gain in expected]
-        names = selection.cost_of_names(graph, chosen.members).tolist()
-        assert names == [null.cost_of_members(group) + null.cost_of_sizes() for group in as_pairs(chosen.members)]
+        assert chosen.costs.tolist() == [null.cost(group) for group in as_pairs(chosen.members)]
         n_groups += len(groups)
         n_covered += len(expected)
         n_from_no_best += sum(row >= 3 for row in grown.seeds.tolist())
@@ -78,5 +79,4 @@ def test_what_there_are_no_steps_for_is_counted() -> None:
     assert (len(grown.members), grown.n_left_out) == (0, seeds.size)
     chosen, gains = selection.covered(graph, grown, model)
     assert (chosen.n_left_out, len(chosen.members), gains.size) == (seeds.size, 0, 0)
-    assert selection.cost_of_names(graph, chosen.members).size == 0
     assert selection.grown_above_chance(graph, candidates, seeds, model).n_left_out == 0

@@ -13,7 +13,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import reference_selection as reference
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.null_model import SIGNIFICANT, NullModel
 from mbe_stage.groups.short_list import overlap_fraction, ranked, short_list, without_near_copies
 
 OVERLAPS = (0.1, 1 / 3, 0.5, 0.6, 0.9, 1.0)
@@ -33,6 +33,10 @@ def candidates_of(surprise: list[int], lefts: list[list[int]], rights: list[list
     rights = n * [[0]] if rights is None else rights
     members = GroupMembers.of(zip(lefts, rights, strict=True))
     return Candidates(np.arange(n, 0, -1), np.array(surprise, np.int64), members)
+
+
+def significant(surprise: list[int]) -> list[int]:
+    return [value + SIGNIFICANT for value in surprise]
 
 
 @pytest.mark.parametrize("overlap", OVERLAPS)
@@ -57,7 +61,7 @@ def test_ranked_and_listed_as_fractions_say(rank_by: str) -> None:
         rng = np.random.default_rng(seed)
         lefts, rights = random_lefts(seed), random_lefts(seed + 1000)
         # Few values: many ties.
-        surprise = rng.integers(-2, 8, len(lefts)) * rng.choice([1, 3, 1 << 50])
+        surprise = rng.integers(-2, 8, len(lefts)) * (SIGNIFICANT + rng.choice([1, 3, 1 << 50]))
         candidates = candidates_of(surprise.tolist(), lefts, rights)
         groups = list(zip(lefts, rights, strict=True))
         parts = {
@@ -66,7 +70,7 @@ def test_ranked_and_listed_as_fractions_say(rank_by: str) -> None:
             "surprise_per_edge": [len(left) * len(right) for left, right in groups],
         }
         everything = reference.ranked(candidates.keys.tolist(), surprise.tolist(), parts[rank_by])
-        order = [row for row in everything if surprise[row] > 0]
+        order = [row for row in everything if surprise[row] > SIGNIFICANT]
         assert ranked(candidates, rank_by).tolist() == order  # type: ignore[arg-type]
         kept = reference.without_near_copies([lefts[row] for row in order], Fraction(1, 2))
         assert short_list(candidates, rank_by=rank_by).tolist() == [order[i] for i in kept]  # type: ignore[arg-type]
@@ -76,7 +80,7 @@ def test_ranked_by_evidence() -> None:
     """The costs of naming come back, so that a large group passes a small one of more surprise."""
     edges = [(u, u) for u in range(1000)] + [(u, v) for u in range(20) for v in range(20)]
     model = NullModel.of(BipartiteCSR.from_edges(*zip(*edges, strict=True)))
-    candidates = candidates_of([5, 9, -1], [list(range(9)), [0, 1], [3]], [[0, 1], [2, 3], [4]])
+    candidates = candidates_of(significant([5, 9, -1]), [list(range(9)), [0, 1], [3]], [[0, 1], [2, 3], [4]])
     assert ranked(candidates, "surprise").tolist() == [1, 0]
     assert ranked(candidates, "evidence", model).tolist() == [0, 1]
     assert short_list(candidates, rank_by="evidence", model=model, limit=1).tolist() == [0]
@@ -85,7 +89,7 @@ def test_ranked_by_evidence() -> None:
 
 
 def test_at_the_threshold_it_is_a_copy() -> None:
-    halves = candidates_of([9, 8, 7, 6], [[0, 1, 2, 3], [0, 1], [0, 1, 4, 5, 6], [4, 5, 6, 7]])
+    halves = candidates_of(significant([9, 8, 7, 6]), [[0, 1, 2, 3], [0, 1], [0, 1, 4, 5, 6], [4, 5, 6, 7]])
     # 2 of 4; 2 of 7; 3 of 6 with the third, which is on the list.
     assert short_list(halves).tolist() == [0, 2]
     assert short_list(halves, max_overlap=0.500001).tolist() == [0, 1, 2, 3]
@@ -94,14 +98,14 @@ def test_at_the_threshold_it_is_a_copy() -> None:
 
 
 def test_only_the_left_side_makes_a_copy() -> None:
-    same_left = candidates_of([5, 9], [[0, 1], [0, 1]], [[0], [1, 2]])
+    same_left = candidates_of(significant([5, 9]), [[0, 1], [0, 1]], [[0], [1, 2]])
     assert short_list(same_left).tolist() == [1]
-    same_right = candidates_of([5, 9], [[0], [1]], [[3, 4], [3, 4]])
+    same_right = candidates_of(significant([5, 9]), [[0], [1]], [[3, 4], [3, 4]])
     assert short_list(same_right).tolist() == [1, 0]
 
 
 def test_nothing_without_surprise() -> None:
-    assert short_list(candidates_of([0, -5], [[0], [1]])).tolist() == []
+    assert short_list(candidates_of(significant([0, -5]), [[0], [1]])).tolist() == []
     assert short_list(candidates_of([], [])).tolist() == []
 
 
@@ -110,11 +114,11 @@ def test_rates_that_floating_point_takes_for_equal() -> None:
     close = candidates_of([1 << 60, (1 << 60) + 1], [[0], [1]], [[0, 1], [2, 3]])
     assert ranked(close, "surprise_per_vertex").tolist() == [1, 0]
     assert ranked(close, "surprise_per_edge").tolist() == [1, 0]
-    # 1 / 90,000 and 1 / 90,001 differ in the 33rd binary digit.
-    large = candidates_of([1, 1], [list(range(89_999)), list(range(90_000))], [[0], [0]])
+    # By 90,000 and by 90,001.
+    large = candidates_of(significant([1, 1]), [list(range(89_999)), list(range(90_000))], [[0], [0]])
     assert ranked(large, "surprise_per_vertex").tolist() == [0, 1]
     # 0.5 and 0.5 exactly: the lower key, which is the second.
-    equal = candidates_of([1, 2], [[0], [1, 2]], [[0], [3, 4]])
+    equal = candidates_of([1 << 40, 1 << 41], [[0], [1, 2]], [[0], [3, 4]])
     assert ranked(equal, "surprise_per_vertex").tolist() == [1, 0]
 
 
