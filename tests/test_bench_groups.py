@@ -342,7 +342,8 @@ def published(
             members[row["group_key"]].append(row["key"])
     scores = pq.read_table(run_dir / "vertex_scores.parquet").slice(0, graph.n_left)
     return list(members.values()), {
-        name: scores[name].to_pylist() for name in ("edge_share", "edge_sqrt", "share_size")
+        name: scores[name].to_pylist()
+        for name in ("score", "edge_share", "grown_surprise", "edge_sqrt", "share_size", "tfidf_eigenvector")
     }
 
 

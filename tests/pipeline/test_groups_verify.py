@@ -89,7 +89,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("vertex_scores", changed("share_size", lambda s: s * (1 + 1e-9)), "share_size is"),
     *(
         ("vertex_scores", changed(name, lambda s: s + 1e-4, row=row), f"{name} is")
-        for name in ("score", "edge_share", "edge_sqrt")
+        for name in ("edge_share", "edge_sqrt", "score")
         for row in (1, 20, -1)
     ),
     ("vertex_scores", changed("group_key", lambda key: key + 1, row=1), "group_key is"),
@@ -99,6 +99,8 @@ FORGED: list[tuple[str, Any, str]] = [
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2, row=1), "group_edge_share is"),
     ("vertex_scores", changed("degree", lambda d: d + 1), "degree is"),
     ("vertex_scores", changed("degree_percentile", lambda p: p / 2), "degree_percentile is"),
+    ("vertex_scores", changed("grown_surprise", lambda _: 1e6), "score is"),
+    ("vertex_scores", changed("grown_surprise", lambda _: -1.0, row=20), "grown_surprise is negative|score is"),
     ("vertex_scores", lambda table: table[1:], "one per vertex"),
 ]
 
@@ -131,11 +133,20 @@ def test_forged_tables_are_found(run_dir: Path, table: str, change: Any, message
 def test_a_sound_run_passes(run_dir: Path) -> None:
     report = verify_run(run_dir, ingest(Config().input, EDGES))
     assert "of" in next(check.detail for check in report.checks if check.name == "groups")
+    assert not any("tfidf_eigenvector" in what for what in report.not_checked)
+    assert any("tfidf_eigenvector: the input is not given" in what for what in verify_run(run_dir).not_checked)
+
+
+@pytest.mark.parametrize("row", [0, 20, -1])
+def test_a_forged_eigenvector_is_found_with_the_input(run_dir: Path, row: int) -> None:
+    forge(run_dir, "vertex_scores.parquet", changed("tfidf_eigenvector", lambda x: x + 1e-5, row=row))
+    with pytest.raises(VerificationError, match=r"vertex_scores\.parquet.*tfidf_eigenvector is"):
+        verify_run(run_dir, ingest(Config().input, EDGES))
 
 
 @pytest.mark.parametrize("count", ["groups", "candidates_not_scored", "seeds_not_grown"])
 def test_forged_counts_are_found(run_dir: Path, count: str) -> None:
-    edit(run_dir, lambda values: values["derived"]["groups"].update({count: 1}))
+    edit(run_dir, lambda values: values["derived"]["groups"].update({count: 10**6}))
     with pytest.raises(VerificationError, match=r"manifest\.json: derived\.groups is"):
         verify_run(run_dir)
 

@@ -1,31 +1,35 @@
-"""Cases: groups connected by shared left members. An investigator of an account needs all of its groups at once.
+"""Cases: groups that overlap a better one by half. An investigator reads them together.
 
-Cases are connected components, found on the host: the list is short for a graph of any size.
+They are found on the host: the list is short for a graph of any size.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from mbe_stage.groups.members import GroupMembers
 
 
-def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
+def case_numbers(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: np.ndarray) -> np.ndarray:
     """Return the case of each group: 0, 1, 2 ... in the order of their first groups.
 
-    Groups belong to one case if a chain of groups connects them, each sharing a left member with the next. A muted
-    group connects muted ones only, so known good accounts connect no suspects.
+    The first group of a case is its head. A group belongs to the first case whose head it overlaps: they share at least
+    half of the left members and half of the edges of the smaller one. Else it is the head of a new case. So one popular
+    account, or a chain of groups, connects nothing. Muted groups form cases of their own, so known good accounts
+    connect no suspects.
 
     Parameters
     ----------
+    members : GroupMembers
+        By rank.
+    edges : sequence of (m,) int64
+        The distinct edges of each group, ascending, as numbers that are the same in all groups.
     is_muted : (n,) bool
 
     Returns
@@ -34,24 +38,32 @@ def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> groups = GroupMembers.of([([0, 1], [0]), ([5], [0]), ([1, 2], [3]), ([2, 7], [0])])
-    >>> case_numbers(groups, np.array([False, False, False, False])).tolist()
-    [0, 1, 0, 0]
+    >>> groups = GroupMembers.of([([0, 1, 2], [0, 1]), ([1, 2, 3], [0, 1]), ([2, 3], [1]), ([2], [5])])
+    >>> edges = [np.array([10 * u + v for u in left for v in right]) for left, right in groups]
+    >>> case_numbers(groups, edges, np.zeros(4, bool)).tolist()
+    [0, 0, 1, 2]
     """
-    n = len(members)
-    if n == 0:
-        return np.empty(0, np.int64)
-    owners = np.repeat(np.arange(n), members.left_sizes)
-    accounts = 2 * members.left_members.astype(np.int64) + is_muted[owners]
-    distinct, places = np.unique(accounts, return_inverse=True)
-    ones = np.ones(owners.size, np.int8)
-    size = n + distinct.size
-    graph = sparse.coo_array((ones, (owners, n + places)), shape=(size, size))
-    _, components = csgraph.connected_components(graph, directed=False)
-    _, first, of_group = np.unique(components[:n], return_index=True, return_inverse=True)
-    ranks = np.empty(first.size, np.int64)
-    ranks[np.argsort(first)] = np.arange(first.size)
-    return ranks[of_group]
+    heads: list[int] = []
+    cases_of: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
+    numbers = np.empty(len(members), np.int64)
+    left_sizes = members.left_sizes.tolist()
+    for row, ((left, _), muted) in enumerate(zip(members, is_muted.tolist(), strict=True)):
+        accounts = [(account, muted) for account in left.tolist()]
+        shared = Counter(case for account in accounts for case in cases_of.get(account, ()))
+        for case in sorted(shared):
+            smaller = min(row, heads[case], key=lambda group: (left_sizes[group], edges[group].size))
+            if 2 * shared[case] < left_sizes[smaller]:
+                continue
+            common = np.intersect1d(edges[row], edges[heads[case]], assume_unique=True)
+            if 2 * common.size >= edges[smaller].size:
+                numbers[row] = case
+                break
+        else:
+            numbers[row] = len(heads)
+            for account in accounts:
+                cases_of[account].append(len(heads))
+            heads.append(row)
+    return numbers
 
 
 def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:
