@@ -23,7 +23,8 @@ CEILINGS = {
     "mbe_stage/cliques": 6_200,
     "mbe_stage/device": 2_200,
     "mbe_stage/graphs": 1_200,
-    "mbe_stage/groups": 3_900,
+    # The score by ranks, and the first eigenvector: 100 lines.
+    "mbe_stage/groups": 4_000,
     "mbe_stage/pq_counts": 13_400,
     "mbe_stage/runners": 2_600,
     "mbe_stage/runtime": 800,
@@ -46,7 +47,8 @@ CEILINGS = {
     "pipeline/rapids": 100,
     "pipeline/report": 1_900,
     "pipeline/stores": 2_900,
-    "pipeline/verify": 5_300,
+    # The score and its parts, cases by overlap, and runs of earlier versions: 50 lines.
+    "pipeline/verify": 5_350,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

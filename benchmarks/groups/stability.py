@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -14,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.groups.labelled import Events, Key
-from benchmarks.groups.ours import Search, grown_above_chance, search
+from benchmarks.groups.ours import grown_above_chance, search
 from mbe_stage.groups import selection
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.short_list import short_list
+from mbe_stage.groups.short_list import short_list, without_near_copies
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.problems.groups.cases import case_numbers
 
-__all__ = ["Kept", "n_new", "ring", "stability"]
+__all__ = ["Kept", "n_new", "stability"]
 
 N_FIRST, N_LISTED = 50, 100
 
@@ -34,8 +32,10 @@ class Kept:
     pairs: float
 
 
-def stability(events: Events, key: Key, least: tuple[int, int], seeds: Sequence[int], dropped: float = 0.05) -> dict:
-    """Means over seeds, for the short list and for grown groups, as ``{kind: Kept}``; of a key with one graph."""
+def stability(
+    events: Events, key: Key, least: tuple[int, int], seeds: Sequence[int], dropped: float = 0.05
+) -> dict[str, Kept]:
+    """Means over seeds, for the short list, for grown groups and for both by surprise; of a key with one graph."""
     before = {kind: _listed(one, N_FIRST) for kind, one in _lists(events, key, least).items()}
     found: dict[str, list[Kept]] = {kind: [] for kind in before}
     for seed in seeds:
@@ -48,56 +48,34 @@ def stability(events: Events, key: Key, least: tuple[int, int], seeds: Sequence[
     }
 
 
-def ring(events: Events, n_left: int, n_right: int, first: int, last: int, seed: int) -> Events:
-    """The events with a ring of new accounts and new targets added, each pair once, at times between two."""
-    dice = np.random.default_rng(seed)
-    left, right = np.indices((n_left, n_right)).reshape(2, -1)
-    assert events.times is not None
-    return replace(
-        events,
-        left=np.concatenate([events.left, left + events.labels.size]),
-        right=np.concatenate([events.right, right + events.right.max() + 1]),
-        weights=None,
-        times=np.concatenate([events.times, dice.integers(first, last, left.size)]),
-        labels=np.concatenate([events.labels, np.full(n_left, -1)]),
-    )
+def n_new(events: Events, days: int, n_runs: int, kind: str) -> list[int]:
+    """Publish the first part of the events, then the first two parts and so on; return the new groups of each run.
 
-
-def n_new(events: Events, days: int, n_runs: int, kind: str, account: int) -> tuple[list[int], list[str]]:
-    """Publish the events up to the first twelfth, the first two and so on, into one directory.
-
-    Returns
-    -------
-    counts : list of int
-        New groups of each run.
-    words : list of str
-        What each run says of groups with this account.
+    Parameters
+    ----------
+    events : Events
+        With times in seconds.
     """
     assert events.times is not None
     order = np.argsort(events.times, kind="stable")
-    counts, words = [], []
+    counts = []
     with TemporaryDirectory() as directory:
+        config = Config.from_mapping(
+            {
+                "input": {"left": "l", "right": "r", "timestamp": "t", "time_bucket": f"{days}d"},
+                "query": {"min_left": 2, "min_right": 1},
+                "execution": {"engine": "cpu", "threads": 1},
+                "output": {"directory": directory, "bicliques": False, "report": False},
+                "groups": {"kind": kind},
+            }
+        )
         for number in range(1, n_runs + 1):
             rows = order[: order.size * number // n_runs]
-            times = pa.array(events.times[rows] * (86_400 // events.day), pa.timestamp("s"))
-            edges = pa.table({"l": events.left[rows], "r": events.right[rows], "t": times})
-            config = Config.from_mapping(
-                {
-                    "input": {"left": "l", "right": "r", "timestamp": "t", "time_bucket": f"{days}d"},
-                    "query": {"min_left": 2, "min_right": 1},
-                    "execution": {"engine": "cpu", "threads": 1},
-                    "output": {"directory": directory, "bicliques": False, "report": False},
-                    "groups": {"kind": kind},
-                }
-            )
-            run_dir = Path(run(config, edges).run_dir)
-            groups = pq.read_table(run_dir / "groups.parquet", columns=["group_key", "since"])
-            since = dict(zip(*(column.to_pylist() for column in groups.columns), strict=True))
-            counts.append(sum(word == "new" for word in since.values()))
-            members = pq.read_table(run_dir / "group_members.parquet", columns=["group_key", "side", "key"])
-            mine = {row["group_key"] for row in members.to_pylist() if row["side"] == "left" and row["key"] == account}
-            words.append(", ".join(f"{word} {n}" for word, n in Counter(since[key] for key in mine).items()))
-    return counts, words
+            times = pa.array(events.times[rows], pa.timestamp("s"))
+            run_dir = run(config, pa.table({"l": events.left[rows], "r": events.right[rows], "t": times})).run_dir
+            since = pq.read_table(run_dir / "groups.parquet", columns=["since"])["since"].to_pylist()
+            counts.append(since.count("new"))
+    return counts
 
 
 def _some(events: Events, kept: np.ndarray) -> Events:
@@ -113,8 +91,16 @@ def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[
     """Members and edges of the listed groups, by kind."""
     (graph,) = events.graphs(key)
     one = search(graph, *least)
-    grown, _ = selection.covered(graph, grown_above_chance(one), one.model, N_LISTED)
-    lists = {"short_list": _short(one), "grown_cover": grown.members}
+    grown, short = grown_above_chance(one), short_list(one.candidates, limit=N_LISTED)
+    covered, _ = selection.covered(graph, grown, one.model, N_LISTED)
+    found_short = one.candidates.members.take(short)
+    every = GroupMembers.joined([grown.members, found_short])
+    every = every.take(np.argsort(-np.concatenate([grown.scores, one.candidates.surprise[short]]), kind="stable"))
+    lists = {
+        "short_list": found_short,
+        "grown_cover": covered.members,
+        "both": every.take(without_near_copies(every, limit=N_LISTED)),
+    }
     left, right = (ids.astype(np.int64) for ids in graph.edges())
     codes = left * graph.n_right + right
     found = {}
@@ -122,10 +108,6 @@ def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[
         cells = [(ids[:, None].astype(np.int64) * graph.n_right + others).ravel() for ids, others in members]
         found[kind] = members, [np.intersect1d(one, codes, assume_unique=True) for one in cells]
     return found
-
-
-def _short(one: Search) -> GroupMembers:
-    return one.candidates.members.take(short_list(one.candidates, limit=N_LISTED))
 
 
 def _listed(of: tuple[GroupMembers, list[np.ndarray]], n: int) -> tuple[list[set[int]], set[tuple[int, int]]]:

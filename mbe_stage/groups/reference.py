@@ -235,11 +235,11 @@ def tfidf_eigenvector(left: np.ndarray, right: np.ndarray, sizes: tuple[int, int
     idf = np.rint(np.log(sizes[0] / np.maximum(np.bincount(right, minlength=sizes[1]), 1)) * UNIT) / UNIT
     lengths = np.sqrt(np.bincount(left, idf[right] ** 2, sizes[0]))
     entries = idf[right] / np.where(lengths > 0, lengths, np.inf)[left]
-    vectors = np.ones(sizes[0]), np.zeros(sizes[1])
+    vectors: Pair = (np.ones(sizes[0]), np.zeros(sizes[1]))
     for _ in range(100):
         companion = np.bincount(right, entries * vectors[0][left], sizes[1])
-        after = np.bincount(left, entries * companion[right], sizes[0])
-        after /= after.max(initial=0) or 1.0
+        unscaled = np.bincount(left, entries * companion[right], sizes[0])
+        after = unscaled / (unscaled.max(initial=0) or 1.0)
         change = np.abs(after - vectors[0]).max(initial=0)
         vectors = after, companion / (companion.max(initial=0) or 1.0)
         if change <= 1e-6:

@@ -117,7 +117,7 @@ def check_schemas(
     schemas : callable
         Takes the types of the left and right keys, and returns the schema of every table by its name in the run.
     added : frozenset of str
-        Columns that may be missing, because runs of earlier versions lack them.
+        Columns that may be missing from a table, all of them, because runs of earlier versions lack them.
     """
     found = {
         name: [(path, pq.read_schema(path)) for path in table_parts(run, name.removesuffix(".parquet"))]
@@ -161,7 +161,8 @@ def _first_wrong(
     n_right = 0
     for name, files in tables.items():
         for path, found in files:
-            wanted = [field for field in expected[name] if field.name in found.names or field.name not in added]
+            is_earlier = added.isdisjoint(found.names)
+            wanted = [field for field in expected[name] if not (is_earlier and field.name in added)]
             if (what := _offence(found, pa.schema(wanted))) is not None:
                 return n_right, f"{path}{what}"
             n_right += 1

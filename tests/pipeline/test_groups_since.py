@@ -87,16 +87,20 @@ def test_a_ring_over_some_days(tmp_path: Path) -> None:
 
 def by_definition(old: Groups, new: Groups) -> tuple[dict[int, str], set[int]]:
     """What each group is since the old run, and the old groups that are gone, by sets of left members."""
+
+    def similarity(left: frozenset[str], other: frozenset[str]) -> float:
+        found = len(left & other) / len(left | other)
+        return found if found >= (0.25 if other <= left else 0.5) else 0.0
+
     words = {}
     for key, (left, n_edges) in new.items():
-        near = [(-len(left & other) / len(left | other), row) for row, (other, _) in enumerate(old.values())]
-        similarity, row = min(near, default=(0, -1))
+        best, row = max(((similarity(left, of), -row) for row, (of, _) in enumerate(old.values())), default=(0.0, 0))
         if key in old:
             words[key] = "same"
-        elif similarity > -0.5:
+        elif best == 0:
             words[key] = "new"
         else:
-            other, n_before = list(old.values())[row]
+            other, n_before = list(old.values())[-row]
             if left > other or (left == other and n_edges > n_before):
                 words[key] = "grown"
             elif left < other or (left == other and n_edges < n_before):
@@ -104,7 +108,7 @@ def by_definition(old: Groups, new: Groups) -> tuple[dict[int, str], set[int]]:
             else:
                 words[key] = "changed"
     lefts = [left for left, _ in new.values()]
-    gone = {key for key, (left, _) in old.items() if all(2 * len(left & one) < len(left | one) for one in lefts)}
+    gone = {key for key, (left, _) in old.items() if all(similarity(one, left) == 0 for one in lefts)}
     return words, gone
 
 

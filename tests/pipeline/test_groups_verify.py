@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,7 @@ from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import arrow as sink
+from mbe_stage.pipeline.publish.run_files import file_entry
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
@@ -135,6 +137,36 @@ def test_a_sound_run_passes(run_dir: Path) -> None:
     assert "of" in next(check.detail for check in report.checks if check.name == "groups")
     assert not any("tfidf_eigenvector" in what for what in report.not_checked)
     assert any("tfidf_eigenvector: the input is not given" in what for what in verify_run(run_dir).not_checked)
+
+
+def test_runs_of_earlier_versions_pass_by_their_rules(run_dir: Path) -> None:
+    """They lack two columns, and their score is one of its parts; a run that lacks one column is damaged."""
+    added = ("grown_surprise", "tfidf_eigenvector")
+
+    def without(names: tuple[str, ...], score: str) -> None:
+        path = run_dir / "vertex_scores.parquet"
+        table = pq.read_table(path)
+        place = table.schema.get_field_index("score")
+        table = table.set_column(place, table.schema.field("score"), table[score])
+        pq.write_table(table.drop_columns(list(names)), path, compression="zstd")
+        entry = json.loads(file_entry(run_dir, path).model_dump_json())
+
+        def named(values: dict[str, Any]) -> None:
+            values["files"] = [entry if each["path"] == path.name else each for each in values["files"]]
+
+        edit(run_dir, named)
+
+    kept = (run_dir / "vertex_scores.parquet").read_bytes()
+    without(added[:1], "score")
+    with pytest.raises(VerificationError, match="has the columns .*; expected"):
+        verify_run(run_dir)
+    (run_dir / "vertex_scores.parquet").write_bytes(kept)
+    without(added, "score")
+    with pytest.raises(VerificationError, match="score is"):
+        verify_run(run_dir)
+    (run_dir / "vertex_scores.parquet").write_bytes(kept)
+    without(added, "edge_share")
+    assert "groups: which groups make a case: an earlier version had another rule" in verify_run(run_dir).not_checked
 
 
 @pytest.mark.parametrize("row", [0, 20, -1])

@@ -38,7 +38,7 @@ def case_numbers(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: n
 
     Examples
     --------
-    >>> groups = GroupMembers.of([([0, 1, 2], [0, 1]), ([1, 2, 3], [0, 1]), ([2, 3], [1]), ([2], [5])])
+    >>> groups = GroupMembers.of([([0, 1, 2], [0, 1]), ([1, 2, 3], [0, 1]), ([3, 4], [1]), ([2], [5])])
     >>> edges = [np.array([10 * u + v for u in left for v in right]) for left, right in groups]
     >>> case_numbers(groups, edges, np.zeros(4, bool)).tolist()
     [0, 0, 1, 2]

@@ -71,7 +71,7 @@ class Since:
     words : list of str
         One per group of the new run: ``new``, ``grown``, ``shrunk``, ``changed``, ``same``.
     gone : (m,) int64
-        Positions of the groups of the old run that are similar to none of the new run.
+        Positions of the groups of the old run that can be partner of none of the new run.
     """
 
     words: list[str]
@@ -99,9 +99,9 @@ def read_group_rows(run_path: Path) -> GroupRows:
 def since_last(old: GroupRows, new: GroupRows) -> Since:
     """Compare the groups of two runs by their left members.
 
-    The partner of a group is the old group with the highest Jaccard similarity of left members, at least one half, and
-    of several the first. Right members may be other ones: keys with a time bucket are new in every run. Several groups
-    may have one partner.
+    The partner of a group is the old group with the highest Jaccard similarity of left members, and of several the
+    first. It is at least one half, or one quarter if no left member of the old group is missing. Right members may be
+    other ones: keys with a time bucket are new in every run. Several groups may have one partner.
     """
     rows, partners, n_common = _similar(new, old)
     sizes, sizes_before = new.n_left[rows], old.n_left[partners]
@@ -122,7 +122,7 @@ def since_last(old: GroupRows, new: GroupRows) -> Since:
 
 
 def _similar(new: GroupRows, old: GroupRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the pairs of groups with a Jaccard similarity of at least one half, and their common left members."""
+    """Return the pairs of groups that can be partners, and the number of their common left members."""
     left = [groups.hashes[~groups.is_right] for groups in (new, old)]
     accounts = np.unique(np.concatenate(left))
     holds = [
@@ -134,6 +134,7 @@ def _similar(new: GroupRows, old: GroupRows) -> tuple[np.ndarray, np.ndarray, np
     ]
     common = (holds[0] @ holds[1].T).tocoo()
     rows, partners = common.coords
-    # shared / (both - shared) >= 1 / 2
-    near = 3 * common.data >= new.n_left[rows] + old.n_left[partners]
+    sizes, sizes_before = new.n_left[rows], old.n_left[partners]
+    near = 3 * common.data >= sizes + sizes_before
+    near |= (common.data == sizes_before) & (4 * common.data >= sizes)
     return rows[near], partners[near], common.data[near]
