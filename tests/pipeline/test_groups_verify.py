@@ -21,7 +21,7 @@ from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import arrow as sink
-from mbe_stage.pipeline.publish.run_files import file_entry
+from mbe_stage.pipeline.publish.manifest import file_entry
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
@@ -158,7 +158,7 @@ def test_runs_of_earlier_versions_pass_by_their_rules(run_dir: Path) -> None:
 
     kept = (run_dir / "vertex_scores.parquet").read_bytes()
     without(added[:1], "score")
-    with pytest.raises(VerificationError, match="has the columns .*; expected"):
+    with pytest.raises(VerificationError, match=r"has the columns .*; expected"):
         verify_run(run_dir)
     (run_dir / "vertex_scores.parquet").write_bytes(kept)
     without(added, "score")
