@@ -280,7 +280,7 @@ def _check_cases(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
         job.not_checked("groups: which groups make a case: an earlier version had another rule")
         return
     lefts, edges = [set(members.tolist()) for members in accounts], _edges_of_items(job, groups)
-    heads_of: dict[tuple[int, bool], list[int]] = {}
+    heads_of: dict[tuple[tuple[int, str], bool], list[int]] = {}
     cases, heads = groups.column("case"), dict[str, int]()
 
     def is_near(row: int, head: int) -> bool:
@@ -288,15 +288,15 @@ def _check_cases(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
         return all(2 * len(of[row] & of[head]) >= len(of[smaller]) for of in (lefts, edges))
 
     for row, (case, is_muted) in enumerate(zip(cases, groups.column("is_muted"), strict=True)):
-        met = {head for account in lefts[row] for head in heads_of.get((account, is_muted), ())}
+        met = {head for edge in edges[row] for head in heads_of.get((edge, is_muted), ())}
         head = next((head for head in sorted(met) if is_near(row, head)), row)
         if cases[head] != case:
             raise groups.refuse(row, f"case is {case}, but it overlaps the first group of the case {cases[head]}")
         if heads.setdefault(case, head) != head:
             raise groups.refuse(row, f"case is {case}, as in row {heads[case]}, but they do not overlap by half")
         if head == row:
-            for account in lefts[row]:
-                heads_of.setdefault((account, is_muted), []).append(row)
+            for edge in edges[row]:
+                heads_of.setdefault((edge, is_muted), []).append(row)
 
 
 def _edges_of_items(job: Job, groups: Groups) -> list[set[tuple[int, str]]]:

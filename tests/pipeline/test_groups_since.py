@@ -13,7 +13,7 @@ import pytest
 from mbe_stage.pipeline import run
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.job import RunResult
-from mbe_stage.pipeline.problems.groups import completing
+from mbe_stage.pipeline.problems.groups import completing, overlaps
 from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, read_group_rows, since_last
 from mbe_stage.pipeline.problems.groups.publication import PUBLICATION
 from mbe_stage.pipeline.report.groups import since_last as since_section
@@ -144,8 +144,12 @@ def groups_of(run_dir: Path) -> Groups:
     return {key: (frozenset(left), n_edges[key]) for key, left in lefts.items()}
 
 
-def test_words_are_those_of_the_definition_whatever_the_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 22])
+def test_words_are_those_of_the_definition_whatever_the_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     """Groups that no graph has; with members on both sides that are written alike."""
+    monkeypatch.setattr(overlaps, "PAIRS_AT_ONCE", at_once)
     dice = random.Random(11)
     seen: set[str] = set()
     for trial in range(60):

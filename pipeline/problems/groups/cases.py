@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
 import numpy as np
 
 from mbe_stage.groups.members import GroupMembers
+from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
 
 
 def case_numbers(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: np.ndarray) -> np.ndarray:
@@ -43,27 +44,29 @@ def case_numbers(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: n
     >>> case_numbers(groups, edges, np.zeros(4, bool)).tolist()
     [0, 0, 1, 2]
     """
-    heads: list[int] = []
-    cases_of: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
+    near: defaultdict[int, list[int]] = defaultdict(list)
+    for row, other in _near(members, edges, is_muted):
+        near[row].append(other)
     numbers = np.empty(len(members), np.int64)
-    left_sizes = members.left_sizes.tolist()
-    for row, ((left, _), muted) in enumerate(zip(members, is_muted.tolist(), strict=True)):
-        accounts = [(account, muted) for account in left.tolist()]
-        shared = Counter(case for account in accounts for case in cases_of.get(account, ()))
-        for case in sorted(shared):
-            smaller = min(row, heads[case], key=lambda group: (left_sizes[group], edges[group].size))
-            if 2 * shared[case] < left_sizes[smaller]:
-                continue
-            common = np.intersect1d(edges[row], edges[heads[case]], assume_unique=True)
-            if 2 * common.size >= edges[smaller].size:
-                numbers[row] = case
-                break
-        else:
-            numbers[row] = len(heads)
-            for account in accounts:
-                cases_of[account].append(len(heads))
-            heads.append(row)
+    cases: dict[int, int] = {}
+    for row in range(len(members)):
+        head = min((other for other in near[row] if other in cases), default=row)
+        numbers[row] = cases.setdefault(head, len(cases))
     return numbers
+
+
+def _near(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of groups that overlap by half, the later one first."""
+    left_sizes, n_edges = members.left_sizes, np.array([of.size for of in edges], np.int64)
+    held = Held(len(edges), np.repeat(np.arange(len(edges)), n_edges), np.concatenate([np.empty(0, np.int64), *edges]))
+    for rows, others, common in overlaps(held, held):
+        a, b = left_sizes[rows], left_sizes[others]
+        is_smaller = np.where(a == b, n_edges[rows] < n_edges[others], a < b)
+        smaller = np.where(is_smaller, rows, others)
+        kept = (rows > others) & (is_muted[rows] == is_muted[others]) & (2 * common >= n_edges[smaller])
+        for row, other, least in np.column_stack([rows, others, left_sizes[smaller]])[kept].tolist():
+            if 2 * np.intersect1d(members[row][0], members[other][0], assume_unique=True).size >= least:
+                yield row, other
 
 
 def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:

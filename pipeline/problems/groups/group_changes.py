@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from scipy import sparse
 
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
 from mbe_stage.pipeline.publish.reading import reading
 
 
@@ -123,18 +123,13 @@ def since_last(old: GroupRows, new: GroupRows) -> Since:
 
 def _similar(new: GroupRows, old: GroupRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the pairs of groups that can be partners, and the number of their common left members."""
-    left = [groups.hashes[~groups.is_right] for groups in (new, old)]
-    accounts = np.unique(np.concatenate(left))
-    holds = [
-        sparse.csr_array(
-            (np.ones(of.size, np.int64), (groups.owners[~groups.is_right], np.searchsorted(accounts, of))),
-            shape=(groups.keys.size, accounts.size),
-        )
-        for groups, of in zip((new, old), left, strict=True)
-    ]
-    common = (holds[0] @ holds[1].T).tocoo()
-    rows, partners = common.coords
-    sizes, sizes_before = new.n_left[rows], old.n_left[partners]
-    near = 3 * common.data >= sizes + sizes_before
-    near |= (common.data == sizes_before) & (4 * common.data >= sizes)
-    return rows[near], partners[near], common.data[near]
+    lefts = (Held(of.keys.size, of.owners[~of.is_right], of.hashes[~of.is_right]) for of in (new, old))
+    found = [np.empty((0, 3), np.int64)]
+    for rows, partners, common in overlaps(*lefts):
+        sizes, sizes_before = new.n_left[rows], old.n_left[partners]
+        # common / (both - common) >= 1 / 2
+        near = 3 * common >= sizes + sizes_before
+        near |= (common == sizes_before) & (4 * common >= sizes)
+        found.append(np.column_stack([rows, partners, common])[near])
+    rows, partners, n_common = np.concatenate(found).T
+    return rows, partners, n_common
