@@ -42,7 +42,8 @@ CEILINGS = {
     "pipeline/execution": 2_800,
     "pipeline/io": 4_600,
     "pipeline/networkx_backend": 300,
-    "pipeline/problems": 8_000,
+    # Overlaps of groups, for cases and changes: 50 lines.
+    "pipeline/problems": 8_050,
     "pipeline/publish": 2_000,
     "pipeline/rapids": 100,
     "pipeline/report": 1_900,
