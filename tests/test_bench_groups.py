@@ -17,6 +17,7 @@ import pytest
 from benchmarks.groups import baselines, labelled, metrics, ours
 from benchmarks.groups.labelled import DEVELOPMENT, Key
 from benchmarks.groups.planted import plant
+from benchmarks.groups.stability import stability
 from benchmarks.groups.swaps import swapped
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups.short_list import RankBy
@@ -342,8 +343,23 @@ def published(
             members[row["group_key"]].append(row["key"])
     scores = pq.read_table(run_dir / "vertex_scores.parquet").slice(0, graph.n_left)
     return list(members.values()), {
-        name: scores[name].to_pylist() for name in ("edge_share", "edge_sqrt", "share_size")
+        name: scores[name].to_pylist()
+        for name in ("score", "edge_share", "grown_surprise", "edge_sqrt", "share_size", "tfidf_eigenvector")
     }
+
+
+def test_nothing_dropped_is_everything_found() -> None:
+    dice = np.random.default_rng(4)
+    matrix = dice.random((90, 70)) < 0.02
+    for first in (0, 20):
+        matrix[first : first + 12, first : first + 9] |= dice.random((12, 9)) < 0.9
+    left, right = np.nonzero(matrix)
+    events = labelled.Events("two blocks", left, right, None, None, 1, np.zeros(90, np.int64))
+    kept = stability(events, Key(), (2, 2), [1], dropped=0.0)
+    assert set(kept) == {"short_list", "grown_cover", "both"}
+    assert {(one.groups, one.pairs) for one in kept.values()} == {(1.0, 1.0)}
+    lost = stability(events, Key(), (2, 2), [1, 2], dropped=0.9)
+    assert all(one.groups < 0.5 and one.pairs < 0.5 for one in lost.values())
 
 
 def test_what_is_measured_is_what_a_run_publishes(tmp_path: Path) -> None:

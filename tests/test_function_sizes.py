@@ -23,8 +23,8 @@ CEILINGS = {
     "mbe_stage/cliques": 6_200,
     "mbe_stage/device": 2_200,
     "mbe_stage/graphs": 1_200,
-    # The maximum-entropy null and naming by degree, in the specification too.
-    "mbe_stage/groups": 4_450,
+    # The maximum-entropy null and naming by degree, in the specification too; the score by ranks, the eigenvector.
+    "mbe_stage/groups": 4_600,
     "mbe_stage/pq_counts": 13_400,
     "mbe_stage/runners": 2_600,
     "mbe_stage/runtime": 800,
@@ -42,12 +42,14 @@ CEILINGS = {
     "pipeline/execution": 2_800,
     "pipeline/io": 4_600,
     "pipeline/networkx_backend": 300,
-    "pipeline/problems": 8_000,
+    # Overlaps of groups, for cases and changes: 50 lines.
+    "pipeline/problems": 8_050,
     "pipeline/publish": 2_000,
     "pipeline/rapids": 100,
     "pipeline/report": 1_900,
     "pipeline/stores": 2_900,
-    "pipeline/verify": 5_300,
+    # The score and its parts, cases by overlap, and runs of earlier versions: 50 lines.
+    "pipeline/verify": 5_350,
     "pipeline/views": 4_200,
 }
 # Kernels, and commands whose arguments are their options.

@@ -6,6 +6,7 @@ two scores, and the groups of both stand in one list, in which near copies drop 
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +20,12 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import selection
 from mbe_stage.groups.candidates import Candidates, CandidateSink
-from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.eigenvector import tfidf_eigenvector
+from mbe_stage.groups.null_model import UNIT, NullModel
 from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.short_list import RankBy, short_list
 from mbe_stage.groups.together import grown_together, together
-from mbe_stage.groups.vertex_scores import edge_sqrt, share_size
+from mbe_stage.groups.vertex_scores import best_score, edge_sqrt, rank_score, share_size
 from mbe_stage.options import Execution
 
 __all__ = ["Search", "grown_above_chance", "grown_groups", "scores_of", "search", "short_groups"]
@@ -102,10 +104,19 @@ def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
     """Each score of the left vertices, of several offsets the best; ``(n_left,) float64``."""
     by_edge = [edge_sqrt(one.graph, one.candidates, one.model) for one in searches]
     by_size = [share_size(one.sink.left_share, one.graph.left_degrees) for one in searches]
+    by_growth = [
+        best_score(found.members.left_members, found.members.left_sizes, found.scores, one.graph.n_left) / UNIT
+        for one, found in zip(searches, map(grown_above_chance, searches), strict=True)
+    ]
+    by_centrality = [tfidf_eigenvector(one.graph)[0] for one in searches]
+    parts = np.max([found.left_share for found in by_edge], axis=0), np.max(by_growth, axis=0)
     return {
-        "edge_share": np.max([found.left_share for found in by_edge], axis=0),
+        "score": rank_score(*parts),
+        "edge_share": parts[0],
+        "grown_surprise": parts[1],
         "edge_sqrt": np.max([found.left for found in by_edge], axis=0),
         "share_size": np.max(by_size, axis=0),
+        "tfidf_eigenvector": np.max(by_centrality, axis=0),
     }
 
 
@@ -116,6 +127,7 @@ def short_groups(searches: Sequence[Search], limit: int, rank_by: RankBy = "surp
     return [candidates.members[row][0] for row in rows]
 
 
+@functools.lru_cache(maxsize=4)
 def grown_above_chance(one: Search) -> GrownGroups:
     """The grown groups of one graph that are better than chance, best first, as a run makes them."""
     seeds = selection.seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)

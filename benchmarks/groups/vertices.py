@@ -13,10 +13,13 @@ from benchmarks.groups.metrics import Estimate
 from benchmarks.groups.ours import Search, scores_of, search
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["BASELINES", "CASES", "DEFAULT", "PUBLISHED", "Case", "Measured", "measure"]
+__all__ = ["BASELINES", "CASES", "DEFAULT", "PARTS", "PUBLISHED", "Case", "Measured", "measure"]
 
-DEFAULT = "edge_share"
+DEFAULT = "score"
 """The score that is published first."""
+
+PARTS = ("edge_share", "grown_surprise")
+"""The two whose ranks it is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ CASES = (
 )
 """Development graphs with positive and negative vertices."""
 
-PUBLISHED = ("edge_share", "edge_sqrt")
-"""The two that are published for each vertex; share_size stands beside them for where edges are too many."""
+PUBLISHED = ("score", "edge_share", "edge_sqrt")
+"""Those that are published for each vertex; share_size stands beside them for where edges are too many."""
 
 BASELINES: dict[str, Callable[[BipartiteCSR], np.ndarray]] = {
     "FRAUDAR": baselines.fraudar_score,

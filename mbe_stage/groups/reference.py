@@ -326,6 +326,42 @@ def degree_percentiles(degrees: np.ndarray) -> np.ndarray:
     return (below + np.searchsorted(ascending, degrees, side="right")) / (2 * max(1, degrees.size))
 
 
+def rank_score(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The percentile of the mean of the ranks by two scores; 0 where both are 0."""
+    # Percentiles of one side have a common denominator of twice its vertices.
+    ranks = sum(np.rint(degree_percentiles(part) * 2 * part.size) for part in (one, other))
+    return degree_percentiles(np.asarray(ranks)) * ((one > 0) | (other > 0))
+
+
+def tfidf_eigenvector(left: np.ndarray, right: np.ndarray, sizes: tuple[int, int]) -> Pair:
+    """First singular vectors of the left vertices' tf-idf vectors of length 1, by power iteration from ones.
+
+    Both are scaled to a maximum of 1 and rounded to 20 binary digits. The iteration ends after 100 rounds, or after one
+    that changes no entry of the left vector by more than 1e-6.
+
+    Parameters
+    ----------
+    left, right : (n_edges,) integers
+        The ends of the edges.
+    sizes : (int, int)
+        Vertices of the sides.
+    """
+    idf = np.rint(np.log(sizes[0] / np.maximum(np.bincount(right, minlength=sizes[1]), 1)) * UNIT) / UNIT
+    lengths = np.sqrt(np.bincount(left, idf[right] ** 2, sizes[0]))
+    entries = idf[right] / np.where(lengths > 0, lengths, np.inf)[left]
+    vectors: Pair = (np.ones(sizes[0]), np.zeros(sizes[1]))
+    for _ in range(100):
+        companion = np.bincount(right, entries * vectors[0][left], sizes[1])
+        unscaled = np.bincount(left, entries * companion[right], sizes[0])
+        after = unscaled / (unscaled.max(initial=0) or 1.0)
+        change = np.abs(after - vectors[0]).max(initial=0)
+        vectors = after, companion / (companion.max(initial=0) or 1.0)
+        if change <= 1e-6:
+            break
+    first, second = (np.ldexp(np.rint(np.ldexp(m, 20)), e - 20) for m, e in map(np.frexp, vectors))
+    return first, second
+
+
 def _edges(candidates: Bicliques) -> Iterator[tuple[Pair, np.ndarray, np.ndarray]]:
     """The edges of candidates, all of some left vertices at a time.
 

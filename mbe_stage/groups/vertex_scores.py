@@ -79,9 +79,62 @@ def degree_percentiles(degrees: np.ndarray) -> np.ndarray:
     >>> degree_percentiles(np.array([5, 1, 1, 9])).tolist()
     [0.625, 0.25, 0.25, 0.875]
     """
-    ascending = np.sort(degrees)
-    below = np.searchsorted(ascending, degrees, side="left")
-    return (below + np.searchsorted(ascending, degrees, side="right")) / (2 * max(1, degrees.size))
+    return _doubled_ranks(degrees) / (2 * max(1, degrees.size))
+
+
+def best_score(members: np.ndarray, sizes: np.ndarray, scores: np.ndarray, n_vertices: int) -> np.ndarray:
+    """The highest score of a group that holds the vertex; 0 without one.
+
+    Parameters
+    ----------
+    members : integers
+        Those of one side, group after group.
+    sizes : (n,) int64
+    scores : (n,) int64
+        Positive.
+
+    Returns
+    -------
+    (n_vertices,) int64
+
+    Examples
+    --------
+    >>> best_score(np.array([0, 2, 2]), np.array([2, 1]), np.array([5, 7]), 4).tolist()
+    [5, 0, 7, 0]
+    """
+    best = np.zeros(n_vertices, np.int64)
+    np.maximum.at(best, members, np.repeat(scores, sizes))
+    return best
+
+
+def rank_score(*parts: np.ndarray) -> np.ndarray:
+    """The percentile of the mean of a vertex's ranks by several scores, among the vertices of its side.
+
+    Vertices of equal score share the mean of their ranks. So no part outweighs another by its unit or its tail.
+
+    Parameters
+    ----------
+    parts : (n,) float64 each
+        Not negative.
+
+    Returns
+    -------
+    (n,) float64
+        As `degree_percentiles`; 0 for a vertex that all parts score 0.
+
+    Examples
+    --------
+    >>> rank_score(np.array([0.0, 3.0, 1.0, 0.0]), np.array([0.0, 2.0, 9.0, 0.5])).tolist()
+    [0.0, 0.75, 0.75, 0.375]
+    """
+    ranks = np.sum([_doubled_ranks(part) for part in parts], axis=0)
+    return np.where(np.any(parts, axis=0), degree_percentiles(ranks), 0.0)
+
+
+def _doubled_ranks(values: np.ndarray) -> np.ndarray:
+    """How many are less, and how many are not more; whole numbers."""
+    ascending = np.sort(values)
+    return np.searchsorted(ascending, values, side="left") + np.searchsorted(ascending, values, side="right")
 
 
 def edge_sqrt(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mbe_stage.groups import reference
-from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null
+from mbe_stage.groups.reference import Best, Bicliques, EdgeScores, Null, Pair, tfidf_eigenvector
 from mbe_stage.pipeline.edges import EdgeData
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify import closure
@@ -196,6 +196,16 @@ class Graphs:
         sqrt, share = (np.maximum.reduce([getattr(each, name)[0] for each in of_parts]) for name in ("sqrt", "share"))
         n_left_out = sum(each.n_left_out for each in of_parts)
         return EdgeScores((sqrt, of_parts[0].sqrt[1]), (share, of_parts[0].share[1]), n_left_out)
+
+    def eigenvector(self) -> Pair | None:
+        """Return the first eigenvector, combined in the same way; None without the input."""
+        found = []
+        for part in self.parts:
+            if part.job.edges is None:
+                return None
+            ends = part.job.edges.left_ids, part.job.edges.right_ids
+            found.append(tfidf_eigenvector(*ends, (part.degrees[0].size, part.degrees[1].size)))
+        return np.maximum.reduce([left for left, _ in found]), found[0][1]
 
     def _largest(self, numerators: list[np.ndarray]) -> np.ndarray:
         """Return numerators of the largest share of the vertex's degree; the degrees of the two graphs differ."""

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.errors import VerificationError
-from mbe_stage.pipeline.verify.group_tables import Groups, compare, refuse_first
+from mbe_stage.pipeline.verify.group_tables import Groups, compare, is_earlier, refuse_first
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import vertex_hashes
 
@@ -103,7 +103,7 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
         The first wrong value.
     """
     of_groups = _members(groups)
-    _check_cases(groups, [left for left, _ in of_groups])
+    _check_cases(job, groups, [left for left, _ in of_groups])
     _check_since(job, groups, [left for left, _ in of_groups])
     _check_labels(groups, known)
     figures = [_figures(each, known) for each in of_groups]
@@ -271,32 +271,50 @@ def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], verti
                 )
 
 
-def _check_cases(groups: Groups, accounts: list[np.ndarray]) -> None:
-    """Check that groups have the same case exactly if shared left members connect them; muted ones apart."""
-    leader = list(range(len(accounts)))
+def _check_cases(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
+    """Check that a group is in the first case whose head it overlaps by half, else the head of one; muted ones apart.
 
-    def first(row: int) -> int:
-        while leader[row] != row:
-            leader[row] = leader[leader[row]]
-            row = leader[row]
-        return row
+    A head is the first group of its case.
+    """
+    if is_earlier(job):
+        job.not_checked("groups: which groups make a case: an earlier version had another rule")
+        return
+    lefts, edges = [set(members.tolist()) for members in accounts], _edges_of_items(job, groups)
+    heads_of: dict[tuple[tuple[int, str], bool], list[int]] = {}
+    cases, heads = groups.column("case"), dict[str, int]()
 
-    seen: dict[tuple[int, bool], int] = {}
-    for row, (members, is_muted) in enumerate(zip(accounts, groups.column("is_muted"), strict=True)):
-        for account in members.tolist():
-            one, other = first(seen.setdefault((account, is_muted), row)), first(row)
-            leader[max(one, other)] = min(one, other)
-    cases = groups.column("case")
-    firsts: dict[str, int] = {}
-    for row, case in enumerate(cases):
-        if cases[first(row)] != case:
-            raise groups.refuse(
-                row, f"case is {case}, but a group that shares left members with it has {cases[first(row)]}"
-            )
-        if first(firsts.setdefault(case, row)) != first(row):
-            raise groups.refuse(
-                row, f"case is {case}, as in row {firsts[case]}, but no shared left member connects them"
-            )
+    def is_near(row: int, head: int) -> bool:
+        smaller = min(row, head, key=lambda group: (len(lefts[group]), len(edges[group])))
+        return all(2 * len(of[row] & of[head]) >= len(of[smaller]) for of in (lefts, edges))
+
+    for row, (case, is_muted) in enumerate(zip(cases, groups.column("is_muted"), strict=True)):
+        met = {head for edge in edges[row] for head in heads_of.get((edge, is_muted), ())}
+        head = next((head for head in sorted(met) if is_near(row, head)), row)
+        if cases[head] != case:
+            raise groups.refuse(row, f"case is {case}, but it overlaps the first group of the case {cases[head]}")
+        if heads.setdefault(case, head) != head:
+            raise groups.refuse(row, f"case is {case}, as in row {heads[case]}, but they do not overlap by half")
+        if head == row:
+            for edge in edges[row]:
+                heads_of.setdefault((edge, is_muted), []).append(row)
+
+
+def _edges_of_items(job: Job, groups: Groups) -> list[set[tuple[int, str]]]:
+    """Return the edges of each group, with the item in place of the right vertex: its key without the time bucket."""
+    assert job.keys is not None
+    vertices = np.unique(groups.side(1)[1])
+    keys = [str(key) for key in job.keys[1].take(pa.array(vertices)).to_pylist()]
+    if job.manifest.config.input.time_bucket is not None:
+        keys = [json.dumps(json.loads(key)[:-1]) for key in keys]
+    items = dict(zip(vertices.tolist(), keys, strict=True))
+    path = job.run / "group_edges.parquet"
+    if not path.is_file():
+        return [{(u, items[v]) for u in left.tolist() for v in right.tolist()} for left, right in _members(groups)]
+    edges: dict[int, set[tuple[int, str]]] = {key: set() for key in groups.column("group_key")}
+    columns = (column.to_pylist() for column in pq.read_table(path, columns=["group_key", "left", "right"]).columns)
+    for key, left, right in zip(*columns, strict=True):
+        edges[key].add((left, items[right]))
+    return list(edges.values())
 
 
 def _check_since(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:

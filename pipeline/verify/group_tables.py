@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mbe_stage.groups.reference import EdgeScores, degree_percentiles
+from mbe_stage.groups.reference import EdgeScores, Pair, degree_percentiles, rank_score
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.verify.job import Job
 from mbe_stage.pipeline.verify.recipe import biclique_keys
@@ -36,6 +36,8 @@ _NULLABLE = (
     "known_share",
     "known_p_value",
 )
+# Tolerance of entries of an eigenvector, which have 20 binary digits.
+_UNSURE_DIGITS = 4e-6
 # Tolerance of roots of sums of logarithms, which another machine may round differently.
 _UNSURE = 1e-6
 
@@ -206,6 +208,7 @@ def check_scores(
     is_whole: bool,
     explained: tuple[np.ndarray, np.ndarray],
     degrees: tuple[np.ndarray, ...],
+    eigenvector: Pair | None,
 ) -> str:
     """Check every vertex: scores, groups, explained edges and degree rank.
 
@@ -215,7 +218,10 @@ def check_scores(
     is_whole : bool
         True if these are of all bicliques, false if only of the groups.
     explained : pair of (n,) int64
-        For each vertex, the number of its edges in a group. degrees : pair of (n,) int64
+        For each vertex, the number of its edges in a group.
+    degrees : pair of (n,) int64
+    eigenvector : pair of (n,) float64, or None
+        None if it cannot be recomputed.
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
@@ -251,8 +257,6 @@ def check_scores(
             ("share_size", np.sqrt(share_numerators[side] / of_side), 1e-12),
             ("edge_share", by_edge.share[side], _UNSURE),
             ("edge_sqrt", by_edge.sqrt[side], _UNSURE),
-            # The recommended score.
-            ("score", by_edge.share[side], _UNSURE),
         ):
             values = part[name].to_numpy()
             if is_whole:
@@ -265,7 +269,32 @@ def check_scores(
                     f"{name} is below the value from the vertex's groups",
                     start,
                 )
+        if is_earlier(job):
+            compare(path, "score", part["score"].to_numpy(), part["edge_share"].to_numpy(), start)
+            continue
+        _check_score(path, groups, part, side, start)
+        if eigenvector is not None:
+            name = "tfidf_eigenvector"
+            compare(path, name, part[name].to_numpy(), eigenvector[side], start, unsure=_UNSURE_DIGITS)
     return f"{sum(sizes):,} vertices"
+
+
+def is_earlier(job: Job) -> bool:
+    """Return whether a version wrote the run that had other cases, and `edge_share` as score of vertices."""
+    return "grown_surprise" not in pq.read_schema(job.run / "vertex_scores.parquet").names
+
+
+def _check_score(path: Path, groups: Groups, part: pa.Table, side: int, start: int) -> None:
+    """Check the score of one side's vertices from its parts, and that no listed grown group is better than stated."""
+    share, grown = part["edge_share"].to_numpy(), part["grown_surprise"].to_numpy()
+    compare(path, "score", part["score"].to_numpy(), rank_score(share, grown), start)
+    refuse_first(path, ~(grown >= 0), "grown_surprise is negative", start)
+    offsets, members = groups.side(side)
+    is_grown = np.array([kind == "grown_cover" for kind in groups.column("kind")], np.bool_)
+    least = np.zeros(grown.size)
+    surprise = np.where(is_grown, groups.table["surprise"].to_numpy(), 0.0)
+    np.maximum.at(least, members, np.repeat(surprise, np.diff(offsets)))
+    refuse_first(path, grown < least, "grown_surprise is below the surprise of the vertex's groups", start)
 
 
 def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -27,6 +27,7 @@ from mbe_stage.pipeline.verify.group_tables import (
     check_members,
     check_scores,
     compare,
+    is_earlier,
     refuse_first,
     within,
     without_nulls,
@@ -80,8 +81,13 @@ def check(job: Job) -> None:
         all(each.is_whole for each in found),
         graphs.shares_explained(edges),
         parts[0].degrees,
+        eigenvector := None if is_earlier(job) else graphs.eigenvector(),
     )
     job.passed("vertex scores", n_vertices)
+    if not is_earlier(job):
+        job.not_checked("vertex scores: grown_surprise of groups that are not listed: growing is not repeated")
+        if eigenvector is None:
+            job.not_checked("vertex scores: tfidf_eigenvector: the input is not given")
     check_association(job, groups, known, graphs.n_right)
     _check_counts(job, groups, found, by_edge.n_left_out, known)
 
@@ -275,15 +281,14 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
     if stated_best is not None and all(each.is_whole for each in found) and abs(float(stated_best) - best) > 1e-6:
         raise VerificationError(f"{groups.path}: best_surprise is {stated_best.decode():.80}; recomputed {best}")
     n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
-    is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {
         "groups": len(groups),
         "left_members": int(np.unique(groups.side(0)[1]).size),
         "right_members": int(np.unique(groups.side(1)[1]).size),
         "significant_candidates": sum(int((of_graph.surprise > SIGNIFICANT).sum()) for of_graph in found),
         "candidates_not_scored": n_not_scored,
-        # Growing is not repeated: a short list has none, otherwise the seeds are an upper bound.
-        "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds * is_grown)),
+        # Growing is not repeated: the seeds are an upper bound.
+        "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds)),
         **known.counts(groups),
     }
     if not all(of_graph.is_whole for of_graph in found):

@@ -262,7 +262,8 @@ class Job:
         tables = schemas((pa.int64(), pa.int64()))
         check_asked(run, manifest, tables)
         self._tables = tuple(tables)
-        self.passed("schemas", check_schemas(run, schemas))
+        added = frozenset().union(*(output.added_columns for output in derived))
+        self.passed("schemas", check_schemas(run, schemas, added))
         self.passed("limits", check_limits(run, manifest))
 
     def check_input(self, publication: Publication) -> None:

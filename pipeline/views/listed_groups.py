@@ -129,10 +129,11 @@ def _best(run_path: Path) -> str:
 
 def _not_looked_at(manifest: Manifest) -> list[str]:
     counts, query = manifest.derived["groups"], manifest.config.query.model_dump(exclude_defaults=True)
+    n_seeds, is_grown = counts["seeds_not_grown"], manifest.config.section("groups").kind == "grown_cover"
     sizes = ", ".join(f"{setting(f'query.{key}')} {value}" for key, value in query.items())
     return [
         *([] if manifest.truncated is None else [f"the rest of the search, which {manifest.truncated}"]),
         *(["the rest of the buckets shifted by half"] if counts.get("half_later_truncated") else []),
-        *([f"{plural(counts['seeds_not_grown'], 'seed')} left to grow"] if counts["seeds_not_grown"] else []),
+        *([f"{plural(n_seeds, 'seed')} left to grow"] if n_seeds and is_grown else []),
         *([f"bicliques outside {sizes}"] if sizes else []),
     ]

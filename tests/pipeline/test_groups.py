@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from mbe_stage.groups import reference
 from mbe_stage.pipeline import Config, load_config, run
 from mbe_stage.pipeline.cli import app, options
 from mbe_stage.pipeline.cli.section_options import output_parameters
@@ -127,7 +129,7 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
         group["group_key"],
         1,
     )
-    for name in ("score", "edge_share", "edge_sqrt"):
+    for name in ("edge_share", "edge_sqrt"):
         assert in_it[name] == pytest.approx(4**0.25 * math.sqrt(evidence), abs=1e-5)
         assert beside[name] == pytest.approx(math.sqrt(math.log(n_edges)), abs=1e-5)
     assert (in_it["group_edge_share"], in_it["degree"], in_it["degree_percentile"]) == (1.0, 4, 401.5 / 403)
@@ -150,8 +152,18 @@ def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) ->
     by_edge = {
         name: plain_edge_scores(graph, pairs, by_share=name == "edge_share") for name in ("edge_share", "edge_sqrt")
     }
-    by_edge["score"] = by_edge["edge_share"]
-    for row in rows(run_dir, "vertex_scores"):
+    scores = rows(run_dir, "vertex_scores")
+    for side in ("left", "right"):
+        of_side = [row for row in scores if row["side"] == side]
+        parts = (np.array([row[name] for row in of_side]) for name in ("edge_share", "grown_surprise"))
+        assert [row["score"] for row in of_side] == reference.rank_score(*parts).tolist()
+    grown = run(settings(tmp_path / "grown", groups={"kind": "grown_cover"}), EDGES).run_dir
+    assert rows(grown, "vertex_scores")[0].keys() == scores[0].keys()
+    for name in ("score", "grown_surprise", "tfidf_eigenvector"):
+        assert [row[name] for row in rows(grown, "vertex_scores")] == [row[name] for row in scores]
+    central = reference.tfidf_eigenvector(*graph.edges(), (graph.n_left, graph.n_right))
+    assert [row["tfidf_eigenvector"] for row in scores] == pytest.approx(np.concatenate(central).tolist(), rel=4e-6)
+    for row in scores:
         own = int(row["side"] == "right")
         holding = [sides for sides in bicliques if row["vertex"] in sides[own]]
         best = max(len(sides[1 - own]) ** 2 * len(sides[own]) for sides in holding)

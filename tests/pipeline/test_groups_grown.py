@@ -161,6 +161,11 @@ def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
     assert [str(shape["d"]).count("M") for shape in shapes] == [n for n in holes if n]
 
 
+def halved_surprise(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """No vertex has a better rank by half of each."""
+    return [{**row, "grown_surprise": row["grown_surprise"] / 2} for row in table]
+
+
 FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("kind", lambda _: "short_list"), "kind is short_list"),
     ("groups", changed("rank", lambda rank: rank + 1), "rank is"),
@@ -183,6 +188,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("group_edges", lambda table: table[1:], "in the input"),
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2), "group_edge_share is"),
     ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
+    ("vertex_scores", halved_surprise, "grown_surprise is below the surprise of the vertex's groups"),
 ]
 
 

@@ -318,23 +318,55 @@ def test_muted_groups_do_not_use_up_the_limit() -> None:
 # --- cases --------------------------------------------------------------------------------------------------------
 
 
-def test_cases_are_what_shared_left_members_connect() -> None:
+def cases_by_definition(groups: list[tuple[list[int], set[tuple[int, int]]]], is_muted: list[bool]) -> list[int]:
+    """By sets: the first case whose head shares half of the smaller group's left members and edges."""
+    heads: list[int] = []
+    cases = []
+    for row, (left, edges) in enumerate(groups):
+        for case, head in enumerate(heads):
+            smaller = min((row, head), key=lambda each: (len(groups[each][0]), len(groups[each][1])))
+            common = set(left) & set(groups[head][0]), edges & groups[head][1]
+            if (
+                is_muted[row] == is_muted[head]
+                and 2 * len(common[0]) >= len(groups[smaller][0])
+                and 2 * len(common[1]) >= len(groups[smaller][1])
+            ):
+                cases.append(case)
+                break
+        else:
+            cases.append(len(heads))
+            heads.append(row)
+    return cases
+
+
+def test_cases_are_groups_that_overlap_their_head_by_half() -> None:
     dice = random.Random(3)
-    for _ in range(60):
-        groups = [
-            (sorted(dice.sample(range(25), dice.randint(1, 4))), [dice.randrange(3)])
+    sizes = []
+    for _ in range(200):
+        sides = [
+            (sorted(dice.sample(range(9), dice.randint(1, 6))), sorted(dice.sample(range(5), dice.randint(1, 4))))
             for _ in range(dice.randint(0, 12))
         ]
+        groups = [
+            (left, {(u, v) for u in left for v in right if dice.random() < 0.8 or (u, v) == (left[0], right[0])})
+            for left, right in sides
+        ]
         is_muted = [dice.random() < 0.3 for _ in groups]
-        cases = list(range(len(groups)))
-        for _ in groups:
-            for i, (one, _) in enumerate(groups):
-                for k, (other, _) in enumerate(groups):
-                    if set(one) & set(other) and is_muted[i] == is_muted[k]:
-                        cases[i] = cases[k] = min(cases[i], cases[k])
-        numbers = {case: number for number, case in enumerate(dict.fromkeys(cases))}
-        found = case_numbers(GroupMembers.of(groups), np.array(is_muted, np.bool_))
-        assert found.tolist() == [numbers[case] for case in cases]
+        edges = [np.unique(np.array([100 * u + v for u, v in of], np.int64)) for _, of in groups]
+        found = case_numbers(GroupMembers.of(sides), edges, np.array(is_muted, np.bool_))
+        assert found.tolist() == cases_by_definition(groups, is_muted)
+        sizes.append(len(groups) - len(set(found.tolist())))
+    assert max(sizes) >= 4
+
+
+def test_one_popular_account_and_chains_connect_no_cases() -> None:
+    popular = [([0, *range(10 * k, 10 * k + 5)], [k]) for k in range(1, 6)]
+    chain = [(list(range(k, k + 4)), [9]) for k in range(100, 120, 2)]
+    for groups in (popular, chain):
+        edges = [np.array([1000 * u + v for u in left for v in right]) for left, right in groups]
+        numbers = case_numbers(GroupMembers.of(groups), edges, np.zeros(len(groups), np.bool_)).tolist()
+        # Of a chain each group shares half with the next one, and with no other.
+        assert numbers == (list(range(5)) if groups is popular else [0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
 
 
 def test_a_case_keeps_its_id_while_most_of_it_is_there() -> None:
@@ -524,7 +556,7 @@ FORGED = [
     ("groups", changed("known_share", lambda share: share / 2), "known_share is"),
     ("groups", changed("known_p_value", lambda p: p * 0.99), "known_p_value is"),
     ("groups", changed("is_muted", lambda muted: not muted), "is_muted is"),
-    ("groups", changed("case", lambda case: case[::-1]), "recomputed|shares left members"),
+    ("groups", changed("case", lambda case: case[::-1]), "recomputed|overlap"),
     ("groups", changed("since", lambda _: "new"), "names no earlier run"),
     ("groups", changed("since", lambda _: "better"), "since is 'better'"),
     ("group_members", changed("label", lambda _: "other"), "label is 'other'"),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mbe_stage.groups.reference import rank_score
 from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import ConfigError, VerificationError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
@@ -134,13 +135,17 @@ def test_a_left_vertex_has_the_better_of_its_scores(tmp_path: Path, kind: str) -
         of_vertex.setdefault(row["key"], set()).add(row["group_key"])
     for row in found:
         same = [each[row["side"], row["key"]] for each in alone if (row["side"], row["key"]) in each]
-        for name in ("score", "share_size", "edge_share", "edge_sqrt"):
+        for name in ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector"):
             assert row[name] == max(each[name] for each in same)
         assert row["degree"] == same[0]["degree"]
         mine = of_vertex.get(row["key"], set())
         assert row["n_groups"] == len(mine)
         assert row["group_key"] == min(mine, key=groups.__getitem__, default=None)
     assert sum(row["side"] == "right" for row in found) == len(rows(run_dir, "right_vertices"))
+    for side in ("left", "right"):
+        of_side = [row for row in found if row["side"] == side]
+        parts = (np.array([row[name] for row in of_side]) for name in ("edge_share", "grown_surprise"))
+        assert [row["score"] for row in of_side] == rank_score(*parts).tolist()
 
 
 @pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
@@ -184,6 +189,7 @@ def test_sound_runs_pass(tmp_path: Path, groups: dict[str, Any]) -> None:
     is_grown = groups.get("kind") == "grown_cover"
     assert [what for what in report.not_checked if not what.startswith("manifest.json")] == (
         ["groups: n_bicliques, and that no other group adds more: growing is not repeated"] * is_grown
+        + ["vertex scores: grown_surprise of groups that are not listed: growing is not repeated"]
     )
     assert counts["half_later_truncated"] == 0
     assert "half_later" in result.manifest.seconds
@@ -287,8 +293,8 @@ def test_where_the_later_bicliques_are_not_to_be_had(
     (why,) = [what for what in report.not_checked if what.startswith("half later bicliques: ")]
     assert ("a limit stopped their search" if sample is None else f"are more than {sample:,}, the most") in why
     assert any(what.startswith("half later groups: that no better one is missing") for what in report.not_checked)
-    forge(result.run_dir, "vertex_scores.parquet", changed("score", lambda _: 0.0))
-    with pytest.raises(VerificationError, match="score is below"):
+    forge(result.run_dir, "vertex_scores.parquet", changed("edge_share", lambda _: 0.0))
+    with pytest.raises(VerificationError, match="edge_share is below"):
         verify_run(result.run_dir, edges, sample)
 
 

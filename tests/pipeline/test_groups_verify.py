@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.errors import VerificationError
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.problems.groups import arrow as sink
+from mbe_stage.pipeline.publish.manifest import file_entry
 from mbe_stage.pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.output_support import crown_pairs
@@ -92,7 +94,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("vertex_scores", changed("share_size", lambda s: s * (1 + 1e-9)), "share_size is"),
     *(
         ("vertex_scores", changed(name, lambda s: s + 1e-4, row=row), f"{name} is")
-        for name in ("score", "edge_share", "edge_sqrt")
+        for name in ("edge_share", "edge_sqrt", "score")
         for row in (1, 20, -1)
     ),
     ("vertex_scores", changed("group_key", lambda key: key + 1, row=1), "group_key is"),
@@ -102,6 +104,8 @@ FORGED: list[tuple[str, Any, str]] = [
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2, row=1), "group_edge_share is"),
     ("vertex_scores", changed("degree", lambda d: d + 1), "degree is"),
     ("vertex_scores", changed("degree_percentile", lambda p: p / 2), "degree_percentile is"),
+    ("vertex_scores", changed("grown_surprise", lambda _: 1e6), "score is"),
+    ("vertex_scores", changed("grown_surprise", lambda _: -1.0, row=20), "grown_surprise is negative|score is"),
     ("vertex_scores", lambda table: table[1:], "one per vertex"),
 ]
 
@@ -134,11 +138,50 @@ def test_forged_tables_are_found(run_dir: Path, table: str, change: Any, message
 def test_a_sound_run_passes(run_dir: Path) -> None:
     report = verify_run(run_dir, ingest(Config().input, EDGES))
     assert "of" in next(check.detail for check in report.checks if check.name == "groups")
+    assert not any("tfidf_eigenvector" in what for what in report.not_checked)
+    assert any("tfidf_eigenvector: the input is not given" in what for what in verify_run(run_dir).not_checked)
+
+
+def test_runs_of_earlier_versions_pass_by_their_rules(run_dir: Path) -> None:
+    """They lack two columns, and their score is one of its parts; a run that lacks one column is damaged."""
+    added = ("grown_surprise", "tfidf_eigenvector")
+
+    def without(names: tuple[str, ...], score: str) -> None:
+        path = run_dir / "vertex_scores.parquet"
+        table = pq.read_table(path)
+        place = table.schema.get_field_index("score")
+        table = table.set_column(place, table.schema.field("score"), table[score])
+        pq.write_table(table.drop_columns(list(names)), path, compression="zstd")
+        entry = json.loads(file_entry(run_dir, path).model_dump_json())
+
+        def named(values: dict[str, Any]) -> None:
+            values["files"] = [entry if each["path"] == path.name else each for each in values["files"]]
+
+        edit(run_dir, named)
+
+    kept = (run_dir / "vertex_scores.parquet").read_bytes()
+    without(added[:1], "score")
+    with pytest.raises(VerificationError, match=r"has the columns .*; expected"):
+        verify_run(run_dir)
+    (run_dir / "vertex_scores.parquet").write_bytes(kept)
+    without(added, "score")
+    with pytest.raises(VerificationError, match="score is"):
+        verify_run(run_dir)
+    (run_dir / "vertex_scores.parquet").write_bytes(kept)
+    without(added, "edge_share")
+    assert "groups: which groups make a case: an earlier version had another rule" in verify_run(run_dir).not_checked
+
+
+@pytest.mark.parametrize("row", [0, 20, -1])
+def test_a_forged_eigenvector_is_found_with_the_input(run_dir: Path, row: int) -> None:
+    forge(run_dir, "vertex_scores.parquet", changed("tfidf_eigenvector", lambda x: x + 1e-5, row=row))
+    with pytest.raises(VerificationError, match=r"vertex_scores\.parquet.*tfidf_eigenvector is"):
+        verify_run(run_dir, ingest(Config().input, EDGES))
 
 
 @pytest.mark.parametrize("count", ["groups", "candidates_not_scored", "seeds_not_grown"])
 def test_forged_counts_are_found(run_dir: Path, count: str) -> None:
-    edit(run_dir, lambda values: values["derived"]["groups"].update({count: 1}))
+    edit(run_dir, lambda values: values["derived"]["groups"].update({count: 10**6}))
     with pytest.raises(VerificationError, match=r"manifest\.json: derived\.groups is"):
         verify_run(run_dir)
 

@@ -1,31 +1,36 @@
-"""Cases: groups connected by shared left members. An investigator of an account needs all of its groups at once.
+"""Cases: groups that overlap a better one by half. An investigator reads them together.
 
-Cases are connected components, found on the host: the list is short for a graph of any size.
+They are found on the host: the list is short for a graph of any size.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from mbe_stage.groups.members import GroupMembers
+from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
 
 
-def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
+def case_numbers(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: np.ndarray) -> np.ndarray:
     """Return the case of each group: 0, 1, 2 ... in the order of their first groups.
 
-    Groups belong to one case if a chain of groups connects them, each sharing a left member with the next. A muted
-    group connects muted ones only, so known good accounts connect no suspects.
+    The first group of a case is its head. A group belongs to the first case whose head it overlaps: they share at least
+    half of the left members and half of the edges of the smaller one. Else it is the head of a new case. So one popular
+    account, or a chain of groups, connects nothing. Muted groups form cases of their own, so known good accounts
+    connect no suspects.
 
     Parameters
     ----------
+    members : GroupMembers
+        By rank.
+    edges : sequence of (m,) int64
+        The distinct edges of each group, ascending, as numbers that are the same in all groups.
     is_muted : (n,) bool
 
     Returns
@@ -34,24 +39,34 @@ def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> groups = GroupMembers.of([([0, 1], [0]), ([5], [0]), ([1, 2], [3]), ([2, 7], [0])])
-    >>> case_numbers(groups, np.array([False, False, False, False])).tolist()
-    [0, 1, 0, 0]
+    >>> groups = GroupMembers.of([([0, 1, 2], [0, 1]), ([1, 2, 3], [0, 1]), ([3, 4], [1]), ([2], [5])])
+    >>> edges = [np.array([10 * u + v for u in left for v in right]) for left, right in groups]
+    >>> case_numbers(groups, edges, np.zeros(4, bool)).tolist()
+    [0, 0, 1, 2]
     """
-    n = len(members)
-    if n == 0:
-        return np.empty(0, np.int64)
-    owners = np.repeat(np.arange(n), members.left_sizes)
-    accounts = 2 * members.left_members.astype(np.int64) + is_muted[owners]
-    distinct, places = np.unique(accounts, return_inverse=True)
-    ones = np.ones(owners.size, np.int8)
-    size = n + distinct.size
-    graph = sparse.coo_array((ones, (owners, n + places)), shape=(size, size))
-    _, components = csgraph.connected_components(graph, directed=False)
-    _, first, of_group = np.unique(components[:n], return_index=True, return_inverse=True)
-    ranks = np.empty(first.size, np.int64)
-    ranks[np.argsort(first)] = np.arange(first.size)
-    return ranks[of_group]
+    near: defaultdict[int, list[int]] = defaultdict(list)
+    for row, other in _near(members, edges, is_muted):
+        near[row].append(other)
+    numbers = np.empty(len(members), np.int64)
+    cases: dict[int, int] = {}
+    for row in range(len(members)):
+        head = min((other for other in near[row] if other in cases), default=row)
+        numbers[row] = cases.setdefault(head, len(cases))
+    return numbers
+
+
+def _near(members: GroupMembers, edges: Sequence[np.ndarray], is_muted: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of groups that overlap by half, the later one first."""
+    left_sizes, n_edges = members.left_sizes, np.array([of.size for of in edges], np.int64)
+    held = Held(len(edges), np.repeat(np.arange(len(edges)), n_edges), np.concatenate([np.empty(0, np.int64), *edges]))
+    for rows, others, common in overlaps(held, held):
+        a, b = left_sizes[rows], left_sizes[others]
+        is_smaller = np.where(a == b, n_edges[rows] < n_edges[others], a < b)
+        smaller = np.where(is_smaller, rows, others)
+        kept = (rows > others) & (is_muted[rows] == is_muted[others]) & (2 * common >= n_edges[smaller])
+        for row, other, least in np.column_stack([rows, others, left_sizes[smaller]])[kept].tolist():
+            if 2 * np.intersect1d(members[row][0], members[other][0], assume_unique=True).size >= least:
+                yield row, other
 
 
 def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -13,27 +13,37 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.eigenvector import tfidf_eigenvector
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT
-from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
+from mbe_stage.groups.selection import GrownGroups
+from mbe_stage.groups.vertex_scores import EdgeScores, best_score, edge_sqrt, share_size
 from mbe_stage.pipeline.backends.arrow.parts import write_table
 from mbe_stage.pipeline.errors import PublishError
 from mbe_stage.pipeline.problems.base import Collecting
 from mbe_stage.pipeline.problems.both_sides import keys_of_both_sides
 from mbe_stage.pipeline.problems.groups.association import associations, known_shares
 from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, members_of_cases
-from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
+from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, GroupEdges, edges_of, grown_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
 from mbe_stage.pipeline.problems.groups.searched import Searched, n_graphs, refuse_one_graph_queries, search_half_later
-from mbe_stage.pipeline.problems.groups.tables import edges_table, groups_table, members_table, scores_table
+from mbe_stage.pipeline.problems.groups.tables import (
+    edges_table,
+    groups_table,
+    members_table,
+    score_of,
+    scores_table,
+)
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
 from mbe_stage.pipeline.problems.groups.two_offsets import (
     choose,
+    edges_by_rank,
     half_later_vertices,
     keys_of_all,
     listed,
     merged,
+    seeds_of,
     with_columns,
 )
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
@@ -56,18 +66,20 @@ class KnownColumns:
     counts: dict[str, int]
 
 
-def of_known(members: GroupMembers, known: Known, left_hashes: np.ndarray) -> KnownColumns:
+def of_known(members: GroupMembers, edges: Sequence[np.ndarray], known: Known, left_hashes: np.ndarray) -> KnownColumns:
     """Return the known shares of chosen groups; the ids of their cases are new.
 
     Parameters
     ----------
     members : GroupMembers
         In rank order.
+    edges : sequence of (m,) int64
+        As `pipeline.problems.groups.cases.case_numbers` takes them.
     left_hashes : (n_left,) uint64
         Hashes of the left vertices' keys.
     """
     is_muted = known.is_muted(members)
-    numbers = case_numbers(members, is_muted)
+    numbers = case_numbers(members, edges, is_muted)
     owners = np.repeat(np.arange(len(members)), members.left_sizes)
     ids = case_ids(members_of_cases(numbers, owners, left_hashes[members.left_members]))
     columns = {
@@ -158,14 +170,19 @@ class GroupsCollector:
             self.seconds = {"half_later": searches[1].seconds}
         config, edges = self._collecting.config, searches[0].collecting.edges
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
-        ranked = choose(searches, known)
-        parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
-        of_keys = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
-        tables = merged([found for found, _ in parts], ranked) if len(searches) > 1 else parts[0][0]
+        grown = [grown_of(one.candidates, seeds_of(one), one.collecting, one.model) for one in searches]
+        ranked = choose(searches, grown, known)
+        parts = [self._tables(*of) for of in zip(searches, grown, (chosen for _, chosen in ranked), strict=True)]
+        of_cases = edges_by_rank(searches, ranked, [part.edges for part in parts])
+        of_keys = of_known(listed(searches, ranked), of_cases, known, edges.key_hashes()[0])
+        tables = merged([part.tables for part in parts], ranked) if len(searches) > 1 else parts[0].tables
         tables = {
             **tables,
             "groups": with_columns(tables["groups"], of_keys.columns),
-            "vertex_scores": with_columns(tables["vertex_scores"], {"association": of_keys.association}),
+            "vertex_scores": with_columns(
+                tables["vertex_scores"],
+                {"association": of_keys.association, "score": score_of(tables["vertex_scores"], len(edges.left_keys))},
+            ),
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
         }
@@ -181,14 +198,13 @@ class GroupsCollector:
             "significant_candidates": sum(
                 int(np.count_nonzero(one.candidates.surprise > SIGNIFICANT)) for one in searches
             ),
-            "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
-            "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
+            "candidates_not_scored": sum(part.n_not_scored for part in parts),
+            "seeds_not_grown": sum(of.n_left_out for of in grown),
             **of_keys.counts,
             **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
         }
 
-    def _tables(self, search: Searched, chosen: Chosen) -> tuple[dict[str, pa.Table], int]:
-        """Return the group tables of one graph, and the number of candidates not scored because the steps ran out."""
+    def _tables(self, search: Searched, grown: GrownGroups, chosen: Chosen) -> _OfGraph:
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
         known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))
@@ -199,20 +215,33 @@ class GroupsCollector:
         tables = {
             "groups": groups_table(chosen, edges, graph, search.model, events, {}),
             "group_members": members_table(chosen, edges, graph, keys, known),
-            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
+            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge, grown), keys),
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),
             **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
-        return tables, by_edge.n_left_out
+        return _OfGraph(tables, edges, by_edge.n_left_out)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfGraph:
+    """The group tables of one graph, the edges in its groups, and the candidates for which the steps ran out."""
+
+    tables: dict[str, pa.Table]
+    edges: GroupEdges
+    n_not_scored: int
 
 
 def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
     return not numbers.size or (first <= int(numbers.min()) and int(numbers.max()) < end)
 
 
-def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
+def _scores(search: Searched, by_edge: EdgeScores, grown: GrownGroups) -> dict[str, np.ndarray]:
     """Return the scores of all vertices, left ones first."""
-    graph, sink = search.collecting.graph, search.sink
+    graph, sink, members = search.collecting.graph, search.sink, grown.members
+    best_grown = (
+        best_score(members.left_members, members.left_sizes, grown.scores, graph.n_left),
+        best_score(members.right_members, members.right_sizes, grown.scores, graph.n_right),
+    )
     by_size = (
         share_size(*of) for of in ((sink.left_share, graph.left_degrees), (sink.right_share, graph.right_degrees))
     )
@@ -220,6 +249,8 @@ def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
         "share_size": np.concatenate(list(by_size)),
         "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
         "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
+        "grown_surprise": np.concatenate(best_grown) / UNIT,
+        "tfidf_eigenvector": np.concatenate(tfidf_eigenvector(graph)),
     }
 
 

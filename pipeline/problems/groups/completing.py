@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +23,9 @@ from mbe_stage.pipeline.problems.groups.group_changes import GroupRows, Since, r
 from mbe_stage.pipeline.problems.groups.known_keys import ALLOW, LABELS, classes_of, fingerprint_of
 from mbe_stage.pipeline.publish.manifest import ComparedGroup, Comparison, Manifest
 from mbe_stage.pipeline.stores.local_copies import addresses_in
-from mbe_stage.pipeline.views.comparison import SEARCH_LIMIT, last_complete, not_sought
-from mbe_stage.pipeline.views.diff import compile_steps
+from mbe_stage.pipeline.views.comparison import last_complete, not_sought
 from mbe_stage.pipeline.views.diff.remarks import unlike_queries
-from mbe_stage.runtime.compile_ahead import compile_ahead, summed
+from mbe_stage.runtime.compile_ahead import compile_ahead
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +65,10 @@ def complete(completing: Completing) -> Completed:
         return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
     # Hashing keys compiles code that a run with tables in device memory has not needed so far.
     prepared = compile_ahead(keys.compile_steps())
-
-    def compile_first() -> None:
-        prepared.update(summed(prepared, compile_ahead(compile_steps())))
-
     try:
         old = read_group_rows(completing.store.whole(before))
         new = read_group_rows(completing.run_path)
-        since = _since(completing, old, new, compile_first)
+        since = _since(completing, old, new)
         cases = _cases(old, new)
     except (PublishError, MemoryError) as error:
         # This run is complete. Its report names the problem with the earlier run.
@@ -92,12 +87,12 @@ def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
             yield f"{name} did not search all groups with buckets shifted by half; new groups are unknown"
 
 
-def _since(completing: Completing, old: GroupRows, new: GroupRows, compile_first: Callable[[], object]) -> Since | None:
+def _since(completing: Completing, old: GroupRows, new: GroupRows) -> Since | None:
     """Return the changes; None if this run is incomplete or too much differs."""
     n_differing = np.setxor1d(old.keys, new.keys).size
     if completing.truncated is not None or n_differing > completing.config.output.compare:
         return None
-    return since_last(old, new, SEARCH_LIMIT, completing.config.execution.threads, compile_first)
+    return since_last(old, new)
 
 
 def _cases(old: GroupRows, new: GroupRows) -> list[str]:
@@ -140,10 +135,8 @@ def _comparison(
     unmuted = [word for word, is_muted in zip(since.words, new.is_muted.tolist(), strict=True) if not is_muted]
     gone = since.gone[~old.is_muted[since.gone]]
     counts = {status: unmuted.count(status) for status in _STATUSES} | {"gone": gone.size}
-    remarks = () if since.is_complete else ("not all pairs of groups were compared",)
     return Comparison(
         run_id=before.name,
-        remarks=remarks,
         counts={status: count for status, count in counts.items() if count},
         n_same=unmuted.count("same"),
         largest=tuple(_gone(old, int(row)) for row in gone[:_SHOWN_GONE]),

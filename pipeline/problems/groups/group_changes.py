@@ -1,12 +1,10 @@
 """Changes between the groups of two runs: new, grown, shrunk, changed, the same, or gone.
 
-The rules are those of `pipeline.views.diff`: members are compared by the users' keys, left and right alike.
+Groups are compared by the users' keys of their left members, whatever their right keys are.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mbe_stage.options import Execution
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.problems.groups.overlaps import Held, overlaps
 from mbe_stage.pipeline.publish.reading import reading
-from mbe_stage.pipeline.publish.run_files import as_publish_errors
-from mbe_stage.pipeline.views.diff.kernels import CHANGED, GROWN, SHRUNK
-from mbe_stage.pipeline.views.diff.partners import Pairs, no_pairs, pair_up
-from mbe_stage.pipeline.views.diff.rows import Rows, Side
-from mbe_stage.pipeline.views.diff.vertices import SharedVertices
-
-_WORDS = {0: "new", GROWN: "grown", SHRUNK: "shrunk", CHANGED: "changed"}
-_NO_VERTICES = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +35,6 @@ class GroupRows:
         Hash of the member's key.
     """
 
-    run_path: Path
     table: pa.Table
     members: pa.Table
     owners: np.ndarray
@@ -56,6 +45,16 @@ class GroupRows:
     def keys(self) -> np.ndarray:
         """`group_key` of each, ``(n,) int64``."""
         return self.table["group_key"].to_numpy()
+
+    @property
+    def n_left(self) -> np.ndarray:
+        """Left members of each, ``(n,) int64``."""
+        return self.table["n_left"].to_numpy().astype(np.int64)
+
+    @property
+    def n_edges(self) -> np.ndarray:
+        """Edges of each, ``(n,) int64``."""
+        return self.table["n_edges"].to_numpy()
 
     @property
     def is_muted(self) -> np.ndarray:
@@ -72,14 +71,11 @@ class Since:
     words : list of str
         One per group of the new run: ``new``, ``grown``, ``shrunk``, ``changed``, ``same``.
     gone : (m,) int64
-        Positions of the groups of the old run with no partner.
-    is_complete : bool
-        Whether all pairs were compared.
+        Positions of the groups of the old run that can be partner of none of the new run.
     """
 
     words: list[str]
     gone: np.ndarray
-    is_complete: bool
 
 
 def read_group_rows(run_path: Path) -> GroupRows:
@@ -97,75 +93,43 @@ def read_group_rows(run_path: Path) -> GroupRows:
     for side, name in ((False, "left"), (True, "right")):
         hashes[is_right == side] = key_hashes(members["key"].filter(pa.array(is_right == side)), name)
     owners = pc.index_in(members["group_key"], table["group_key"].combine_chunks()).to_numpy().astype(np.int64)
-    return GroupRows(run_path, table, members, owners, is_right, hashes)
+    return GroupRows(table, members, owners, is_right, hashes)
 
 
-def since_last(
-    old: GroupRows, new: GroupRows, search_limit: int, threads: int, on_compile: Callable[[], object]
-) -> Since:
-    """Pair the groups of two runs, as `pipeline.views.diff` does.
+def since_last(old: GroupRows, new: GroupRows) -> Since:
+    """Compare the groups of two runs by their left members.
 
-    Parameters
-    ----------
-    search_limit : int
-        Bound on the search, as for `pipeline.views.diff.partners.pair_up`.
-    threads : int
-        0 uses every core available to this process.
-    on_compile : callable
-        Called before compiled code is needed.
+    The partner of a group is the old group with the highest Jaccard similarity of left members, and of several the
+    first. It is at least one half, or one quarter if no left member of the old group is missing. Right members may be
+    other ones: keys with a time bucket are new in every run. Several groups may have one partner.
     """
-    only_old = np.flatnonzero(~np.isin(old.keys, new.keys))
-    only_new = np.flatnonzero(~np.isin(new.keys, old.keys))
-    pairs = no_pairs(only_new.size, only_old.size)
-    if only_old.size and only_new.size:
-        on_compile()
-        pairs = _paired((old, only_old), (new, only_new), search_limit, threads)
-    words = ["same"] * new.keys.size
-    for row, kind in zip(only_new.tolist(), pairs.kind.tolist(), strict=True):
-        words[row] = _WORDS[kind]
-    return Since(words, only_old[pairs.partner_of_gone < 0], pairs.searched_from == 0)
+    rows, partners, n_common = _similar(new, old)
+    sizes, sizes_before = new.n_left[rows], old.n_left[partners]
+    order = np.lexsort((partners, -n_common / (sizes + sizes_before - n_common), rows))
+    has_partner, first = np.unique(rows[order], return_index=True)
+    best = order[first]
+    grown = (n_common == sizes_before) & (n_common < sizes)
+    shrunk = (n_common == sizes) & (n_common < sizes_before)
+    more = new.n_edges[rows] - old.n_edges[partners]
+    is_equal = (n_common == sizes) & (n_common == sizes_before)
+    kinds = np.select(
+        [grown | (is_equal & (more > 0)), shrunk | (is_equal & (more < 0))], ["grown", "shrunk"], "changed"
+    )
+    words = np.full(new.keys.size, "new", dtype=object)
+    words[has_partner] = kinds[best]
+    words[np.isin(new.keys, old.keys)] = "same"
+    return Since(words.tolist(), np.setdiff1d(np.arange(old.keys.size), partners))
 
 
-def _paired(
-    of_old: tuple[GroupRows, np.ndarray], of_new: tuple[GroupRows, np.ndarray], search_limit: int, threads: int
-) -> Pairs:
-    sides = [
-        np.intersect1d(of_old[0].hashes[of_old[0].is_right == side], of_new[0].hashes[of_new[0].is_right == side])
-        for side in (False, True)
-    ]
-    n_left, n = sides[0].size, sides[0].size + sides[1].size
-    # The members are already numbered in common, so no vertices are looked up.
-    none = (_NO_VERTICES, _NO_VERTICES)
-    shared = SharedVertices(n_left, n, np.concatenate(sides), none, none)
-    with tempfile.TemporaryDirectory(prefix="mbe-groups-") as directory:
-        scratch = Path(directory)
-        with as_publish_errors(scratch, "the runs are unchanged"):
-            rows = [
-                _rows(groups, chosen, sides, scratch / f"side-{at}")
-                for at, (groups, chosen) in enumerate((of_old, of_new))
-            ]
-            return pair_up(rows, shared, scratch, search_limit, threads or Execution().worker_count)
-
-
-def _rows(groups: GroupRows, chosen: np.ndarray, sides: list[np.ndarray], path: Path) -> Rows:
-    """Return some groups with the members that both runs have, in common numbers, left ones first."""
-    position = np.full(groups.keys.size, -1, np.int64)
-    position[chosen] = np.arange(chosen.size)
-    owners = position[groups.owners]
-    numbers = np.full(owners.size, -1, np.int64)
-    for side, hashes in enumerate(sides):
-        of_side = np.flatnonzero(groups.is_right == bool(side))
-        places = np.searchsorted(hashes, groups.hashes[of_side])
-        is_shared = np.append(hashes, 0)[places] == groups.hashes[of_side]
-        is_shared &= places < hashes.size
-        numbers[of_side[is_shared]] = places[is_shared] + side * sides[0].size
-    kept = (owners >= 0) & (numbers >= 0)
-    owners, numbers, is_right, hashes = owners[kept], numbers[kept], groups.is_right[kept], groups.hashes[kept]
-    order = np.lexsort((is_right, owners))
-    numbers[order].astype(np.int32).tofile(path)
-    sums = np.zeros(chosen.size, np.uint64)
-    np.add.at(sums, owners, hashes)
-    left, right = (np.bincount(owners[part], minlength=chosen.size).astype(np.int32) for part in (~is_right, is_right))
-    n_left, n_right = (groups.table[f"n_{name}"].to_numpy()[chosen] for name in ("left", "right"))
-    side_of_run = Side(groups.run_path, groups.keys[chosen], n_left, n_right)
-    return Rows(side_of_run, np.arange(chosen.size, dtype=np.int32), left, right, sums, path)
+def _similar(new: GroupRows, old: GroupRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the pairs of groups that can be partners, and the number of their common left members."""
+    lefts = (Held(of.keys.size, of.owners[~of.is_right], of.hashes[~of.is_right]) for of in (new, old))
+    found = [np.empty((0, 3), np.int64)]
+    for rows, partners, common in overlaps(*lefts):
+        sizes, sizes_before = new.n_left[rows], old.n_left[partners]
+        # common / (both - common) >= 1 / 2
+        near = 3 * common >= sizes + sizes_before
+        near |= (common == sizes_before) & (4 * common >= sizes)
+        found.append(np.column_stack([rows, partners, common])[near])
+    rows, partners, n_common = np.concatenate(found).T
+    return rows, partners, n_common

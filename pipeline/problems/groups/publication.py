@@ -27,6 +27,7 @@ class GroupsPublication(DerivedPublication):
     frames = ("arrow", "cudf")
     events = True
     input_keys = ("labels", "allow")
+    added_columns = frozenset({"grown_surprise", "tfidf_eigenvector"})
 
     collector = deferred(f"{__package__}.collector:GroupsCollector")
     page = deferred("mbe_stage.pipeline.report.groups:page")
@@ -94,14 +95,15 @@ class GroupsPublication(DerivedPublication):
     def compile_steps(self, config: Config | None) -> Sequence[CompileStep]:
         from mbe_stage.groups import candidates, selection, short_list, vertex_scores
 
-        section = None if config is None else config.section("groups").kind
+        kind = None if config is None else config.section("groups").kind
         has_buckets = config is not None and config.input.time_bucket is not None
         return (
             *candidates.compile_steps(),
             *vertex_scores.compile_steps(),
             # With time buckets, near copies are dropped from grown groups too.
-            *(short_list.compile_steps() if section != "grown_cover" or has_buckets else ()),
-            *(selection.compile_steps() if section != "short_list" else ()),
+            *(short_list.compile_steps() if kind != "grown_cover" or has_buckets else ()),
+            # Scores of vertices need grown groups, of any kind of list.
+            *selection.compile_steps(),
         )
 
     def device_compile_steps(self, config: Config | None) -> Sequence[CompileStep]:

@@ -57,7 +57,7 @@ GROUPS = pa.schema(
         # With time buckets: whether the group was found in the graph whose buckets begin half a bucket later. Else
         # null.
         pa.field("half_later", pa.bool_(), nullable=True),
-        # 16 hexadecimal digits, the same for groups connected by a chain of common left members.
+        # 16 hexadecimal digits, the same for groups that overlap the first group of the case by half.
         pa.field("case", pa.string(), nullable=False),
         # new, grown, shrunk, changed or same, compared with the last run; null without such a run.
         pa.field("since", pa.string(), nullable=True),
@@ -142,7 +142,7 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("side", SIDE, nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
-            # The recommended score: `edge_share`.
+            # The recommended score: percentile of the mean of the ranks of `edge_share` and `grown_surprise`.
             pa.field("score", pa.float64(), nullable=False),
             # The best-ranked group of the vertex; null without one.
             pa.field("group_key", pa.int64(), nullable=True),
@@ -159,5 +159,9 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             # Association with known cases (`pipeline.problems.groups.association`); null for labelled vertices, and
             # without labels.
             pa.field("association", pa.float64(), nullable=True),
+            # The largest surprise of a grown group of the vertex, listed or not, in nats; 0 without one.
+            pa.field("grown_surprise", pa.float64(), nullable=False),
+            # See `mbe_stage.groups.eigenvector`.
+            pa.field("tfidf_eigenvector", pa.float64(), nullable=False),
         ]
     )

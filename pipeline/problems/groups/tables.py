@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import SIGNIFICANT, UNIT, NullModel
-from mbe_stage.groups.vertex_scores import degree_percentiles
+from mbe_stage.groups.vertex_scores import degree_percentiles, rank_score
 from mbe_stage.pipeline.problems.both_sides import sides
 from mbe_stage.pipeline.problems.groups.association import labels_of
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, GroupEdges
@@ -22,8 +22,8 @@ from mbe_stage.pipeline.wording import percent_text, plural
 # Share of the events; a smaller one is not worth mentioning.
 _WORTH_TELLING = 0.5
 
-DEFAULT_SCORE = "edge_share"
-"""Default order: on labelled graphs no other is better on all."""
+# Scores by one thing each; `score` is made of two of them.
+_SCORES = ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector")
 _OF_EVENTS = (
     "weight_total",
     "weight_median",
@@ -181,18 +181,15 @@ def scores_table(
     graph: BipartiteCSR,
     scores: Mapping[str, np.ndarray],
     keys: pa.Array,
-    association: pa.Array | None,
 ) -> pa.Table:
-    """Build `vertex_scores`: every vertex, the left ones first.
+    """Build `vertex_scores`: every vertex, the left ones first; `score` and `association` are null for now.
 
     Parameters
     ----------
     scores : mapping
-        ``share_size``, ``edge_share`` and ``edge_sqrt``: ``(n,) float64``, the left vertices first.
+        The other scores, by the names of their columns: ``(n,) float64``, the left vertices first.
     keys : pa.Array
         As `keys_of_both_sides` gives them.
-    association : (n_left + n_right,) float64
-        As `pipeline.problems.groups.association.associations` gives it; None without labels.
     """
     members = chosen.members
     degrees = graph.left_degrees, graph.right_degrees
@@ -211,16 +208,24 @@ def scores_table(
         sides(np.arange(len(keys)) >= graph.n_left),
         pa.array(np.concatenate(vertices)),
         keys,
-        pa.array(scores[DEFAULT_SCORE]),
+        pa.nulls(len(keys), pa.float64()),
         pa.array(best, mask=in_none),
         pa.array(np.concatenate(n_groups)),
         pa.array(explained / all_degrees),
         pa.array(all_degrees),
         pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
-        *(pa.array(scores[name]) for name in ("share_size", "edge_share", "edge_sqrt")),
-        pa.nulls(len(keys), pa.float64()) if association is None else association,
+        *(pa.array(scores[name]) for name in _SCORES[:3]),
+        pa.nulls(len(keys), pa.float64()),
+        *(pa.array(scores[name]) for name in _SCORES[3:]),
     ]
     return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
+
+
+def score_of(table: pa.Table, n_left: int) -> pa.Array:
+    """Return the column `score` of `vertex_scores` from its parts, side by side."""
+    parts = [table[name].to_numpy() for name in ("edge_share", "grown_surprise")]
+    sides_of = (slice(0, n_left), slice(n_left, None))
+    return pa.array(np.concatenate([rank_score(*(part[side] for part in parts)) for side in sides_of]))
 
 
 def _groups_of_vertices(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:

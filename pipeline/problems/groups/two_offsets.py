@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.selection import seed_rows
+from mbe_stage.groups.selection import GrownGroups, seed_rows
 from mbe_stage.groups.together import grown_together, together
 from mbe_stage.pipeline.problems.groups.chosen import (
     GROWN_COVER,
     Chosen,
+    GroupEdges,
     chosen_of_grown,
     cover_of,
-    grown_of,
     short_list_of,
 )
 from mbe_stage.pipeline.problems.groups.known import Known, up_to_limit
@@ -34,20 +34,24 @@ Ranked = tuple[np.ndarray, Chosen]
 """Groups of one graph, with its own ids, and their positions in the common list, from 0."""
 
 # Columns for which a left vertex, present in both graphs, keeps the better value.
-_BEST_OF = ("score", "share_size", "edge_share", "edge_sqrt", "group_edge_share")
+_BEST_OF = ("share_size", "edge_share", "edge_sqrt", "grown_surprise", "tfidf_eigenvector", "group_edge_share")
+# The last part of a right key with a time bucket.
+_BUCKET = r',"[^"]*"\]$'
 
 
-def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
+def choose(searches: Sequence[Searched], grown: Sequence[GrownGroups], known: Known) -> list[Ranked]:
     """Choose the listed groups of each graph; muted ones do not use up the limit.
 
     Parameters
     ----------
+    grown : sequence of GrownGroups
+        Of each graph.
     known : Known
         Known keys of the vertices of all graphs; right ids of a later graph follow those of earlier ones.
     """
     section = searches[0].collecting.config.section("groups")
     if section.kind == GROWN_COVER:
-        return _grown(searches, section.limit, known)
+        return _grown(searches, grown, section.limit, known)
     starts = _starts(searches)
     candidates = together([(one.candidates, one.collecting.graph.n_right) for one in searches])
     chosen = short_list_of(candidates, section, searches[0].model if len(searches) == 1 else None, known)
@@ -57,6 +61,11 @@ def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
         rows = np.flatnonzero((first >= start) & (first < end))
         ranked.append((rows, chosen.take(rows).moved(-start).with_evidence(one.model)))
     return ranked
+
+
+def seeds_of(search: Searched) -> np.ndarray:
+    """Return the rows of the candidates that groups grow from."""
+    return seed_rows(len(search.candidates), search.sink.left_best, search.sink.right_best)
 
 
 def listed(searches: Sequence[Searched], ranked: Sequence[Ranked]) -> GroupMembers:
@@ -69,6 +78,27 @@ def keys_of_all(searches: Sequence[Searched]) -> pa.Array:
     """Return the right keys of all graphs, in the order of those ids."""
     keys = [one.collecting.edges.right_keys for one in searches]
     return keys[0] if len(keys) == 1 else pa.concat_arrays([each.cast(pa.large_string()) for each in keys])
+
+
+def edges_by_rank(
+    searches: Sequence[Searched], ranked: Sequence[Ranked], edges: Sequence[GroupEdges]
+) -> list[np.ndarray]:
+    """Return the edges of each group by rank, as ascending numbers that are the same in all graphs.
+
+    Graphs of different buckets have no edge in common, so an edge is a left member and an item: a right key without its
+    time bucket.
+    """
+    keys = keys_of_all(searches)
+    items = np.arange(len(keys))
+    if len(searches) > 1:
+        without_bucket = pc.replace_substring_regex(keys, pattern=_BUCKET, replacement="]")
+        items = without_bucket.dictionary_encode().indices.to_numpy().astype(np.int64)
+    found: dict[int, np.ndarray] = {}
+    for start, (rows, _), of in zip(_starts(searches), ranked, edges, strict=False):
+        numbers = of.left.astype(np.int64) << 32 | items[of.right + start]
+        parts = np.split(numbers, np.cumsum(of.n_edges[:-1]))
+        found.update(zip(rows.tolist(), map(np.unique, parts), strict=False))
+    return [found[row] for row in range(len(found))]
 
 
 def with_columns(table: pa.Table, columns: Mapping[str, pa.Array | None]) -> pa.Table:
@@ -135,12 +165,8 @@ def _starts(searches: Sequence[Searched]) -> list[int]:
     return [0, *accumulate(one.collecting.graph.n_right for one in searches)]
 
 
-def _grown(searches: Sequence[Searched], limit: int, known: Known) -> list[Ranked]:
+def _grown(searches: Sequence[Searched], grown: Sequence[GrownGroups], limit: int, known: Known) -> list[Ranked]:
     """Return the cover of one graph, or the groups of several without near copies of more surprising ones."""
-    grown = []
-    for one in searches:
-        seeds = seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)
-        grown.append(grown_of(one.candidates, seeds, one.collecting, one.model))
     if len(searches) == 1:
         first = searches[0]
         chosen = cover_of(grown[0], first.candidates, first.collecting, first.model, known)

@@ -20,6 +20,7 @@ from mbe_stage.groups import (
     vertex_scores,
 )
 from mbe_stage.groups.block_scores import drop_overtaken, score_block
+from mbe_stage.groups.vertex_scores import best_score, rank_score
 from tests.mbe_stage import graphs
 from tests.mbe_stage.groups.random_graphs import (
     Keyed,
@@ -160,3 +161,28 @@ def test_degree_percentiles() -> None:
         assert reference.degree_percentiles(degrees).tolist() == found.tolist()
         assert found.mean() == pytest.approx(0.5)
     assert degree_percentiles(np.empty(0, np.int64)).size == 0
+
+
+def test_the_score_is_of_ranks_alone() -> None:
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        one, other = (rng.integers(0, rng.integers(1, 9), 30) * 0.25 for _ in range(2))
+        found = rank_score(one, other)
+        ranks = [a + b for a, b in zip(percentiles(one.tolist()), percentiles(other.tolist()), strict=True)]
+        # Sums of fractions of 60 are told apart by far more than they are rounded.
+        expected = percentiles([round(60 * rank) for rank in ranks])
+        is_scored = ((one > 0) | (other > 0)).tolist()
+        assert found.tolist() == pytest.approx(
+            [p if scored else 0.0 for p, scored in zip(expected, is_scored, strict=True)]
+        )
+        assert reference.rank_score(one, other).tolist() == found.tolist()
+        assert rank_score(np.exp(one) - 1, other).tolist() == found.tolist()
+    assert rank_score(np.empty(0), np.empty(0)).size == 0
+
+
+def test_the_best_group_of_each_vertex() -> None:
+    groups = GroupMembers.of([([0, 2], [1]), ([2, 3], [0, 1]), ([3], [2])])
+    scores = np.array([5, 9, 1])
+    assert best_score(groups.left_members, groups.left_sizes, scores, 5).tolist() == [5, 0, 9, 9, 0]
+    assert best_score(groups.right_members, groups.right_sizes, scores, 3).tolist() == [9, 9, 1]
+    assert best_score(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64), 2).tolist() == [0, 0]

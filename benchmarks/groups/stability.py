@@ -1,0 +1,126 @@
+"""How stable lists and cases are where some rows are missing, and how many groups are new in successive runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.groups.labelled import Events, Key
+from benchmarks.groups.ours import grown_above_chance, search
+from mbe_stage.groups import selection
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.short_list import short_list, without_near_copies
+from mbe_stage.pipeline import Config, run
+from mbe_stage.pipeline.problems.groups.cases import case_numbers
+
+__all__ = ["Kept", "n_new", "stability"]
+
+N_FIRST, N_LISTED = 50, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Shares of the first groups found again, and of the pairs of accounts in their cases that still share a case."""
+
+    groups: float
+    pairs: float
+
+
+def stability(
+    events: Events, key: Key, least: tuple[int, int], seeds: Sequence[int], dropped: float = 0.05
+) -> dict[str, Kept]:
+    """Means over seeds, for the short list, for grown groups and for both by surprise; of a key with one graph."""
+    before = {kind: _listed(one, N_FIRST) for kind, one in _lists(events, key, least).items()}
+    found: dict[str, list[Kept]] = {kind: [] for kind in before}
+    for seed in seeds:
+        kept = np.random.default_rng(seed).random(events.left.size) >= dropped
+        for kind, after in _lists(_some(events, kept), key, least).items():
+            found[kind].append(_kept(before[kind], _listed(after, N_LISTED)))
+    return {
+        kind: Kept(float(np.mean([one.groups for one in each])), float(np.mean([one.pairs for one in each])))
+        for kind, each in found.items()
+    }
+
+
+def n_new(events: Events, days: int, n_runs: int, kind: str) -> list[int]:
+    """Publish the first part of the events, then the first two parts and so on; return the new groups of each run.
+
+    Parameters
+    ----------
+    events : Events
+        With times in seconds.
+    """
+    assert events.times is not None
+    order = np.argsort(events.times, kind="stable")
+    counts = []
+    with TemporaryDirectory() as directory:
+        config = Config.from_mapping(
+            {
+                "input": {"left": "l", "right": "r", "timestamp": "t", "time_bucket": f"{days}d"},
+                "query": {"min_left": 2, "min_right": 1},
+                "execution": {"engine": "cpu", "threads": 1},
+                "output": {"directory": directory, "bicliques": False, "report": False},
+                "groups": {"kind": kind},
+            }
+        )
+        for number in range(1, n_runs + 1):
+            rows = order[: order.size * number // n_runs]
+            times = pa.array(events.times[rows], pa.timestamp("s"))
+            run_dir = run(config, pa.table({"l": events.left[rows], "r": events.right[rows], "t": times})).run_dir
+            since = pq.read_table(run_dir / "groups.parquet", columns=["since"])["since"].to_pylist()
+            counts.append(since.count("new"))
+    return counts
+
+
+def _some(events: Events, kept: np.ndarray) -> Events:
+    values = {
+        name: getattr(events, name)[kept]
+        for name in ("left", "right", "weights", "times")
+        if getattr(events, name) is not None
+    }
+    return replace(events, **values)
+
+
+def _lists(events: Events, key: Key, least: tuple[int, int]) -> dict[str, tuple[GroupMembers, list[np.ndarray]]]:
+    """Members and edges of the listed groups, by kind."""
+    (graph,) = events.graphs(key)
+    one = search(graph, *least)
+    grown, short = grown_above_chance(one), short_list(one.candidates, limit=N_LISTED)
+    covered, _ = selection.covered(graph, grown, one.model, N_LISTED)
+    found_short = one.candidates.members.take(short)
+    every = GroupMembers.joined([grown.members, found_short])
+    every = every.take(np.argsort(-np.concatenate([grown.scores, one.candidates.surprise[short]]), kind="stable"))
+    lists = {
+        "short_list": found_short,
+        "grown_cover": covered.members,
+        "both": every.take(without_near_copies(every, limit=N_LISTED)),
+    }
+    left, right = (ids.astype(np.int64) for ids in graph.edges())
+    codes = left * graph.n_right + right
+    found = {}
+    for kind, members in lists.items():
+        cells = [(ids[:, None].astype(np.int64) * graph.n_right + others).ravel() for ids, others in members]
+        found[kind] = members, [np.intersect1d(one, codes, assume_unique=True) for one in cells]
+    return found
+
+
+def _listed(of: tuple[GroupMembers, list[np.ndarray]], n: int) -> tuple[list[set[int]], set[tuple[int, int]]]:
+    """Left members of each of the first groups, and the pairs of accounts that share a case of theirs."""
+    members, edges = of[0].take(np.arange(min(n, len(of[0])))), of[1][:n]
+    numbers = case_numbers(members, edges, np.zeros(len(members), np.bool_))
+    lefts = [set(left.tolist()) for left, _ in members]
+    cases: dict[int, set[int]] = {}
+    for case, left in zip(numbers.tolist(), lefts, strict=True):
+        cases.setdefault(case, set()).update(left)
+    return lefts, {pair for case in cases.values() for pair in combinations(sorted(case), 2)}
+
+
+def _kept(before: tuple[list[set[int]], set], after: tuple[list[set[int]], set]) -> Kept:
+    again = [any(2 * len(one & other) >= len(one | other) for other in after[0]) for one in before[0]]
+    return Kept(float(np.mean(again)), len(before[1] & after[1]) / max(1, len(before[1])))
