@@ -250,7 +250,12 @@ def _scratch(graph: BipartiteCSR, model: NullModel, kept: tuple[np.ndarray, np.n
             counts=np.zeros(growth_steps.N_COUNTS, np.int64),
         )
         for offsets, neighbours, log_degrees, at_least in (
-            (graph.left_offsets, graph.left_members, model.left_log_degrees[kept[0]] - model.log_edges, model.left_at_least),
+            (
+                graph.left_offsets,
+                graph.left_members,
+                model.left_log_degrees[kept[0]] - model.log_edges,
+                model.left_at_least,
+            ),
             (graph.right_offsets, graph.right_members, model.right_log_degrees[kept[1]], model.right_at_least),
         )
     )

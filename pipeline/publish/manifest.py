@@ -257,10 +257,18 @@ def question(config: Config) -> dict[str, Any]:
     outputs = derived_facts(config.problem) if config.model_extra else ()
     if derived := [each for each in outputs if config.section(each.name) is not None]:
         settings["derived"] = {
-            each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
+            each.name: _asked(
+                config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys)), each.section
+            )
             for each in derived
         }
     return settings
+
+
+def _asked(values: dict[str, Any], section: type[BaseModel]) -> dict[str, Any]:
+    """Return the settings without those that describe what versions without these keys did."""
+    before = getattr(section, "BEFORE", {})
+    return {key: value for key, value in values.items() if key not in before or before[key] != value}
 
 
 def software_versions() -> dict[str, str]:

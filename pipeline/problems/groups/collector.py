@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from types import TracebackType
@@ -25,15 +25,24 @@ from mbe_stage.pipeline.problems.groups.cases import case_ids, case_numbers, mem
 from mbe_stage.pipeline.problems.groups.chosen import GROWN_COVER, Chosen, edges_of
 from mbe_stage.pipeline.problems.groups.known import Known
 from mbe_stage.pipeline.problems.groups.known_keys import read_lists
-from mbe_stage.pipeline.problems.groups.searched import Searched, n_graphs, refuse_one_graph_queries, search_half_later
+from mbe_stage.pipeline.problems.groups.schemas import GROUP_KEYS
+from mbe_stage.pipeline.problems.groups.searched import (
+    Searched,
+    n_graphs,
+    refuse_one_graph_queries,
+    search_half_later,
+    search_keys,
+)
 from mbe_stage.pipeline.problems.groups.tables import edges_table, groups_table, members_table, scores_table
 from mbe_stage.pipeline.problems.groups.times import figures_of, times_table
+from mbe_stage.pipeline.problems.groups.tried_keys import are_tried
 from mbe_stage.pipeline.problems.groups.two_offsets import (
     choose,
     half_later_vertices,
     keys_of_all,
     listed,
     merged,
+    narrowed,
     with_columns,
 )
 from mbe_stage.pipeline.views.listed_groups import BEST_SURPRISE
@@ -150,24 +159,32 @@ class GroupsCollector:
             ``significant_candidates``, the significant candidates; ``candidates_not_scored`` (by edge) and
             ``seeds_not_grown``, for which the steps ran out; ``cases``; with an allow list, ``muted``. With time
             buckets also ``half_later_bicliques``, the bicliques of the second graph, and ``half_later_truncated``, 1 if
-            a limit stopped that search.
+            a limit stopped that search. If keys were tried: ``keys``, their number with that of the items;
+            ``keys_not_searched``, those that were not tried, or not to the end; and ``key_bicliques``.
         """
-        searches = [Searched(self._place.on_host(self._collecting), self._model, self._sink, self._sink.finish())]
+        searches = [Searched.of_run(self._place.on_host(self._collecting), self._model, self._sink)]
         if self._collecting.edges.half_later is not None:
             searches.append(search_half_later(self._collecting, self._place))
             self.seconds = {"half_later": searches[1].seconds}
+        facts: list[dict[str, Any]] = []
+        if are_tried(self._collecting.config):
+            found, facts = search_keys(replace(searches[0].collecting, backend=self._collecting.backend), self._place)
+            searches += found
+            if found:
+                self.seconds = {"keys": sum(one.seconds for one in found)}
         config, edges = self._collecting.config, searches[0].collecting.edges
         known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)))
         ranked = choose(searches, known)
         parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
         of_keys = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
-        tables = merged([found for found, _ in parts], ranked) if len(searches) > 1 else parts[0][0]
+        tables = merged([found for found, _ in parts], ranked, searches) if len(searches) > 1 else parts[0][0]
         tables = {
             **tables,
             "groups": with_columns(tables["groups"], of_keys.columns),
             "vertex_scores": with_columns(tables["vertex_scores"], {"association": of_keys.association}),
             **({} if known.table is None else {"known_keys": known.table}),
             **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
+            **({"group_keys": pa.Table.from_pylist(facts, schema=GROUP_KEYS)} if are_tried(config) else {}),
         }
         if best := [int(one.candidates.surprise[0]) for one in searches if len(one.candidates)]:
             tables["groups"] = tables["groups"].replace_schema_metadata({BEST_SURPRISE: str(max(best) / UNIT)})
@@ -184,18 +201,22 @@ class GroupsCollector:
             "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
             "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
             **of_keys.counts,
-            **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
+            **(_counts_of_later(searches[1]) if config.input.time_bucket is not None else {}),
+            **_counts_of_keys(facts),
         }
 
     def _tables(self, search: Searched, chosen: Chosen) -> tuple[dict[str, pa.Table], int]:
         """Return the group tables of one graph, and the number of candidates not scored because the steps ran out."""
         collecting, graph = search.collecting, search.collecting.graph
         of_edges, config = collecting.edges, collecting.config
-        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys))
         by_edge = edge_sqrt(graph, search.candidates, search.model)
         edges = edges_of(graph, chosen.members)
         events = figures_of(of_edges.events, edges, graph.n_right)
-        keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
+        right_keys = of_edges.right_keys
+        if search.items is not None:
+            right_keys = self._right_keys().take(pa.array(search.items))
+        keys = keys_of_both_sides(of_edges.left_keys, right_keys)
+        known = Known.of(self._lists, (of_edges.left_keys, right_keys))
         tables = {
             "groups": groups_table(chosen, edges, graph, search.model, events, {}),
             "group_members": members_table(chosen, edges, graph, keys, known),
@@ -203,7 +224,11 @@ class GroupsCollector:
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),
             **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
-        return tables, by_edge.n_left_out
+        return tables if search.items is None else narrowed(tables, search), by_edge.n_left_out
+
+    def _right_keys(self) -> pa.Array:
+        """Return the run's right keys in host memory."""
+        return self._collecting.edges.to_host().right_keys
 
 
 def _are_within(numbers: np.ndarray, first: int, end: int) -> bool:
@@ -220,6 +245,17 @@ def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
         "share_size": np.concatenate(list(by_size)),
         "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
         "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
+    }
+
+
+def _counts_of_keys(facts: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the number of keys, of those not searched to the end, and of the bicliques of tried keys."""
+    if not facts:
+        return {}
+    return {
+        "keys": 1 + len({row["key"] for row in facts}),
+        "keys_not_searched": len({row["key"] for row in facts if row["status"] != "searched"}),
+        "key_bicliques": sum(row.get("n_bicliques") or 0 for row in facts),
     }
 
 

@@ -36,6 +36,8 @@ class GroupsSection(Section):
     }
     UNLABELLED_WORDS: ClassVar = _words("unknown,unlabelled,unlabeled,unclassified,undefined,null,nan,na,n/a,?")
 
+    BEFORE: ClassVar = {"keys": "plain"}
+
     limit: int = Field(100, ge=1, le=1_000_000, description="Maximum number of groups.")
     kind: Literal["short_list", "grown_cover"] = Field(
         "short_list", description="The best bicliques, or larger groups grown from them."
@@ -48,6 +50,10 @@ class GroupsSection(Section):
         gt=0,
         le=1,
         description="Skip a group if its left members have this Jaccard index with a better group's.",
+    )
+    keys: Literal["auto", "plain"] = Field(
+        "auto",
+        description="Try right keys narrowed by further columns and time buckets, or take the right key as it is.",
     )
     labels: str | None = Field(
         None,

@@ -50,14 +50,24 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         wanted: dict[blocks.Group, tuple[int, int]] = {}
         merged: dict[blocks.Group, list[int]] = {}
         for row, group in enumerate(stripped):
-            if scores[row] and group[0] and null.score(group) > SIGNIFICANT and all(len(group[side]) >= least[side] for side in (0, 1)):
+            if (
+                scores[row]
+                and group[0]
+                and null.score(group) > SIGNIFICANT
+                and all(len(group[side]) >= least[side] for side in (0, 1))
+            ):
                 merged.setdefault(group, []).append(row)
                 n_twice += group in wanted
                 wanted.setdefault(group, (-null.score(group), row))
             n_changed += group != groups[row]
             n_lost += not group[0]
         found = without_bystanders(
-            graph, as_grown(groups, [SIGNIFICANT + s for s in scores]), model, min_share=float(share), min_left=least[0], min_right=least[1]
+            graph,
+            as_grown(groups, [SIGNIFICANT + s for s in scores]),
+            model,
+            min_share=float(share),
+            min_left=least[0],
+            min_right=least[1],
         )
         order = sorted(wanted, key=lambda group: wanted[group])
         assert as_pairs(found.members) == order

@@ -28,7 +28,10 @@ def exact_surprise(graph: BipartiteCSR, biclique: reference.Biclique) -> float:
     ratio = Fraction(graph.n_edges**n_edges)
     ratio /= math.prod(int(graph.left_degrees[u]) for u in left) ** len(right)
     ratio /= math.prod(int(graph.right_degrees[v]) for v in right) ** len(left)
-    for degrees, size, least in ((graph.left_degrees, len(left), len(right)), (graph.right_degrees, len(right), len(left))):
+    for degrees, size, least in (
+        (graph.left_degrees, len(left), len(right)),
+        (graph.right_degrees, len(right), len(left)),
+    ):
         ratio /= math.comb(int((degrees >= least).sum()), size)
     ratio /= graph.n_left * graph.n_right
     return math.log(ratio.numerator) - math.log(ratio.denominator)
@@ -43,7 +46,9 @@ def test_surprise_is_the_logarithm_of_a_fraction() -> None:
         specified = null_of(graph).surprise(reference.Bicliques.of(dict(enumerate(found)))).tolist()
         is_fitted = NullModel.of(graph).is_fitted
         n_fitted += is_fitted
-        assert is_fitted == (10 * graph.left_degrees.max(initial=0) * graph.right_degrees.max(initial=0) > graph.n_edges)
+        assert is_fitted == (
+            10 * graph.left_degrees.max(initial=0) * graph.right_degrees.max(initial=0) > graph.n_edges
+        )
         for biclique, units, stated in zip(found, surprise(graph, *found), specified, strict=True):
             assert units == stated
             if is_fitted:
@@ -138,7 +143,9 @@ def test_logarithms_are_those_of_degrees() -> None:
         (model.right_log_degrees, graph.right_degrees),
     ):
         assert logs.tolist() == [round(math.log(max(1, degree)) * UNIT) for degree in degrees.tolist()]
-    assert model.left_at_least.tolist() == [int((graph.left_degrees >= k).sum()) for k in range(model.left_at_least.size)]
+    assert model.left_at_least.tolist() == [
+        int((graph.left_degrees >= k).sum()) for k in range(model.left_at_least.size)
+    ]
     assert model.left_at_least.size == graph.left_degrees.max() + 1
     assert NullModel.of(graph, 2).class_cost - model.class_cost == round(math.log(2) * UNIT)
 
