@@ -82,7 +82,8 @@ def _load_events(directory: Path) -> Events | None:
         Attribute(name, kept[f"{_ATTRIBUTE} {i}"], tuple(values))
         for i, (name, values) in enumerate(json.loads(str(kept[_ATTRIBUTE])))
     )
-    return Events(**{name: kept.get(name) for name in _EVENTS}, attributes=attributes)
+    times = kept.get("weights"), kept.get("times")
+    return Events(kept["left"], kept["right"], *times, attributes, kept.get("moments"))
 
 
 def _load_keys(path: Path) -> pa.Array:

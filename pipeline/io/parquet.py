@@ -169,8 +169,9 @@ def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source:
     first = None if file is None else _first_rows(ParquetPlan(path, content, [file], pa.schema([]), 0, {}))
 
     def look(position: int) -> list[Any]:
-        has_column = first is not None and available[position] in first.column_names
-        return values_of(first.column(available[position])) if has_column else []
+        if first is None or available[position] not in first.column_names:
+            return []
+        return values_of(first.column(available[position]))
 
     return choose_columns(available, config, source, look)
 

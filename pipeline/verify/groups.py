@@ -102,10 +102,8 @@ def _check_grown(graphs: Graphs, found: list[Scored], known: Known) -> list[With
         compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
         best_first = np.argsort(-surprise, kind="stable").tolist()
         order = graphs.arranged(best_first, lefts, [right[0] for right in groups.members_of(1)])
-        worse = (
-            np.array(order) != np.arange(len(groups)) if len(order) == len(groups) else np.ones(len(groups), np.bool_)
-        )
-        refuse_first(groups.path, worse, "has not the rank of its surprise and key")
+        places = np.array([*order, *[-1] * (len(groups) - len(order))], np.int64)
+        refuse_first(groups.path, places != np.arange(len(groups)), "has not the rank of its surprise and key")
         kept = without_near_copies(groups.members_of(0), Fraction(1, 2))
         is_copy = ~np.isin(np.arange(len(groups)), kept)
         refuse_first(groups.path, is_copy, "shares half or more of the left members with a better group")
@@ -309,11 +307,12 @@ def _check_counts(job: Job, groups: Groups, found: list[Scored], n_not_scored: i
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     if (facts := read_facts(job)) is not None and facts.num_rows:
         rows = facts.to_pylist()
-        counts |= {
+        further: dict[str, int] = {
             "keys": 1 + len({row["key"] for row in rows}),
             "keys_not_searched": len({row["key"] for row in rows if row["status"] != "searched"}),
             "key_bicliques": sum(row["n_bicliques"] or 0 for row in rows),
         }
+        counts |= further
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")
 

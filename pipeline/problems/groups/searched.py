@@ -197,15 +197,15 @@ def search_keys(collecting: Collecting, place: Any) -> tuple[list[Searched], lis
     end = time.perf_counter() + left
     searches, facts, n_right = list[Searched](), list[dict[str, Any]](), collecting.graph.n_right
     are_kept = len(keys) and collecting.edges.events.left.size * n_tries(keys) <= _MOST_KEPT
-    for key, half_later in ((key, half_later) for key in keys for half_later in key.offsets):
+    for key, half_later in ((each, shifted) for each in keys for shifted in each.offsets):
         stated = half_later if key.bucket is not None else None
         facts.append({"key": key.name, "half_later": stated, "status": "not tried"})
         if time.perf_counter() >= end:
             continue
         host, items = edges_of_key(collecting.edges, key, half_later=half_later)
+        if n_right + len(host.right_keys) >= _MOST_IDS:
+            continue
         n_right += len(host.right_keys)
-        if n_right >= _MOST_IDS:
-            break
         name = f"the key {key.name}" + (f", {_LATER}" if half_later else "")
         edges = collecting.backend.from_host(host)
         found = _search(collecting, edges, place, name, max(end - time.perf_counter(), _LEAST_SECONDS))

@@ -53,7 +53,7 @@ class GroupsSection(Section):
     )
     keys: Literal["auto", "plain"] = Field(
         "auto",
-        description="Try right keys narrowed by further columns and time buckets, or take the right key as it is.",
+        description="Also try right keys narrowed by further columns and times, or only the plain key.",
     )
     labels: str | None = Field(
         None,

@@ -56,6 +56,7 @@ def choose(searches: Sequence[Searched], known: Known) -> list[Ranked]:
 
     def by_first_right(order: np.ndarray, members: GroupMembers) -> np.ndarray:
         first = members.right_members[members.right_offsets[:-1]]
+        assert arrange is not None
         return arrange(order, members, np.searchsorted(starts, first, side="right") - 1)
 
     model = searches[0].model if len(searches) == 1 else None
@@ -158,7 +159,8 @@ def merged(
     groups = tables["groups"]
     of_graph = np.repeat(np.arange(len(parts)), [part["groups"].num_rows for part in parts])
     of_graph = pa.array(of_graph[np.argsort(np.concatenate([rows for rows, _ in ranked]), kind="stable")])
-    later, names = [i > 0 for i in range(len(parts))], [None] * len(parts)
+    later: list[bool | None] = [i > 0 for i in range(len(parts))]
+    names: list[str | None] = [None] * len(parts)
     if any(one.key is not None for one in searches):
         later = [one.half_later for one in searches]
         names = [PLAIN if one.key is None else one.key.name for one in searches]
